@@ -17,7 +17,7 @@ def canonical(value: Json) -> str:
 
     Half of a surrogate pair, which JSON allows, is written as its escape, since no database stores it bare.
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = _CANONICAL(value)
     return text if text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
@@ -56,4 +56,5 @@ def _plain(value: Json) -> Json:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _LONE = re.compile("[\ud800-\udfff]")

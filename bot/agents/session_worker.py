@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -123,6 +124,7 @@ class _Stretch:
         self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
         self._stops = lease.waiter(STOPS)
+        self._started: Callable[[], None] = _nothing
 
     async def attend(self, key: str) -> None:
         with self._stops:
@@ -200,7 +202,8 @@ class _Stretch:
                 return
             told.update(one.id for one in mail.letters)
             try:
-                tasks = await self._deliver(session, mail, [])
+                with self._going_first(mail.letters[0]) as self._started:
+                    tasks = await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
                 await self._say_tasks(session, mail.letters[0], tasks)
             except (Unreachable, SendSeparately, NotNow) as error:
@@ -208,6 +211,10 @@ class _Stretch:
                 return
 
     # Out: what the agent is told
+
+    def _going_first(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
+        """What people decided goes before all that can wait, until the agent says something."""
+        return nullcontext(_nothing) if letter.confirmation is None else self._clicks.starting()
 
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
         """Returns the tool calls that people see and after which the agent said nothing."""
@@ -222,11 +229,10 @@ class _Stretch:
             stop.set()
         if mail.left:
             await self._lease.run(cut_left, session.key)
-        with self._clicks.hurrying():
-            exchange = await self._deliveries.exchange(session, mail, attachments, stop)
-            if exchange is None:
-                return ()
-            await self._lease.sure()
+        exchange = await self._deliveries.exchange(session, mail, attachments, stop)
+        if exchange is None:
+            return ()
+        await self._lease.sure()
         showing = Showing(self._thread, self._lease, session)
         hides = self._hides(mail.rows)
         for task in [] if hides else self._deliveries.begun(mail):
@@ -278,6 +284,7 @@ class _Stretch:
         may come before the call, or before its result."""
         looks = letter.confirmation is not None
         async for heard in exchange:
+            self._started()
             if isinstance(heard, Task):
                 if held is None:
                     showing.task(replace(heard, result=self._sign_ins.hide(heard.result)))
@@ -420,6 +427,10 @@ class _Stretch:
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
         await self._lease.run(say_later, session.key, said, retry, tasks)
+
+
+def _nothing() -> None:
+    """For what goes before nothing."""
 
 
 def _pointless(outcome: HostOutcome) -> LineKind | None:

@@ -21,20 +21,29 @@ class Seal:
     """
 
     def __init__(self, secret: str, purpose: str) -> None:
-        self._key = _derived(secret.encode(), purpose)
+        self._use(_derived(secret.encode(), purpose))
 
     def within(self, purpose: str) -> Seal:
-        """A seal for one kind of thing within this purpose, with its own key."""
-        seal = object.__new__(Seal)
-        seal._key = _derived(self._key, purpose)
+        """A seal for one kind of thing within this purpose, with its own key. There are few purposes, so their seals
+        are kept."""
+        seal = self._within.get(purpose)
+        if seal is None:
+            seal = self._within[purpose] = object.__new__(Seal)
+            seal._use(_derived(self._key, purpose))
         return seal
 
     def of(self, value: Json) -> str:
-        text = canonical(value).encode("utf-8", "surrogatepass")
-        return hmac.digest(self._key, text, hashlib.sha256).hex()
+        # `hmac.digest` would give up the interpreter's lock each time, and wait for other threads to get it back.
+        made = self._keyed.copy()
+        made.update(canonical(value).encode("utf-8", "surrogatepass"))
+        return made.hexdigest()
 
     def matches(self, value: Json, sealed: str) -> bool:
         return same_seal(self.of(value), sealed)
+
+    def _use(self, key: bytes) -> None:
+        self._key, self._keyed = key, hmac.new(key, digestmod=hashlib.sha256)
+        self._within: dict[str, Seal] = {}
 
 
 def same_seal(one: str, other: str) -> bool:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from blocks.ledger_kinds import LineKind as LineKind
 from bot.audit.fingerprint import Seal
 from bot.audit.seen_lines import SeenLines
 from runtime.jsontypes import JsonObject, canonical
+from runtime.replacing import replace
 
 SYSTEM = "system"
 GENESIS = "0" * 64

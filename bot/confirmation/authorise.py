@@ -8,13 +8,14 @@ and is a reason to refuse.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
 from blocks.ledger_kinds import Reason as Reason
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
 from bot.policy.model import Policy, may_decide
+from runtime.replacing import replace
 
 
 class Act(StrEnum):

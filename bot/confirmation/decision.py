@@ -43,7 +43,6 @@ the session's mailbox, which belongs into the same transaction.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from bot.audit.fingerprint import Seal
@@ -61,6 +60,7 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, chan
 from bot.policy.approvers import SLACK, Person, is_operator
 from bot.policy.model import Policy
 from runtime.jsontypes import Json
+from runtime.replacing import replace
 
 
 def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime) -> Transition:

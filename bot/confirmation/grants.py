@@ -8,7 +8,7 @@ vote now, so nobody lets their own call through.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from bot.policy.model import Policy
 from bot.policy.versioned import ReadOlder, UnreadableRecord, tagged, untagged
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
+from runtime.replacing import replace
 
 LONGEST_SESSION = timedelta(hours=24)
 """A thread has no end, a grant must have one: `grant = "session"` is good for this long at most."""

@@ -5,7 +5,7 @@ How it changes is in `confirmation.py`, and only there. All of this is stored: `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -20,6 +20,7 @@ from bot.policy.approvers import Person
 from bot.policy.model import CallFacts, FrozenPolicy
 from bot.policy.redaction import Redactor
 from runtime.jsontypes import Json, JsonObject
+from runtime.replacing import replace
 
 
 class State(StrEnum):

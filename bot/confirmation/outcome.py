@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.audit.fingerprint import Seal, same_seal
@@ -25,6 +25,7 @@ from bot.confirmation.states import (
 )
 from bot.policy.approvers import Person
 from runtime.jsontypes import canonical
+from runtime.replacing import replace
 
 UNKNOWN_FOR = timedelta(hours=24)
 """After so long without an answer the session hears that nobody knows."""

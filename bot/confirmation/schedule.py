@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -13,6 +12,7 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import lapse_again, settle
 from bot.confirmation.states import ConfirmationEvent, Transition, changed
+from runtime.replacing import replace
 
 
 class Owed(StrEnum):

@@ -7,7 +7,6 @@ that takes Slack's signed request, the decision when sealed votes make it. Only 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
@@ -18,6 +17,7 @@ from bot.confirmation.exact_json import check_json
 from bot.confirmation.model import AskedCall, Confirmation, Revision, Vote, VoteKind, VoteState
 from bot.policy.approvers import Person
 from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.replacing import replace
 
 _ASKED: TypeAdapter[AskedCall] = TypeAdapter(AskedCall)
 

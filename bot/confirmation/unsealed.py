@@ -7,7 +7,6 @@ in the file, which is not in the database, and people vote again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from bot.audit.fingerprint import Seal
@@ -21,6 +20,7 @@ from bot.confirmation.outcome import altered
 from bot.confirmation.seals import first_with, revision_stands, terms_stand, vote_stands, with_terms
 from bot.confirmation.states import Transition, changed
 from bot.policy.model import GoverningPolicy, Policies
+from runtime.replacing import replace
 
 MOST_NAMED = 10
 

@@ -8,7 +8,6 @@ counted in the same way, so the first click that was stored comes first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -36,6 +35,7 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, chan
 from bot.confirmation.unsealed import checked
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
 from runtime.errors import Invalid
+from runtime.replacing import replace
 
 
 def store_vote(row: Confirmation, vote: Vote) -> Transition:

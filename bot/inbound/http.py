@@ -12,12 +12,12 @@ import json
 import re
 import time
 from http import HTTPStatus
-from urllib.parse import parse_qsl
 
 from aiohttp import web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
+from yarl import URL
 
 from bot.inbound.shapes import misshapen
 from runtime.jsontypes import JsonObject
@@ -91,10 +91,10 @@ def _read(body: str, content_type: str) -> JsonObject | str:
     """What Slack says, or what is wrong with it."""
     text = body
     if content_type == "application/x-www-form-urlencoded":
-        try:
-            fields: JsonObject = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
-        except ValueError:
+        if body.count("&") >= MOST_FIELDS:
             return f"The form has more than {MOST_FIELDS} fields."
+        # A click carries its card, in more than a thousand escapes: yarl takes a tenth of the time of `parse_qsl`.
+        fields: JsonObject = dict(URL.build(query_string=body, encoded=True).query.items())
         payload = fields.get("payload")
         if not isinstance(payload, str):
             return fields  # a slash command, which carries plain fields

@@ -1,14 +1,16 @@
-"""Who goes first: a click until its ack, then an approved call until its agent has it. Cards and threads can wait, as
+"""Who goes first: a click until its ack, then an approved call until its tool starts. Cards and threads can wait, as
 Slack lets them change only so often.
 
-While one of the first two is under way, nothing of the last is begun: for a moment at a time, not for ever.
+While one of the first two is under way, nothing of the last is begun. So that it is not kept waiting for ever, a little
+of each kind is begun each second even then.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from enum import Enum
 
 MOMENT = 1.0
 """The longest pause of background work at a time, however many people click."""
@@ -16,8 +18,16 @@ MOMENT = 1.0
 LULL = 0.005
 """If nothing is under way for so long, nothing is coming: of many clicks in a row one is always under way."""
 
-MANY = 24
+MANY = 100
 """From this many clicks at once, each is only stored before its ack and counted afterwards."""
+
+
+class Pace(Enum):
+    """How much of what can wait may begin now."""
+
+    FREE = "free"  # nothing went first for a moment: as much as there is
+    PAUSE = "pause"  # between two clicks: a few, since the next click may come at once
+    BUSY = "busy"  # something still goes first, and it has waited for a moment
 
 
 class Backpressure:
@@ -41,7 +51,7 @@ class Backpressure:
 
     @contextmanager
     def hurrying(self) -> Iterator[None]:
-        """Wrap work in this that decides, or hands an approved call to its agent."""
+        """Wrap work in this that decides, or brings a decision to its agent."""
         self._under_way += 1
         self._begun += 1
         self._none.clear()
@@ -53,6 +63,18 @@ class Backpressure:
             if not self._under_way:
                 self._none.set()
 
+    @contextmanager
+    def starting(self) -> Iterator[Callable[[], None]]:
+        """The same for a call that starts. Call what it yields once the call has started. It goes first for a moment at
+        most, since a tool may run for hours."""
+        with ExitStack() as going_first:
+            going_first.enter_context(self.hurrying())
+            timer = asyncio.get_running_loop().call_later(self._moment, going_first.close)
+            try:
+                yield going_first.close
+            finally:
+                timer.cancel()
+
     @property
     def under_way(self) -> bool:
         return self._under_way > 0
@@ -61,14 +83,16 @@ class Backpressure:
     def many(self) -> bool:
         return self._clicks >= MANY
 
-    async def stand_back(self) -> bool:
-        """Call this before work that can wait. Returns whether nothing went first for a moment."""
+    async def stand_back(self) -> Pace:
+        """Call this before work that can wait. Returns how much of it may begin."""
         loop = asyncio.get_running_loop()
         if self._under_way or loop.time() - self._last < self._lull:
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(self._moment):
                     await self._lulled()
-        return not self._under_way and loop.time() - self._last >= self._moment
+            except TimeoutError:
+                return Pace.BUSY
+        return Pace.FREE if loop.time() - self._last >= self._moment else Pace.PAUSE
 
     @property
     def nobody_clicks(self) -> bool:

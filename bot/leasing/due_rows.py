@@ -65,6 +65,7 @@ class RowKind:
     turn: Column[str] | Column[str | None] | None = None
     overtaken: Callable[[Tx, str], None] | None = None
     urgent: bool = False
+    while_busy: int = 1
 
     @property
     def most_each(self) -> int:

@@ -14,7 +14,7 @@ from functools import cache
 
 from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
 
-from bot.leasing.backpressure import Backpressure
+from bot.leasing.backpressure import Backpressure, Pace
 from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError, StoreError
@@ -34,8 +34,10 @@ REFILL = 0.05
 the other are replaced together."""
 AGAIN = 1.0
 OVERTAKEN_TRIES = 10
-WHILE_PEOPLE_CLICK = 4
-URGENT = 4
+FEW = 4
+"""So many rows are claimed at once in a pause between clicks."""
+URGENT = 16
+"""So many urgent rows are claimed at once while people click, so that their clicks are answered in between."""
 
 
 class NotNow(ConfirmError, PutOff):
@@ -102,11 +104,14 @@ class LeaseLoop:
         return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        urgent, loop = self._kind.urgent, asyncio.get_running_loop()
-        quiet = self._clicks.nobody_clicks if urgent else await self._clicks.stand_back()
-        most = WHILE_PEOPLE_CLICK * (URGENT if urgent else 1)
-        room = self._kind.at_once - len(self._tasks)
-        claimed, pause = await self._claim(room if quiet else min(room, most))
+        loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
+        if not self._kind.urgent:
+            claimed, pause = await self._claim(min(room, self._most(await self._clicks.stand_back())))
+        elif self._clicks.nobody_clicks:
+            claimed, pause = await self._claim(room)
+        else:
+            with self._clicks.hurrying():  # this may be what was just decided
+                claimed, pause = await self._claim(min(room, URGENT))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
@@ -114,6 +119,15 @@ class LeaseLoop:
             task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
         if pause:
             await self._pause(waiter.wait(pause))
+
+    def _most(self, pace: Pace) -> int:
+        match pace:
+            case Pace.FREE:
+                return self._kind.at_once
+            case Pace.PAUSE:
+                return FEW
+            case Pace.BUSY:
+                return self._kind.while_busy
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
         """Claims due rows. Returns them, and the seconds until it is worth looking again."""

@@ -7,7 +7,7 @@ So somebody who clicks on and on makes neither the ledger nor the thread any lon
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import select
 
@@ -17,6 +17,7 @@ from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import step_content
 from bot.store.tables import ledger
 from runtime.jsontypes import Json, JsonObject
+from runtime.replacing import replace
 from runtime.store.database import Tx
 
 TRIES = 3

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Row, bindparam, func, insert, select, update
 
 from bot.audit.fingerprint import same_seal
-from bot.audit.ledger import LedgerLine
+from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.effects import AnswerDelivery, Delivery
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
@@ -26,6 +26,7 @@ from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import relist
 from runtime.errors import NotFound
 from runtime.jsontypes import canonical
+from runtime.replacing import replace
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
 
@@ -203,7 +204,7 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
     session = lock_session(tx, found.session)
     if tx.dialect != "sqlite":  # there the writer is alone, and what it read stays true
         found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
-    return session, replace(row_from_json(found.body), doubt=doubt_about_locked(tx, found))
+    return session, _in_doubt(row_from_json(found.body), doubt_about_locked(tx, found))
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
@@ -212,7 +213,11 @@ def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
 
 
 def _confirmation(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation:
-    return replace(row_from_json(found.body), doubt=doubt_about(tx, found))
+    return _in_doubt(row_from_json(found.body), doubt_about(tx, found))
+
+
+def _in_doubt(row: Confirmation, doubt: frozenset[LineKind] | None) -> Confirmation:
+    return row if doubt is None else replace(row, doubt=doubt)
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts
 from bot.confirmation.effects import Step, Unsealed
@@ -11,6 +9,7 @@ from bot.confirmation.model import Confirmation
 from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, now, session_stands
+from runtime.replacing import replace
 from runtime.store.database import Tx
 
 

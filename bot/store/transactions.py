@@ -6,7 +6,7 @@ modules, and save the result. Nothing here calls Slack or a host. Callers pass i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import bindparam, select
 
@@ -24,6 +24,7 @@ from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
 from runtime.calls.call import Call
 from runtime.calls.seal import StartCheck
+from runtime.replacing import replace
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId

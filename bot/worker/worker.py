@@ -110,6 +110,7 @@ class Worker:
                 about=lambda key: about(confirmation=key),
                 turn=cards.c.session,
                 overtaken=draw_again,
+                while_busy=4,  # people decide on these
             ),
             RowKind(
                 *(sessions, sessions.c.key, SESSIONS, session_worker.attend),

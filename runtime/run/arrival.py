@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
@@ -12,6 +12,7 @@ from runtime.calls.seal import CallSeal, Sealer
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
+from runtime.replacing import replace
 from runtime.run.decisions import CallDecision, decide, one_a_call
 from runtime.run.message import Incoming
 from runtime.store.database import Tx

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from runtime.calls.call import (
     INTERRUPTED,
@@ -26,6 +26,7 @@ from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, words_of
 from runtime.finite import not_finite
 from runtime.jsontypes import Json, JsonObject
+from runtime.replacing import replace
 from runtime.signature import BadArguments
 from runtime.telemetry import tracing
 from runtime.tool import Titled, Tool, ToolOutcomeUnknown, default_hint

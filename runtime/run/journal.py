@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from runtime.calls.call import Call
 from runtime.calls.seal import CallGuard, CallSeal, refuse_to_start
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
+from runtime.replacing import replace
 from runtime.run.warm import Live
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost

@@ -6,7 +6,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Literal, Self
@@ -18,6 +17,7 @@ from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models
+from runtime.replacing import replace
 from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Arrival, look
 from runtime.run.decisions import CallDecision, decide, one_a_call

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 from runtime.agent import Agent
@@ -19,6 +19,7 @@ from runtime.calls.turn import Recover, RunTools, Tell, merged, next_step, tell
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from runtime.replacing import replace
 from runtime.run.agent_paths import Paths
 from runtime.run.asking import ask, content_of, why
 from runtime.run.execute import (

@@ -20,6 +20,7 @@ _EVENTS = Prepared(
     select(events.c.body).where(events.c.session == _KEY, events.c.seq >= bindparam("after_")).order_by(events.c.seq)
 )
 _TURN = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.turn == bindparam("turn_")))
+_CALLS = Prepared(select(calls.c.body).where(calls.c.session == _KEY))
 _CALL = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.id == _ID))
 _ASKED = Prepared(select(requests.c.call).where(requests.c.session == _KEY, requests.c.id == _ID))
 _INVOCATION = Prepared(select(invocations).where(invocations.c.session == _KEY, invocations.c.id == _ID))
@@ -56,7 +57,7 @@ def read_call(tx: Tx, key: int, call_id: str) -> Call | None:
 
 def read_calls(tx: Tx, key: int) -> list[Call]:
     """In the order they were made."""
-    rows = tx.execute(select(calls.c.body).where(calls.c.session == key))
+    rows = _CALLS.all(tx, key_=key)
     return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: (call.turn, call.place))
 
 

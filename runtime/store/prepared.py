@@ -54,7 +54,7 @@ class Prepared:
     def many(self, tx: Tx, /, rows: Sequence[dict[str, object]]) -> None:
         if tx.dialect == "sqlite":
             compiled = self._on_sqlite()
-            _raw(tx).executemany(compiled.text, [compiled.complete(row) for row in rows])
+            tx.sqlite.executemany(compiled.text, [compiled.complete(row) for row in rows])
         else:
             tx.execute(self._statement(tx.dialect), rows)
 
@@ -72,7 +72,7 @@ class Prepared:
 
     def _run(self, tx: Tx, parameters: dict[str, object]) -> sqlite3.Cursor:
         compiled = self._on_sqlite()
-        return _raw(tx).execute(compiled.text, compiled.complete(parameters))
+        return tx.sqlite.execute(compiled.text, compiled.complete(parameters))
 
     def _statement(self, dialect: Dialect) -> Statement:
         return self._given(dialect) if callable(self._given) else self._given
@@ -87,9 +87,3 @@ class Prepared:
             row = cast("Any", namedtuple)("Found", names)
             self._compiled = _Compiled(str(compiled), fixed, needed, row._make)
         return self._compiled
-
-
-def _raw(tx: Tx) -> sqlite3.Connection:
-    raw = tx.connection.connection.driver_connection
-    assert isinstance(raw, sqlite3.Connection)
-    return raw

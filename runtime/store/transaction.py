@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class OutcomeUnknown(StoreError):
 class Tx:
     """One transaction, as the function sees it that runs in it. Of no use after that function returned."""
 
-    __slots__ = ("_ahead", "_clock", "connection", "context", "dialect", "facts", "topics")
+    __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "topics")
 
     def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
@@ -48,6 +49,7 @@ class Tx:
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
         self._ahead: float | None = None  # of this machine's steady clock, the database's is
+        self._raw: sqlite3.Connection | None = None
 
     @overload
     def execute(self, statement: TypedReturnsRows[*Ts], parameters: Parameters | None = None) -> CursorResult[*Ts]: ...
@@ -59,6 +61,15 @@ class Tx:
 
     def execute(self, statement: Executable, parameters: Parameters | None = None) -> CursorResult[*tuple[Any, ...]]:
         return self.connection.execute(statement, parameters)
+
+    @property
+    def sqlite(self) -> sqlite3.Connection:
+        """The driver's connection, for statements that need not pass through SQLAlchemy. Only on SQLite."""
+        if self._raw is None:
+            raw = self.connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            self._raw = raw
+        return self._raw
 
     def now(self) -> float:
         """Seconds since the epoch. Ask after the root row is locked: before that, others may still act."""

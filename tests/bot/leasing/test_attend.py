@@ -8,6 +8,7 @@ import logging
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
+from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
 from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, LeaseLoop, NotNow, postpone
 from bot.slack.outbound.errors import Later
@@ -17,24 +18,29 @@ from runtime.store.lease import Lease, lease_columns
 
 pytestmark = pytest.mark.every_case
 
-rows = Table(
-    "test_rows",
-    MetaData(),
-    Column("key", String(64), primary_key=True),
-    Column("whose", String(64)),
-    Column("due_at", Double),
-    Column("owed_since", Double),
-    Column("parked_at", Double),
-    Column("failures", Integer, nullable=False, server_default="0"),
-    Column("trouble", Text),
-    *lease_columns(),
-)
+
+def due_rows(name: str) -> Table:
+    return Table(
+        name,
+        MetaData(),
+        Column("key", String(64), primary_key=True),
+        Column("whose", String(64)),
+        Column("due_at", Double),
+        Column("owed_since", Double),
+        Column("parked_at", Double),
+        Column("failures", Integer, nullable=False, server_default="0"),
+        Column("trouble", Text),
+        *lease_columns(),
+    )
 
 
-async def with_rows(database: Database, *keys: str) -> None:
+rows = due_rows("test_rows")
+
+
+async def with_rows(database: Database, *keys: str, table: Table = rows) -> None:
     def make(tx: Tx) -> None:
-        rows.create(tx.connection)
-        tx.execute(insert(rows), [{"key": key, "due_at": tx.now()} for key in keys])
+        table.create(tx.connection)
+        tx.execute(insert(table), [{"key": key, "due_at": tx.now()} for key in keys])
 
     await database.run(make)
 
@@ -69,6 +75,41 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     seen = await database.read(look)
     assert seen["good"] == (0, None, True)
     assert seen["bad"] == (1, "This one can't be done.", False)
+
+
+async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_waiting(database: Database) -> None:
+    """While people click, forty calls are due that they approved, and as many cards."""
+    attended: list[str] = []
+    all_calls, all_cards = asyncio.Event(), asyncio.Event()
+
+    def loop(name: str, clicks: Backpressure, ended: asyncio.Event) -> LeaseLoop:
+        table = due_rows(f"test_{name}")
+
+        def over(tx: Tx, key: str) -> None:
+            tx.execute(update(table).where(table.c.key == key).values(due_at=None))
+
+        async def attend(key: str, lease: Lease) -> None:
+            await lease.finish(over, key)
+            attended.append(name)
+            if attended.count(name) == 40:
+                ended.set()
+
+        kind = RowKind(table, table.c.key, f"test:{name}", attend, urgent=name == "calls")
+        return LeaseLoop(database, kind, clicks=clicks)
+
+    for name in ("calls", "cards"):
+        await with_rows(database, *map(str, range(40)), table=due_rows(f"test_{name}"))
+    firm, brief = Backpressure(moment=3600), Backpressure(moment=0.001)
+    with firm.given(), brief.given():
+        running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
+        running += [asyncio.create_task(loop("calls", firm, all_calls).run())]
+        await asyncio.wait_for(all_calls.wait(), 60)
+        assert attended == ["calls"] * 40
+        running += [asyncio.create_task(loop("cards", brief, all_cards).run())]
+        await asyncio.wait_for(all_cards.wait(), 60)
+    for task in running:
+        task.cancel()
+    await asyncio.wait(running)
 
 
 async def test_a_row_that_can_not_even_be_put_off_is_left_alone(

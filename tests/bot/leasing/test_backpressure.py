@@ -11,14 +11,14 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.bolt_app import TimedApp
-from bot.leasing.backpressure import LULL, MANY, Backpressure
+from bot.leasing.backpressure import LULL, MANY, MOMENT, Backpressure, Pace
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.waiting import until
 
 HOUR = 3600.0
 
 
-def begins(precedence: Backpressure) -> asyncio.Task[bool]:
+def begins(precedence: Backpressure) -> asyncio.Task[Pace]:
     """Work that can wait."""
     return asyncio.create_task(precedence.stand_back())
 
@@ -58,13 +58,13 @@ def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
 def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR)
-        assert await precedence.stand_back()
+        assert await precedence.stand_back() is Pace.FREE
         with precedence.given():
             pass
         await loop.skip(HOUR / 2)
-        assert not await precedence.stand_back()
+        assert await precedence.stand_back() is Pace.PAUSE
         await loop.skip(HOUR)
-        assert await precedence.stand_back()
+        assert await precedence.stand_back() is Pace.FREE
 
     in_skipping_time(test)
 
@@ -77,7 +77,7 @@ def test_it_begins_in_the_end_however_many_click() -> None:
             await loop.skip(HOUR / 2)
             assert not work.done()
             await loop.skip(HOUR)
-            assert not await work
+            assert await work is Pace.BUSY
 
     in_skipping_time(test)
 
@@ -91,7 +91,25 @@ def test_an_approved_call_on_its_way_goes_first_and_is_no_click() -> None:
             assert not work.done()
             assert precedence.nobody_clicks, "what hurries does not stand back for itself"
         await loop.skip(LULL)
-        assert not await work, "only a little is begun at once"
+        assert await work is Pace.PAUSE, "only a little is begun at once"
+
+    in_skipping_time(test)
+
+
+def test_a_call_goes_first_until_it_has_started_and_for_a_moment_at_most() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Backpressure()
+        with precedence.starting() as started:
+            work = begins(precedence)
+            await loop.skip(MOMENT / 2)
+            assert not work.done()
+            started()
+            await loop.skip(LULL)
+            assert await work is Pace.PAUSE
+        with precedence.starting():
+            await loop.skip(MOMENT)
+            await loop.skip(LULL)
+            assert await precedence.stand_back() is not Pace.BUSY, "its tool may run for hours"
 
     in_skipping_time(test)
 
