@@ -13,6 +13,7 @@ from bot.sandbox.people.plain import Reader
 from bot.sandbox.people.seen import controls
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace import records
+from bot.slack.outbound.message_ids import lines_in
 from runtime.jsontypes import JsonObject
 
 
@@ -78,7 +79,11 @@ def _messages(slack: FakeSlack) -> Iterator[Message]:
                 place = (channel.id, message.thread_ts or message.ts)
                 kind, about = _mark(message)
                 buttons = tuple(filter(None, (element_label(element) for _, element in controls(message.blocks))))
-                yield Message(place, message.ts, kind, about, reader.message(message), buttons)
+                text = reader.message(message)
+                yield Message(place, message.ts, kind, about, text, buttons)
+                session = _session(message)
+                if kind == "said" and lines_in(message.metadata, session):
+                    yield Message(place, message.ts, "lines", session, text, buttons)
 
 
 def _mark(message: records.Message) -> tuple[Kind, str]:
@@ -97,6 +102,11 @@ def _mark(message: records.Message) -> tuple[Kind, str]:
         case "adk_confirmation_pointer":
             return "pointer", str(payload.get("confirmation"))
     return "other", ""
+
+
+def _session(message: records.Message) -> str:
+    payload = (message.metadata or {}).get("event_payload")
+    return str(payload.get("session")) if isinstance(payload, dict) else ""
 
 
 def _whispers(slack: FakeSlack) -> Iterator[Whisper]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from blocks.ids import CardMark, LineMark, parse_mark
 from blocks.kit import Message
+from blocks.step_views import StepView
+from blocks.text import MESSAGE_TEXT, fit, units
 from blocks.thread import story, unmentioned
 from blocks.verdict import agent_failed, notice_message
 from blocks.words import AGENT_FAILED
@@ -29,7 +31,7 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.downloads import attachments
 from bot.slack.outbound.errors import SlackTrouble, Unsure
 from bot.slack.outbound.history import SentMessage
-from bot.slack.outbound.message_ids import SaidMark, identity
+from bot.slack.outbound.message_ids import SaidMark, identity, lines_in
 from bot.store.attempts import Attempts
 from bot.store.outbox import third_tries
 from bot.store.plans import Plan
@@ -38,6 +40,9 @@ from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
+
+SHORT = 3_000
+"""A longer reply is a message of its own."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,7 @@ class Thread:
         of the last line."""
         if not lines:
             return session.told_seq
-        last, known = lines[-1].seq, {row.id: row for row in rows}
-        refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
-        tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
-        steps = thread_steps(lines, known, session.thread_ts, tries)
+        last, steps = lines[-1].seq, await self._steps(lease, session, lines, rows)
         if not steps:
             return last
         mark = f"lines:{lines[0].seq}"
@@ -71,10 +73,43 @@ class Thread:
         if before is not None:
             told = await self._told(session, before.at)
             steps = [step for step in steps if step.seq > told]
-        names = await self._names.of(Workspace(session.team, session.enterprise), unmentioned(steps))
-        for index, message in enumerate(story(session.key, steps, names) if steps else ()):
+        for index, message in enumerate(await self._story(session, steps) if steps else ()):
             await self._post(lease, session, message, mark, first=before is None and index == 0)
         return last
+
+    async def say_below(
+        self,
+        lease: Lease,
+        session: Session,
+        lines: Sequence[LedgerLine],
+        said: AgentMessage,
+        rows: Sequence[Confirmation],
+    ) -> str | None:
+        """Posts the lines and the agent's reply to them as one message, and returns it. None if they have to be two:
+        the reply is long, or a part of either may be in the thread."""
+        parts = markdown.parts(_masked(said, rows).text)
+        short = len(parts) == 1 and units(parts[0]) <= SHORT
+        if said.failed or not short:
+            return None
+        steps = await self._steps(lease, session, lines, rows)
+        above = await self._story(session, steps) if steps else ()
+        marks = (f"lines:{lines[0].seq}", f"said:{said.event}"[:300])
+        if len(above) != 1 or not await Attempts(lease).begin_together(session.key, *marks):
+            return None
+        mark = SaidMark(session.key, said.event, 0, (lines[0].seq, steps[-1].seq))
+        message = _below(above[0], markdown.message(parts[0], mark.metadata()))
+        return await self._post(lease, session, message, *marks, first=True)
+
+    async def _steps(
+        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
+    ) -> list[StepView]:
+        refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
+        tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
+        return thread_steps(lines, {row.id: row for row in rows}, session.thread_ts, tries)
+
+    async def _story(self, session: Session, steps: Sequence[StepView]) -> tuple[Message, ...]:
+        names = await self._names.of(Workspace(session.team, session.enterprise), unmentioned(steps))
+        return story(session.key, steps, names)
 
     async def say(
         self,
@@ -157,13 +192,17 @@ class Thread:
         words."""
         told, posted = 0, set[object]()
         sender = self._sender.under(lease.sure)
-        for one in await self._sent(session, since):
+        sent = await self._sent(session, since)
+        with_reply = [one for one in sent if not isinstance(parse_mark(one.metadata), LineMark)]
+        repeated = {seq for one in with_reply for seq in lines_in(one.metadata, session.key)}
+        for one in sent:
             mark, known = parse_mark(one.metadata), identity(one.metadata)
             if isinstance(mark, CardMark):
                 continue  # cards are looked after by their own worker
             copy = known is not None and known in posted
             if isinstance(mark, LineMark) and mark.session == session.key:
-                told, copy = max(told, mark.told_seq), mark.told_seq <= told
+                copy = mark.told_seq <= told or mark.told_seq in repeated
+                told = max(told, mark.told_seq)
             posted.add(known)
             if copy:
                 log.info("another copy of a message is deleted")
@@ -185,21 +224,21 @@ class Thread:
             return ()
         return await attachments(await self._sender.client(Workspace(session.team, session.enterprise)), files)
 
-    async def _post(self, lease: Lease, session: Session, message: Message, mark: str, *, first: bool) -> str:
+    async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
         """`first`: if this fails, no earlier attempt has to be looked for."""
         at = Workspace(session.team, session.enterprise)
         try:
             return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
         except SlackTrouble as trouble:
             if first and not isinstance(trouble, Unsure):
-                await Attempts(lease).over(session.key, mark)
+                for mark in marks:
+                    await Attempts(lease).over(session.key, mark)
             raise
 
     async def _told(self, session: Session, since: float) -> int:
         """Up to which ledger line the thread has been posted, by its own messages."""
-        marks = [parse_mark(one.metadata) for one in await self._sent(session, since)]
-        seqs = [mark.told_seq for mark in marks if isinstance(mark, LineMark) and mark.session == session.key]
-        return max(seqs, default=0)
+        sent = await self._sent(session, since)
+        return max((seq for one in sent for seq in lines_in(one.metadata, session.key)), default=0)
 
     async def _there(self, session: Session, since: float) -> dict[object, str]:
         return {identity(one.metadata): one.ts for one in reversed(await self._sent(session, since))}
@@ -207,6 +246,11 @@ class Thread:
     async def _sent(self, session: Session, since: float) -> list[SentMessage]:
         at = Workspace(session.team, session.enterprise)
         return await self._sender.history.sent(at, session.channel, thread_ts=session.thread_ts, since=since)
+
+
+def _below(above: Message, said: Message) -> Message:
+    text = fit(f"{above.text}\n{said.text}", MESSAGE_TEXT).text
+    return Message(text, (*above.blocks, *said.blocks), said.metadata)
 
 
 def _masked(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:

@@ -15,7 +15,7 @@ from bot.cards.thread import Posted
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
-from bot.store.outbox import NextPost, all_told, looked_for_copies, spoke, told_up_to
+from bot.store.outbox import NextPost, SaidInThread, all_told, looked_for_copies, posted, reply_may_follow
 from bot.store.plans import Plan
 from bot.store.repository import Session
 from bot.store.thread_look import ThreadLook, look_at_thread, then_look
@@ -25,6 +25,10 @@ CARDS_FIRST = 0.5
 """While a card waits to be posted, lines wait so long at a time: people decide on the card."""
 SOON = 1.0
 """A call that ends within so many seconds of its approval gets one line for both."""
+
+REPLY_SOON = 1.5
+"""A reply that follows the end of its call within so many seconds is one message with the line about it."""
+_ANSWERED = frozenset({LineKind.DONE, LineKind.FAILED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN})
 
 
 class ThreadWriter(Protocol):
@@ -48,6 +52,17 @@ class ThreadWriter(Protocol):
         tasks: Sequence[Task] = (),
     ) -> Posted:
         """The same event again is the same message."""
+        ...
+
+    async def say_below(
+        self,
+        lease: Lease,
+        session: Session,
+        lines: Sequence[LedgerLine],
+        said: AgentMessage,
+        rows: Sequence[Confirmation],
+    ) -> str | None:
+        """Posts lines and the reply to them as one message. None if they have to be two."""
         ...
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
@@ -90,16 +105,25 @@ class ThreadWorker:
 
     async def _tell(self, lease: Lease, look: ThreadLook, telling: NextPost) -> ThreadLook:
         """Posts it, and returns how the thread is then."""
-        session, rows = look.session, look.rows
-        if telling.said is None:
-            wait = ends_soon(telling.lines, rows, look.at.timestamp())
-            if wait > 0:
-                raise NotNow(wait, "A call was approved just now, and may end in a moment.")
-            seq = await self._thread.tell(lease, session, telling.lines, rows)
-            return await lease.run(then_look(told_up_to), session.key, seq)
-        said, retry = telling.said, telling.retry
-        posted = await self._thread.say(lease, session, said, rows=rows, retry=retry, tasks=telling.tasks)
-        return await lease.run(then_look(spoke), session.key, said.event, posted.ts, posted.plan)
+        session, rows, lines, said = look.session, look.rows, telling.lines, telling.said
+        if not lines:
+            assert said is not None
+            shown = await self._thread.say(lease, session, said, rows=rows, retry=telling.retry, tasks=telling.tasks)
+            return await _posted(lease, session, None, SaidInThread(said.event, shown.ts, shown.plan))
+        at = look.at.timestamp()
+        if (wait := ends_soon(lines, rows, at)) > 0:
+            raise NotNow(wait, "A call was approved just now, and may end in a moment.")
+        if said is None and (wait := answered_soon(lines, at)) > 0 and await lease.read(reply_may_follow, session.key):
+            raise NotNow(wait, "A call ended just now, and the agent may answer in a moment.")
+        if said is not None and not telling.tasks and not look.unfinished.live:
+            ts = await self._thread.say_below(lease, session, lines, said, rows)
+            if ts is not None:
+                return await _posted(lease, session, lines[-1].seq, SaidInThread(said.event, ts))
+        return await _posted(lease, session, await self._thread.tell(lease, session, lines, rows))
+
+
+async def _posted(lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None) -> ThreadLook:
+    return await lease.run(then_look(posted), session.key, seq, said)
 
 
 def _has_no_card(row: Confirmation) -> bool:
@@ -111,6 +135,11 @@ def ends_soon(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: flo
     approved = {line.confirmation for line in lines if line.kind is LineKind.APPROVED}
     still = [row for row in rows if row.id in approved and runs(row)]
     return max((row.decision.at.timestamp() + SOON - at for row in still if row.decision), default=0.0)
+
+
+def answered_soon(lines: Sequence[LedgerLine], at: float) -> float:
+    """How long to wait for the agent's reply to a call that just ended, so that both are one message."""
+    return lines[-1].at.timestamp() + REPLY_SOON - at if lines[-1].kind in _ANSWERED else 0.0
 
 
 def runs(row: Confirmation) -> bool:

@@ -22,7 +22,7 @@ from runtime.store.database import Tx
 
 SOON = 1.0
 """The call that shows `processing` may still be under way for so many seconds."""
-SUSPENDED_AFTER = 5.0
+SUSPENDED_AFTER = 15.0
 """What is decided within so many seconds costs no call for its status."""
 LOOK_AGAIN = 5.0
 LONGEST_TITLE = 80

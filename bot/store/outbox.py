@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, delete, func, insert, literal, or_, select, update
 
@@ -23,7 +23,7 @@ from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, owe_thread, thread_done
-from bot.store.tables import chains, ledger, sessions, spoken
+from bot.store.tables import chains, ledger, mail, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -55,18 +55,28 @@ _TOLD_UP_TO = Prepared(
     .where(sessions.c.key == bindparam("key_"), sessions.c.told_seq < bindparam("seq_"))
     .values(told_seq=bindparam("seq_"))
 )
+_LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
 @dataclass(frozen=True)
 class NextPost:
-    """What to post next: lines, as one message, or an agent's words. `retry`: the letter that failed, for "Try
-    again". `tasks`: the tool calls that the words' message showed while they came."""
+    """What to post next: lines, as one message, an agent's words, or both: the words belong below the lines. `retry`:
+    the letter that failed, for "Try again". `tasks`: the tool calls that the words' message showed while they came."""
 
     lines: Sequence[LedgerLine] = ()
     said: AgentMessage | None = None
     retry: str | None = None
     tasks: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True)
+class SaidInThread:
+    """An agent's words, and the message that shows them. `plan`: the tool calls in it, if they can still change."""
+
+    event: str
+    ts: str
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,7 @@ def next_telling(tx: Tx, key: str) -> NextPost | None:
     if words is None:
         return NextPost(lines=lines) if lines else None
     before = [line for line in lines if line.seq <= words.after_seq]
-    return NextPost(lines=before) if before else _telling(words.event, json.loads(words.body))
+    return replace(_telling(words.event, json.loads(words.body)), lines=before)
 
 
 def all_told(tx: Tx, key: str, again: float | None = None) -> None:
@@ -158,10 +168,18 @@ def all_spoken(tx: Tx, key: str) -> set[str]:
     return {row.event for row in _SPOKEN.all(tx, key_=key)}
 
 
-def spoke(tx: Tx, key: str, event: str, ts: str, plan: Plan | None = None) -> None:
-    """It was posted. `plan`: the tool calls in it, if they can still change."""
-    here = update(spoken).where(spoken.c.session == key, spoken.c.event == event)
-    tx.execute(here.values(ts=ts, body=None, plan=stored_plan(plan)))
+def posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = None) -> None:
+    """The lines up to `seq`, the words, or both are in the thread."""
+    if seq is not None:
+        told_up_to(tx, key, seq)
+    if said is not None:
+        here = update(spoken).where(spoken.c.session == key, spoken.c.event == said.event)
+        tx.execute(here.values(ts=said.ts, body=None, plan=stored_plan(said.plan)))
+
+
+def reply_may_follow(tx: Tx, key: str) -> bool:
+    """Whether the agent still has something to read, and may answer it."""
+    return _LETTER.first(tx, key_=key) is not None
 
 
 def last_told(tx: Tx, key: str) -> int:

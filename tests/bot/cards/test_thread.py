@@ -12,6 +12,7 @@ from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
+from bot.store.attempts import Attempts
 from tests.bot.cards.test_cards import FAULTS
 from tests.support.deciding import ANNA, BEN, make_policy
 from tests.support.outgoing import Outgoing, outgoing
@@ -184,3 +185,53 @@ async def test_an_agent_that_failed_is_told_in_a_sentence_with_a_way_to_try_agai
 async def test_no_words_are_no_message(out: Outgoing) -> None:
     assert (await out.writer.say(out.lease, out.session, said(" \n"))).ts == ""
     assert out.told() == []
+
+
+# Lines and the reply to them
+
+
+async def tell_and_say(out: Outgoing, *words: str) -> None:
+    """As the thread's worker does: one message if that is possible, and otherwise two."""
+    reply = said(" ".join(words) or "Hello.")
+    for _ in range(4):
+        try:
+            if await out.writer.say_below(out.lease, out.session, out.lines(), reply, [out.desk.row]) is None:
+                await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+                await out.writer.say(out.lease, out.session, reply)
+        except SlackTrouble as trouble:
+            out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
+        else:
+            return
+    raise AssertionError("It could not be posted.")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_decision_and_the_reply_to_it_are_one_message_whatever_goes_wrong(out: Outgoing, fault: str) -> None:
+    FAULTS[fault](out.slack.faults, "chat.postMessage")
+    out.desk.deny(ANNA, "not today")
+    await tell_and_say(out)
+    await tell_and_say(out)  # after a crash, the same again
+
+    told = "\n".join(out.told()).split("\n")
+    assert told == ["🚫 Denied by anna · asked by @dana", "not today", "Hello."]
+    if fault in ("429", "500 after", "cut after"):
+        assert len(out.told()) == 1
+
+
+async def test_a_long_reply_is_a_message_of_its_own(out: Outgoing) -> None:
+    out.desk.deny(ANNA)
+    await tell_and_say(out, "word " * 800)
+    denied, reply = out.told()
+    assert denied == "🚫 Denied by anna · asked by @dana"
+    assert reply.startswith("word word")
+
+
+async def test_lines_that_another_process_posted_alone_are_deleted(out: Outgoing) -> None:
+    out.desk.deny(ANNA)
+    await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    await Attempts(out.lease).over(out.session.key, "lines:1")  # the other process has not seen that
+    assert await out.writer.say_below(out.lease, out.session, out.lines(), said("Hello."), [out.desk.row])
+    assert len(out.told()) == 2
+
+    await out.writer.delete_copies(out.lease, out.session, 0.0)
+    assert out.told() == ["🚫 Denied by anna · asked by @dana\nHello."]

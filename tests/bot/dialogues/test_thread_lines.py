@@ -26,15 +26,20 @@ def database_url(sqlite_stocked: str) -> str:
     return sqlite_stocked
 
 
-def lines(at: Office, thread: Seen) -> list[str]:
-    """What the app says in a thread for everybody, but for what stands below the first line of a message."""
+def posts(at: Office, thread: Seen) -> list[str]:
+    """What the app says in a thread for everybody."""
     seen = at.ann.messages(at.deploys, thread=thread)
-    return [one.text.split("\n")[0] for one in seen if one.author == "adk-confirm" and not one.ephemeral]
+    return [one.text for one in seen if one.author == "adk-confirm" and not one.ephemeral]
+
+
+def lines(at: Office, thread: Seen) -> list[str]:
+    """The first line of each."""
+    return [one.split("\n")[0] for one in posts(at, thread)]
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a while"])
 @pytest.mark.parametrize("sessions", [True, False], ids=["sessions", "no sessions"])
-async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(
+async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
     open_office: Opens, waits: bool, sessions: bool
 ) -> None:
     async with open_office(time_moves=True) as at:
@@ -58,16 +63,18 @@ async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(
 
         # On a slow machine the agent is shown as at work, and a call that is decided at once as suspended.
         calls = Counter(made.method for made in at.slack.calls[before:] if made.args.get("status") != "processing")
-        statuses = calls.pop("agents.sessions.setStatus", 0)
+        statuses = calls["agents.sessions.setStatus"]
         if waits or not sessions:
             assert statuses == (2 * CYCLES if sessions else 0)
-        at_most("Slack calls of a cycle", sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
+        scenario = "Slack calls of a cycle" + (" that waits, in an agent" if waits and sessions else "")
+        at_most(scenario, sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
         for card in cards:
-            done, decided, said = lines(at, card)
+            done, *said = posts(at, card)
             assert "Done:" in done
+            decided, reply = "\n".join(said).split("\n")  # two messages only where the machine is slow
             assert decided.startswith("✅ Approved by bob · ran in")
             assert decided.endswith("asked by @ann")
-            assert said == "checkout 2.4.1 is on prod now."
+            assert reply == "checkout 2.4.1 is on prod now."
 
 
 async def test_what_did_not_count_is_said_to_that_person_and_after_three_tries_once_to_all(open_office: Opens) -> None:
@@ -102,7 +109,7 @@ async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) 
         await at.ann.finds('"reason":"too dear"', at.deploys, thread=said)
         await at.rests()
 
-        approved, denied, answer = lines(at, said)[2:]
-        assert approved.startswith("✅ pay · approved by bob · ran in")
-        assert denied == "🚫 pay · denied by cyd · asked by @ann"
-        assert answer.startswith("pay: ")
+        told = "\n".join(posts(at, said)[2:]).split("\n")
+        assert told[0].startswith("✅ pay · approved by bob · ran in")
+        assert told[1:3] == ["🚫 pay · denied by cyd · asked by @ann", "too dear"]
+        assert told[3].startswith("pay: ")

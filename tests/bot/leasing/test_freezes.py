@@ -57,11 +57,10 @@ TRANSACTIONS = (
     "see",
     "say_later",
     "then_next_mail",  # an answer was sent
-    "told_up_to",
-    "spoke",
+    "posted",
     "rest",
 )
-TAKEN_OVER = ("addressed", "begin", "open_request", "placed", "count_next", "hand_over", "then_next_mail", "spoke")
+TAKEN_OVER = ("addressed", "begin", "open_request", "placed", "count_next", "hand_over", "then_next_mail", "posted")
 """Those after which something outside follows, or something that another process would do again."""
 
 
