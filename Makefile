@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One more than there are cores: tests wait a lot, for databases and for processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-# The slow ones wait even more: two of them keep less than one core busy.
-SLOW_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+# The slow ones wait even more: three of them keep less than one core busy.
+SLOW_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 # The tests start hundreds of processes. Without byte code each of them would compile the whole product again.
 unexport PYTHONDONTWRITEBYTECODE
 # A test that hangs ends its worker: a signal does not reach one that hangs while it is torn down. Of xdist's ways to

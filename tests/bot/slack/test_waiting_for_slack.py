@@ -99,6 +99,7 @@ def children() -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(open_office: Opens) -> None:
     """Each click used to ask anew until our own limit was used up, and then nobody could approve for a minute."""
     async with open_office(ONE_GROUP, limits=AT_ONCE) as at:

@@ -62,6 +62,7 @@ def unsealed(tx: Tx) -> int:
     ).scalar_one()
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_one_that_fails_is_named_and_the_others_go_on(
     open_office: Opens, caplog: pytest.LogCaptureFixture
 ) -> None:
