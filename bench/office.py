@@ -159,10 +159,10 @@ def _make(config: Path, log: Path) -> None:
 async def serve(config: Path) -> None:
     """The bot, until it is ended."""
     from bot.app import running
-    from bot.commands.serve import tune_the_interpreter
     from bot.config.settings import load_settings
     from bot.slack.outbound import client, methods
     from bot.slack.outbound.calls import CallLimits
+    from runtime.interpreter import tune_the_interpreter
 
     limits = None
     if _NO_LIMITS in os.environ:

@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
 
 STOPPED = 0
 _LAST_TOOLS = 0.2
-_TAKING_TURNS = 0.0005
-"""The store's thread gives the interpreter away with each statement and gets it back from the event loop, by Python's
-default up to five milliseconds later. Under many clicks that was most of the time until an ack."""
-_GARBAGE = (20_000, 50, 20)
-"""Python's own thresholds make a busy bot spend a fourth of its time on looking for garbage, and there is little: most
-objects go when nothing refers to them any more."""
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +56,7 @@ def _serve(call: CommandLine) -> int:
 
 async def _until_stopped(settings: Settings, file: Path) -> None:
     from bot.app import running
+    from runtime.interpreter import tune_the_interpreter
 
     stopping = _stopping()
     async with running(settings, file=file) as bot:
@@ -70,14 +64,6 @@ async def _until_stopped(settings: Settings, file: Path) -> None:
         print(f"Listening at {bot.url}.", flush=True)
         await stopping
         print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
-
-
-def tune_the_interpreter() -> None:
-    """For a process that serves. Call it once everything is loaded and made."""
-    sys.setswitchinterval(_TAKING_TURNS)
-    gc.freeze()  # all of this stays: a full collection would look through it while people click
-    gc.set_threshold(*_GARBAGE)
-    gc.enable()
 
 
 def _stopping() -> asyncio.Future[None]:
