@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from runtime.store.lease import lease_columns
+from runtime.store.tables import partial_index
 
 metadata = MetaData()
 
@@ -57,11 +58,10 @@ sessions = Table(
     *lease_columns(),
     UniqueConstraint("app", "id"),
 )
-Index(
+partial_index(
     "bot_sessions_due",
     sessions.c.due_at,
-    sqlite_where=sessions.c.due_at.is_not(None),
-    postgresql_where=sessions.c.due_at.is_not(None),
+    where=sessions.c.due_at.is_not(None),
 )
 
 mail = Table(
@@ -79,12 +79,11 @@ mail = Table(
     Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.letter_seal`
     UniqueConstraint("session", "mark"),
 )
-Index(
+partial_index(
     "bot_mail_waiting",
     mail.c.session,
     mail.c.id,
-    sqlite_where=mail.c.done_at.is_(None),
-    postgresql_where=mail.c.done_at.is_(None),
+    where=mail.c.done_at.is_(None),
 )
 
 spoken = Table(
@@ -122,23 +121,20 @@ confirmations = Table(
     *lease_columns(),
     UniqueConstraint("session", "request_id"),
 )
-Index(
+partial_index(
     "bot_confirmations_due",
     confirmations.c.due_at,
-    sqlite_where=confirmations.c.due_at.is_not(None),
-    postgresql_where=confirmations.c.due_at.is_not(None),
+    where=confirmations.c.due_at.is_not(None),
 )
-Index(
+partial_index(
     "bot_confirmations_open",
     confirmations.c.created,
-    sqlite_where=confirmations.c.state == "waiting",
-    postgresql_where=confirmations.c.state == "waiting",
+    where=confirmations.c.state == "waiting",
 )
-Index(
+partial_index(
     "bot_confirmations_unknown",
     confirmations.c.created,
-    sqlite_where=confirmations.c.outcome == "unknown",
-    postgresql_where=confirmations.c.outcome == "unknown",
+    where=confirmations.c.outcome == "unknown",
 )
 
 Index("bot_confirmations_asked", confirmations.c.team, confirmations.c.asked_by, confirmations.c.created)
@@ -186,11 +182,10 @@ chains = Table(
     Column("sealed_hash", String(64), nullable=False, server_default=text("''")),
     sqlite_with_rowid=False,
 )
-Index(
+partial_index(
     "bot_chains_moved",
     chains.c.chain,
-    sqlite_where=chains.c.hash != chains.c.sealed_hash,
-    postgresql_where=chains.c.hash != chains.c.sealed_hash,
+    where=chains.c.hash != chains.c.sealed_hash,
 )
 
 checkpoints = Table(
@@ -213,11 +208,10 @@ grants = Table(
     Column("body", Text, nullable=False),
 )
 Index("bot_grants_session", grants.c.session)
-Index(
+partial_index(
     "bot_grants_open",
     grants.c.until,
-    sqlite_where=grants.c.revoked_at.is_(None),
-    postgresql_where=grants.c.revoked_at.is_(None),
+    where=grants.c.revoked_at.is_(None),
 )
 
 replies = Table(
@@ -235,18 +229,16 @@ replies = Table(
     *_attended(),
     *lease_columns(),
 )
-Index(
+partial_index(
     "bot_replies_person",
     replies.c.person,
     replies.c.matter,
-    sqlite_where=replies.c.due_at.is_not(None),
-    postgresql_where=replies.c.due_at.is_not(None),
+    where=replies.c.due_at.is_not(None),
 )
-Index(
+partial_index(
     "bot_replies_due",
     replies.c.due_at,
-    sqlite_where=replies.c.due_at.is_not(None),
-    postgresql_where=replies.c.due_at.is_not(None),
+    where=replies.c.due_at.is_not(None),
 )
 
 homes = Table(
@@ -264,11 +256,10 @@ homes = Table(
     *_attended(),
     *lease_columns(),
 )
-Index(
+partial_index(
     "bot_homes_due",
     homes.c.due_at,
-    sqlite_where=homes.c.due_at.is_not(None),
-    postgresql_where=homes.c.due_at.is_not(None),
+    where=homes.c.due_at.is_not(None),
 )
 Index("bot_homes_opened", homes.c.opened_at)
 
@@ -285,7 +276,7 @@ def _lane(name: str, *key: Column[str]) -> Table:
         *lease_columns(),
     )
     due = table.c.due_at.is_not(None)
-    Index(f"{name}_due", table.c.due_at, sqlite_where=due, postgresql_where=due)
+    partial_index(f"{name}_due", table.c.due_at, where=due)
     return table
 
 
@@ -318,4 +309,4 @@ for _table in ATTENDED:
         "parked": _table.c.parked_at,
     }.items():
         _set = _column.is_not(None)  # few rows are: these indexes cost the others nothing
-        Index(f"{_table.name}_{_name}", _column, sqlite_where=_set, postgresql_where=_set)
+        partial_index(f"{_table.name}_{_name}", _column, where=_set)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -22,6 +25,13 @@ metadata = MetaData()
 
 # SQLite gives a new key by itself only to a column of type INTEGER.
 _KEY = BigInteger().with_variant(Integer, "sqlite")
+
+
+def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
+    """An index over those rows only. Migrations make it, on both databases; this names it for the test that compares
+    them with the tables. PostgreSQL's own condition is left out, since SQLAlchemy would load its dialect for it: 40 ms
+    of CPU at each start, on SQLite too."""
+    Index(name, *columns, sqlite_where=where)
 
 
 def _session_key() -> Column[int]:
@@ -66,11 +76,10 @@ invocations = Table(
     Column("status", String(16), nullable=False),
     sqlite_with_rowid=False,
 )
-Index(
+partial_index(
     "runtime_invocations_active",
     invocations.c.session,
-    sqlite_where=invocations.c.status == "active",
-    postgresql_where=invocations.c.status == "active",
+    where=invocations.c.status == "active",
 )
 
 calls = Table(
@@ -86,11 +95,10 @@ calls = Table(
     sqlite_with_rowid=False,
 )
 Index("runtime_calls_turn", calls.c.session, calls.c.turn)
-Index(
+partial_index(
     "runtime_calls_unknown",
     calls.c.since,
-    sqlite_where=calls.c.state == "unknown",
-    postgresql_where=calls.c.state == "unknown",
+    where=calls.c.state == "unknown",
 )
 
 requests = Table(
