@@ -19,7 +19,7 @@ from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_sender
 from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
-from runtime.store.sessions import adopt, claim, create, find, give_back, set_aside, write
+from runtime.store.sessions import Locked, adopt, claim_and_write, claim_locked, create, find, lock, set_aside
 from runtime.store.shared_state import split_temporary
 from runtime.wire import (
     REQUEST_CONFIRMATION,
@@ -89,6 +89,10 @@ def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Writer) -> list[tu
     if stored is None:
         return None
     check_sender(tx, sender, name, stored)
+    return _answered(tx, stored, incoming)
+
+
+def _answered(tx: Tx, stored: Stored, incoming: Incoming) -> list[tuple[Answer, Call]]:
     for foreign in incoming.foreign:
         if (call := call_asked_by(tx, stored.key, foreign)) is not None:
             raise Invalid(
@@ -118,21 +122,23 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
 
     What is owed from before, by a process that died, is part of the work.
     """
+    locked = _locked(tx, entry)
+    before = locked.session
+    check_sender(tx, entry.sender, entry.name, before, entry.writes)
+    known: dict[str, Call] = {}
     if entry.approved is not None:
-        decided = _decided(tx, entry, entry.approved)
+        decided = _decided(tx, entry, before, entry.approved, known)
         if decided is None:
             return "nothing to do"
         entry = decided
-    claimed = _claimed(tx, entry)
-    if claimed is None:
+    if not locked.is_free:
         return None
-    before, token = claimed
-    check_sender(tx, entry.sender, entry.name, before, entry.writes)
     change = SessionChange()
-    temporary = _admit(tx, entry, before, change)
-    stored = before
+    temporary = _admit(tx, entry, before, change, known)
     if change.any:
-        stored = write(tx, before, token, change, change.rows(before.key, before.events, entry.seal.put_on))
+        stored, token = claim_and_write(tx, locked, change, entry.seal.put_on, term=entry.term)
+    else:
+        stored, token = before, claim_locked(tx, locked, term=entry.term)
     owed = active_invocations(tx, before.key)
     speaking = next((i.id for i in owed if entry.speaks and i.id == entry.invocation_id), None)
     # Whoever has just spoken is answered last, with all that came before.
@@ -142,12 +148,14 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
     return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
 
 
-def _decided(tx: Tx, entry: Arrival, approved: Mapping[str, Approved]) -> Arrival | None:
-    """The entry with what its answers decide. None: all of it was said before, and nothing of it is left to do."""
+def _decided(
+    tx: Tx, entry: Arrival, session: Stored, approved: Mapping[str, Approved], known: dict[str, Call]
+) -> Arrival | None:
+    """The entry with what its answers decide; the calls that it read are added to `known`. None: all of it was said
+    before, and nothing of it is left to do."""
     assert entry.incoming is not None
-    found = look(tx, entry.name, entry.incoming, entry.sender)
-    if found is None:
-        raise NotFound(f"Session not found: {entry.name.id}")
+    found = _answered(tx, session, entry.incoming)
+    known.update((call.id, call) for _, call in found)
     content = entry.incoming.content_of
     decided = [decide(answer, call, None, content(answer), approved.get(answer.id)) for answer, call in found]
     decisions = one_a_call([decision for decision in decided if decision])
@@ -158,23 +166,28 @@ def _decided(tx: Tx, entry: Arrival, approved: Mapping[str, Approved]) -> Arriva
     return replace(entry, decisions=decisions)
 
 
-def _claimed(tx: Tx, entry: Arrival) -> tuple[Stored, str] | None:
-    """The session under a lease. The desk takes over a session that others made, if nothing stands in it. What others
-    put there was never said at the desk, so it makes way for a new session."""
+def _locked(tx: Tx, entry: Arrival) -> Locked:
+    """The session, made if that is asked for. The desk takes over a session that others made, if nothing stands in it.
+    What others put there was never said at the desk, so it makes way for a new session."""
     opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
-    if entry.create and find(tx, entry.name) is None:
+    locked = lock(tx, entry.name)
+    if locked is None and entry.create:
         create(tx, entry.name, entry.root, {}, opened_by)
-    claimed = claim(tx, entry.name, entry.term)
-    if claimed is None or not (entry.create and entry.sender.desk) or claimed[0].opened_by == "desk":
-        return claimed
-    session, token = claimed
+        locked = lock(tx, entry.name)
+    if locked is None:
+        raise NotFound(f"Session not found: {entry.name.id}")
+    session = locked.session
+    theirs = entry.create and entry.sender.desk and session.opened_by != "desk"
+    if not theirs or not locked.is_free:
+        return locked
     if not (session.events or session.state):
         adopt(tx, session)
-        return claimed
-    give_back(tx, session, token)
+        return locked
     set_aside(tx, session)
     create(tx, entry.name, entry.root, {}, opened_by)
-    return claim(tx, entry.name, entry.term)
+    renewed = lock(tx, entry.name)
+    assert renewed is not None
+    return renewed
 
 
 def _checked_turn(tx: Tx, entry: Arrival, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
@@ -186,9 +199,9 @@ def _checked_turn(tx: Tx, entry: Arrival, key: int, turn: int, altered: list[Cal
         yield checked
 
 
-def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange) -> JsonObject:
+def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, known: Mapping[str, Call]) -> JsonObject:
     """Adds what was said to the change; gives back what is to be known in this run only."""
-    decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d)]
+    decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d, known)]
     if entry.incoming is not None and entry.speaks:
         if entry.marked and read_invocation(tx, session.key, entry.invocation_id) is not None:
             return {}
@@ -204,8 +217,15 @@ def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange) -> Js
     return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
 
 
-def _apply(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, decision: CallDecision) -> bool:
-    call = read_call(tx, session.key, decision.call_id)
+def _apply(
+    tx: Tx,
+    entry: Arrival,
+    session: Stored,
+    change: SessionChange,
+    decision: CallDecision,
+    known: Mapping[str, Call],
+) -> bool:
+    call = known.get(decision.call_id) or read_call(tx, session.key, decision.call_id)
     if call is None:
         raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
     answer = decision.answer

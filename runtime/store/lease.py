@@ -61,6 +61,10 @@ def lease_columns() -> tuple[Column[str], Column[float]]:
     return Column("lease_token", String(32)), Column("lease_until", Double)
 
 
+def new_token() -> str:
+    return secrets.token_hex(16)
+
+
 def free(table: Table, now: float | BindParameter[float]) -> ColumnElement[bool]:
     """Nobody holds the row, or not any more."""
     return or_(table.c.lease_until.is_(None), table.c.lease_until <= now)
@@ -103,7 +107,7 @@ def _on(table: Table, where: ColumnElement[bool]) -> tuple[_Statements, object]:
 
 def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> str | None:
     """The token for the one row that `where` (`column == value`) names. None: there is no such row, or it is held."""
-    token = secrets.token_hex(16)
+    token = new_token()
     now = tx.now()
     statements, value = _on(table, where)
     claimed = statements.claim(tx, named=value, claimed_token=token, claimed_at=now, claimed_until=now + term)

@@ -22,7 +22,11 @@ _EVENTS = Prepared(
 _TURN = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.turn == bindparam("turn_")))
 _CALLS = Prepared(select(calls.c.body).where(calls.c.session == _KEY))
 _CALL = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.id == _ID))
-_ASKED = Prepared(select(requests.c.call).where(requests.c.session == _KEY, requests.c.id == _ID))
+_ASKED = Prepared(
+    select(requests.c.call, calls.c.body)
+    .outerjoin_from(requests, calls, (calls.c.session == requests.c.session) & (calls.c.id == requests.c.call))
+    .where(requests.c.session == _KEY, requests.c.id == _ID)
+)
 _INVOCATION = Prepared(select(invocations).where(invocations.c.session == _KEY, invocations.c.id == _ID))
 _ACTIVE = Prepared(
     select(invocations)
@@ -76,9 +80,10 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
     if not is_storable_id(request_id):
         return None
     asked = _ASKED.first(tx, key_=key, id_=request_id)
-    call_id = None if asked is None else asked.call
-    call = read_call(tx, key, call_id or request_id)
-    if call is None or call_id is None or call.has_asked(request_id):
+    if asked is None:
+        return read_call(tx, key, request_id)
+    call = None if asked.body is None else CALL.validate_json(asked.body)
+    if call is None or call.has_asked(request_id):
         return call
     # The table is only an index. If it says something else than the calls, then somebody changed it.
     return next((one for one in read_calls(tx, key) if one.has_asked(request_id)), None)

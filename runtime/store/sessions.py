@@ -7,18 +7,20 @@ nothing. A session's row is locked first, always.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
 
+from runtime.calls.call import Call
 from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store import lease
 from runtime.store.database import Tx, for_update
 from runtime.store.desk import Writer, check_sender
-from runtime.store.lease import LeaseLost
+from runtime.store.lease import LeaseLost, new_token
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
 from runtime.store.shared_state import read_shared, share, split_state
@@ -144,13 +146,36 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
 # Working on one
 
 
-def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
-    """The session and a fresh lease on it; None while somebody else works on it."""
+@dataclass(frozen=True)
+class Locked:
+    """A session whose row this transaction has locked: nobody else can lease it or write to it before the commit."""
+
+    session: Stored
+    is_free: bool  # nobody works on it
+
+
+def lock(tx: Tx, name: SessionId) -> Locked | None:
+    """None: there is no such session."""
     row = _row(tx, name, lock=True)
     if row is None:
+        return None
+    return Locked(as_stored(tx, row), row.lease_until is None or row.lease_until <= tx.now())
+
+
+def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
+    """The session and a fresh lease on it; None while somebody else works on it."""
+    locked = lock(tx, name)
+    if locked is None:
         raise NotFound(f"Session not found: {name.id}")
-    token = lease.claim(tx, sessions, row_of(row.key), term=term)
-    return None if token is None else (as_stored(tx, row), token)
+    return (locked.session, claim_locked(tx, locked, term=term)) if locked.is_free else None
+
+
+def claim_locked(tx: Tx, locked: Locked, *, term: float) -> str:
+    """A lease on a session that nobody works on."""
+    token = lease.claim(tx, sessions, row_of(locked.session.key), term=term)
+    if token is None:
+        raise LeaseLost
+    return token
 
 
 def give_back(tx: Tx, session: Stored, token: str) -> None:
@@ -164,12 +189,8 @@ def free_all(tx: Tx) -> None:
 
 _WRITE = (
     update(sessions)
-    .where(
-        sessions.c.key == bindparam("key_"),
-        sessions.c.lease_token == bindparam("token_"),
-        # Else a write whose outcome was unknown could be written twice.
-        sessions.c.version == bindparam("before_"),
-    )
+    # The version, else a write whose outcome was unknown could be written twice.
+    .where(sessions.c.key == bindparam("key_"), sessions.c.version == bindparam("before_"))
     .values(
         state=bindparam("state_"),
         agent=bindparam("agent_"),
@@ -179,7 +200,9 @@ _WRITE = (
         updated=bindparam("updated_"),
     )
 )
-_WRITE_ROW, _WRITE_ROW_AND_RELEASE = Prepared(_WRITE), Prepared(_WRITE.values(lease_token=None, lease_until=None))
+_HELD = _WRITE.where(sessions.c.lease_token == bindparam("token_"))
+_WRITE_ROW, _WRITE_ROW_AND_RELEASE = Prepared(_HELD), Prepared(_HELD.values(lease_token=None, lease_until=None))
+_WRITE_ROW_AND_CLAIM = Prepared(_WRITE.values(lease_token=bindparam("token_"), lease_until=bindparam("until_")))
 _ADD_EVENTS = Prepared(insert(events))
 _PUT_ROWS = {
     "calls": Prepared(partial(upsert, table=calls)),
@@ -194,9 +217,33 @@ def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows
     if not isinstance(rows, dict):
         rows = rows(tx)
     after = session.after(change)
-    values = {
+    values = {**_values(session, after), "token_": token}
+    if (_WRITE_ROW_AND_RELEASE if change.release else _WRITE_ROW)(tx, **values) != 1:
+        raise LeaseLost
+    _add(tx, session, change, rows)
+    if change.release:
+        tx.notify(topic(session.name))
+    return after
+
+
+def claim_and_write(
+    tx: Tx, locked: Locked, change: SessionChange, seal: Callable[[Call], Call], *, term: float
+) -> tuple[Stored, str]:
+    """Adds to a session that nobody works on, and leases it in the same statement. The session as it is now, and the
+    lease's token."""
+    assert locked.is_free
+    session, token = locked.session, new_token()
+    after = session.after(change)
+    values = {**_values(session, after), "token_": token, "until_": tx.now() + term}
+    if _WRITE_ROW_AND_CLAIM(tx, **values) != 1:
+        raise LeaseLost
+    _add(tx, session, change, change.rows(session.key, session.events, seal))
+    return after, token
+
+
+def _values(session: Stored, after: Stored) -> dict[str, object]:
+    return {
         "key_": session.key,
-        "token_": token,
         "before_": session.version,
         "state_": json_text(after.state),
         "agent_": after.agent,
@@ -205,8 +252,9 @@ def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows
         "version_": after.version,
         "updated_": after.updated,
     }
-    if (_WRITE_ROW_AND_RELEASE if change.release else _WRITE_ROW)(tx, **values) != 1:
-        raise LeaseLost
+
+
+def _add(tx: Tx, session: Stored, change: SessionChange, rows: Rows) -> None:
     if rows["events"]:
         _ADD_EVENTS.many(tx, rows["events"])
     for name, put in _PUT_ROWS.items():
@@ -214,9 +262,6 @@ def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows
             put.many(tx, rows[name])
     _, user, app = change.state()
     share(tx, session.name.app, session.name.user_id, user, app)
-    if change.release:
-        tx.notify(topic(session.name))
-    return after
 
 
 def was_written(tx: Tx, after: Stored, token: str, change: SessionChange) -> bool:
