@@ -39,6 +39,8 @@ class StepView:
     until: int | None = None
     channel: str | None = None
     grant: str | None = None
+    on: tuple[Argument, ...] = ()
+    """GRANTED: in which arguments calls have to be like this one."""
     sign_in: bool = False
     operation: bool = False
     """A long-running operation that has begun."""

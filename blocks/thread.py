@@ -6,13 +6,16 @@ kind of line says is in the table of `ledger_lines.py`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pydantic import JsonValue
+
 from blocks import words
 from blocks.answers import filled_in
-from blocks.card_text import approvers, by
-from blocks.content import LIST, differences, values
+from blocks.card_text import approvers, by, calls_like
+from blocks.content import LIST, differences, result, values
 from blocks.ids import LineMark
 from blocks.kit import Message, drawn
 from blocks.ledger_kinds import LineKind
@@ -107,7 +110,7 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
     if step.question or step.sign_in:
         return in_history(step)
     if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_said(replace(step, text=None) if step.carded else step))
+        return (Line(_end(step, end)), *_said(replace(step, text=None)), *_result(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -173,6 +176,7 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
         "channel": Channel(step.channel or ""),
         "when": When(step.until or 0),
         "grant": code(step.grant or "", 64),
+        "calls": calls_like(step.tool, step.on),
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
@@ -201,6 +205,17 @@ def _arguments(step: StepView) -> tuple[Piece, ...]:
     """The call, if no card shows it, and the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
     return values(step.arguments, LIST) if shown else ()
+
+
+def _result(step: StepView) -> Sequence[Piece]:
+    """What the tool returned or why it failed, if no card shows it: values as a person reads them, if it is JSON."""
+    if step.carded or not step.text:
+        return ()
+    try:
+        value: JsonValue = json.loads(step.text)
+    except (ValueError, RecursionError):
+        return _said(replace(step, reason=None))
+    return result(value, LIST)[0] if LINES[step.kind].result else ()
 
 
 def _said(step: StepView) -> list[Piece]:

@@ -88,9 +88,7 @@ def request_time_off(days: int, tool_context: ToolContext) -> dict[str, object]:
     """
     confirmation = tool_context.tool_confirmation
     if confirmation is None:
-        tool_context.request_confirmation(
-            hint=f"{days} days off are wanted. How many do you approve?", payload={"approved_days": days}
-        )
+        tool_context.request_confirmation(hint="How many days off do you approve?", payload={"approved_days": days})
         return {"status": "Manager approval is required."}
     approved = confirmation.payload.get("approved_days", days) if isinstance(confirmation.payload, dict) else days
     granted = min(int(approved), days) if isinstance(approved, int | float) else 0

@@ -16,6 +16,7 @@ from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, masked_arguments, readable
 from bot.confirmation.authorise import Refusal
+from bot.confirmation.grants import alike_in
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.slack.answers import obj, objects, text, texts
@@ -106,6 +107,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         until=_moment(content.get("until")),
         channel=_card_channel(row) if kind is LineKind.ASKED else None,
         grant=text(content.get("grant")) or line.confirmation,
+        on=_alike(row) if row is not None and kind is LineKind.GRANTED else (),
         yes=_yes(content.get("yes")),
         answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
         call=masked_arguments(row.redactor, row.asked.arguments)[0] if row is not None else (),
@@ -120,6 +122,10 @@ def _arguments(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
     if row is not None and row.asked.question and kind is LineKind.APPROVED:
         return answer_of(row)
     return tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items())
+
+
+def _alike(row: Confirmation) -> tuple[Argument, ...]:
+    return masked_arguments(row.redactor, alike_in(row.revision.arguments, row.policy))[0]
 
 
 def _card_channel(row: Confirmation | None) -> str | None:

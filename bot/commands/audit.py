@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bot.audit.verification import Report
     from bot.operations.names import Namer
     from bot.store.audit_log import LineFilter
+    from runtime.jsontypes import JsonObject
     from runtime.store.database import Database
 
 _EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
@@ -138,22 +139,23 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 @click.option("--tool", metavar="NAME", help="Calls of one tool.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
 @names_option
-@options()
+@options(json=True)
 def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
     """List the calls that people were asked about, the newest first."""
-    from bot.operations.audit_text import listed
+    from bot.operations.audit_text import listed, listed_object
     from bot.operations.names import NO_NAMES, Namer
     from bot.store.audit_log import read_recent
 
-    async def read() -> list[str]:
+    async def read() -> tuple[JsonObject, list[str]]:
         async with call.reading() as database:
             rows = await database.read(read_recent, tool, limit)
             calls = [row.asked for row in rows]
             ids = [(asked.team, id_) for asked in calls for id_ in (asked.asked_by.user, asked.channel or "")]
-            known = await Namer(call.settings, database).learn(ids) if names else NO_NAMES
-            return [listed(row, known) for row in rows]
+            known = await Namer(call.settings, database).learn(ids) if names and not call.json else NO_NAMES
+            return {"calls": [listed_object(row) for row in rows]}, [listed(row, known) for row in rows]
 
-    tell(*(asyncio.run(read()) or [words.NO_CALLS]))
+    done, lines = asyncio.run(read())
+    call.tell(done, *(lines or [words.NO_CALLS]))
     return 0
 
 
@@ -170,6 +172,7 @@ def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A
     from bot.operations.audit_export import ids_of
     from bot.operations.audit_text import story_text
     from bot.operations.names import NO_NAMES, Namer
+    from bot.policy.model import may_decide
     from bot.store.audit_log import read_story
 
     async def read() -> list[str]:
@@ -177,6 +180,9 @@ def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A
             story = await database.read(read_story, id)
             named = [one for line in story.lines for one in ids_of(line)]
             named += [(row.asked.team, row.asked.channel) for row in story.rows.values() if row.asked.channel]
+            named += [
+                (row.asked.team, one.value) for row in story.rows.values() for one in may_decide(row.policy, True)
+            ]
             known = await Namer(call.settings, database).learn(named) if names else NO_NAMES
             return list(story_text(story, known, full=full))
 

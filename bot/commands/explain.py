@@ -74,7 +74,7 @@ def explain(
     call.tell(done, *(paint(line, "red") for line in unknown), *lines)
     for warning in settings.warnings:
         if warning.key.startswith("policy"):
-            print(f"{warning}", file=sys.stderr)
+            print(f"Warning: {warning}", file=sys.stderr)
     return 0 if found.governed else 1
 
 

@@ -97,7 +97,7 @@ def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
         team=row.asked.team,
         tool=row.asked.tool,
         policy=row.policy.fingerprint,
-        on=_named(row.revision.arguments, row.policy),
+        on=alike_in(row.revision.arguments, row.policy),
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
         until=now + (LONGEST_SESSION if offered.length == "session" else offered.length),
@@ -112,7 +112,7 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
         return False
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False
-    return canonical(_named(asked.arguments, policy)) == canonical(grant.on)
+    return canonical(alike_in(asked.arguments, policy)) == canonical(grant.on)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def revoked(grant: Grant, by: Person, now: datetime) -> Grant:
     return replace(grant, revoked_at=now, revoked_by=by)
 
 
-def _named(arguments: JsonObject, policy: Policy) -> JsonObject:
+def alike_in(arguments: JsonObject, policy: Policy) -> JsonObject:
     """The arguments that must be equal."""
     names = policy.grant_on
     return {name: value for name, value in arguments.items() if names is None or name in names}

@@ -27,10 +27,10 @@ QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer
 def withdrawn_by_operator_to_model(reason: str | None) -> str:
     """
     >>> withdrawn_by_operator_to_model("wrong version")
-    'withdrawn by whoever runs this app, who says: wrong version; it did not run'
+    'withdrawn by an operator of this app (wrong version); it did not run'
     """
-    why = f", who says: {reason}" if reason else ""
-    return f"withdrawn by whoever runs this app{why}; it did not run"
+    why = f" ({reason})" if reason else ""
+    return f"withdrawn by an operator of this app{why}; it did not run"
 
 
 def expired_to_model(after: timedelta, *, question: bool = False, sign_in: bool = False) -> str:

@@ -16,7 +16,7 @@ from blocks.text import visible
 from blocks.thread import in_history
 from blocks.values import quick
 from bot.audit.ledger import LedgerLine as LedgerLine
-from bot.audit.ledger import LineKind
+from bot.audit.ledger import LineKind, stamp
 from bot.cards.card_presenter import face
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
@@ -50,6 +50,21 @@ def listed(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
     asked = f"asked for by {asker}" + (f" in {where}" if where else "")
     state = f"{row.id}  {spelled(row.asked_at)}  {tool}: {_state(row)}"
     return visible(f"{state}; {asked}; session {row.asked.session.id}")
+
+
+def listed_object(row: Confirmation) -> JsonObject:
+    """The same for a program."""
+    asked = row.asked
+    return {
+        "id": row.id,
+        "tool": row.redactor.mask_text(asked.tool),
+        "state": str(row.state),
+        "outcome": None if row.outcome is None else str(row.outcome.kind),
+        "asked_by": asked.asked_by.user,
+        "asked_at": stamp(row.asked_at),
+        "channel": asked.channel,
+        "session": asked.session.id,
+    }
 
 
 def _state(row: Confirmation) -> str:

@@ -325,7 +325,16 @@ OTHER_STEPS = (
     StepView(seq=24, kind=LineKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
     StepView(seq=25, kind=LineKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
     StepView(seq=26, kind=LineKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
-    StepView(seq=27, kind=LineKind.GRANTED, at=NOON, tool="deploy", people=(LEAD,), grant="g41", until=NOON + 1800),
+    StepView(
+        seq=27,
+        kind=LineKind.GRANTED,
+        at=NOON,
+        tool="deploy",
+        people=(LEAD,),
+        grant="g41",
+        until=NOON + 1800,
+        on=(Argument("service", "checkout"),),
+    ),
     StepView(
         seq=28,
         kind=LineKind.GRANT_USED,

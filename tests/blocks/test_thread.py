@@ -97,7 +97,10 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
 @pytest.mark.parametrize(
     ("step", "line"),
     [
-        (StepView(seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text="{}"), "✅ Ran in 42 s\n{}"),
+        (
+            StepView(seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'),
+            "✅ Ran in 42 s\nstatus deployed · replicas 3",
+        ),
         (StepView(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2), "✅ Approved by U1 · ran again"),
         (
             StepView(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
@@ -212,7 +215,8 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
                 "👍 U0OPS wants deploy to run again: 1 of 2 approvals.",
                 "🔁 deploy runs again, attempt 2, decided by U0OPS and U0LEAD.",
                 "❔ Nobody said whether deploy took effect. The agent knows that the outcome is unknown.",
-                "🔓 U0LEAD let calls like this one of deploy run without asking until 2026-11-21 12:30 UTC.",
+                "🔓 Calls of deploy with service checkout run without asking until 2026-11-21 12:30 UTC, "
+                "in this conversation. Allowed by U0LEAD.",
                 "🔓 deploy runs without asking, because U0LEAD allowed calls like it.\nservice checkout",
                 "🔒 U0LEAD revoked the grant for deploy. Calls ask again.",
                 "⏸️ Runs are paused. Approved calls start once they are resumed.",

@@ -49,7 +49,7 @@ async def granted(at: Office) -> Seen:
     modal = await at.bob.gets_modal("Also allow the next ones like this")
     await modal.submits(NEXT)
     await at.ann.finds("Done: Deploy", at.deploys, thread=card)
-    await at.ann.finds("let calls like this one of deploy run without asking", at.deploys, thread=card)
+    await at.ann.finds("run without asking until", at.deploys, thread=card)
     return card
 
 

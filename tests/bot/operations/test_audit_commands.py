@@ -134,7 +134,7 @@ async def test_one_story_is_told_in_full(at: Backoffice) -> None:
     story = said.lines[said.lines.index("") + 1 :]
     assert [line.removeprefix(f"{when}  ").partition(" version: ")[0] for line in story] == [
         "⏳ deploy_api needs approval.",
-        "✋ What U0MALLORY decided on deploy_api did not count: the policy names others.",
+        "✋ U0MALLORY tried to decide on deploy_api, which did not count: the policy names others.",
         "✏️ U0ANNA edited deploy_api and approved that. Earlier approvals no longer count.",
         "👍 U0BEN approved deploy_api: 2 of 2 approvals.",
         "👍 deploy_api is approved by U0ANNA and U0BEN.",
@@ -189,6 +189,13 @@ async def test_filters_that_match_nothing_say_so(at: Backoffice) -> None:
     said = await at.command("audit", "export", "--tool", "refund", "--format", "csv")
     assert said.err == "No line of the audit matches --tool refund.\n"
     assert (await at.command("audit", "list", "--tool", "refund")).out == "Nobody was asked about such a call yet.\n"
+    assert json.loads((await at.command("audit", "list", "--tool", "refund", "--json")).out) == {"calls": []}
+
+
+async def test_a_program_reads_the_list(at: Backoffice) -> None:
+    deploy = await deployed(at)
+    (listed,) = json.loads((await at.command("audit", "list", "--json")).out)["calls"]
+    assert (listed["id"], listed["state"], listed["outcome"]) == (deploy, "approved", "done")
 
 
 async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:

@@ -144,7 +144,7 @@ async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
     assert (await at.command("withdraw", deploy, "--as", "lee", "--reason", "wrong version")).code == 0
     row = await at.row(deploy)
     assert row.decision is not None
-    assert row.decision.reason == "withdrawn by whoever runs this app, who says: wrong version; it did not run"
+    assert row.decision.reason == "withdrawn by an operator of this app (wrong version); it did not run"
     card = card_view(row)
     assert (card.decided_by, card.reason) == (("operator lee",), "wrong version")
     told = (await at.command("audit", "show", deploy)).out
