@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from blocks.home import home_tab
 from bot.home.query import HomeQuery, HomeReader
@@ -28,6 +28,7 @@ from runtime.errors import NotFound, StoreError
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
+from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
 log = logging.getLogger(__name__)
@@ -168,22 +169,29 @@ def looked(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
     tx.execute(since.values(digest=home.digest, hash=home.hash, due_at=at + pause if again else None))
 
 
-def _behind(tx: Tx) -> tuple[ColumnElement[bool], ...] | None:
-    last: float | None = tx.execute(select(func.max(ledger.c.at))).scalar_one_or_none()
-    if last is None:
-        return None
-    at = tx.now()
-    return (homes.c.opened_at > at - KEPT_FOR, homes.c.due_at.is_(None), homes.c.looked_at < last + _STRAGGLERS)
+_LAST_LINE = Prepared(select(func.max(ledger.c.at).label("at")))
+_IS_BEHIND = (
+    homes.c.opened_at > bindparam("opened_"),
+    homes.c.due_at.is_(None),
+    homes.c.looked_at < bindparam("looked_"),
+)
+_BEHIND = Prepared(select(homes.c.key).where(*_IS_BEHIND).limit(1))
+
+
+def _behind(tx: Tx) -> dict[str, object] | None:
+    last: float | None = _LAST_LINE.first(tx).at
+    return None if last is None else {"opened_": tx.now() - KEPT_FOR, "looked_": last + _STRAGGLERS}
 
 
 def behind(tx: Tx) -> bool:
     """Whether something has happened that an open tab may not show yet."""
     found = _behind(tx)
-    return found is not None and tx.execute(select(homes.c.key).where(*found).limit(1)).first() is not None
+    return found is not None and _BEHIND.first(tx, **found) is not None
 
 
 def stir(tx: Tx, pause: float) -> None:
     found = _behind(tx)
     if found is not None:
-        tx.execute(update(homes).where(*found).values(due_at=homes.c.looked_at + pause, parked_at=None))
+        stirred = update(homes).where(*_IS_BEHIND).values(due_at=homes.c.looked_at + pause, parked_at=None)
+        tx.execute(stirred, found)
         tx.notify(HOMES)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from bot.confirmation.model import State
 from bot.store.attempts import attempts, earlier, over
@@ -19,6 +19,7 @@ from bot.store.repository import lock_session
 from bot.store.slack_lanes import MANY_CARDS, cards_owed, owe_thread
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 
 SOON = 1.0
 """The call that shows `processing` may still be under way for so many seconds."""
@@ -30,6 +31,27 @@ LONGEST_TITLE = 80
 _STATUS = "agent status:"
 _CLOSE = "agent session closes"
 _TITLED = "agent session titled"
+
+_SHOWN = Prepared(
+    select(attempts.c.mark, attempts.c.at).where(
+        attempts.c.scope == bindparam("key_"), attempts.c.mark.startswith(_STATUS, autoescape=True)
+    )
+)
+_OLDEST_WAITING = Prepared(
+    select(func.min(confirmations.c.created).label("at")).where(
+        confirmations.c.session == bindparam("key_"), confirmations.c.state == str(State.WAITING)
+    )
+)
+_LAST_WORDS = Prepared(
+    select(func.max(mail.c.stored_at).label("at")).where(mail.c.session == bindparam("key_"), mail.c.kind == "words")
+)
+_LAST_DECIDED = Prepared(
+    select(confirmations.c.state, confirmations.c.decided_at)
+    .where(confirmations.c.session == bindparam("key_"))
+    .order_by(confirmations.c.decided_at.desc())
+    .limit(1)
+)
+_LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 
 
 class AgentStatus(StrEnum):
@@ -109,10 +131,7 @@ def not_changed(tx: Tx, key: str, change: StatusChange) -> None:
 
 def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
     """The status that Slack shows, and since when. None if the thread is not one of Slack's sessions yet."""
-    found = select(attempts.c.mark, attempts.c.at).where(
-        attempts.c.scope == key, attempts.c.mark.startswith(_STATUS, autoescape=True)
-    )
-    row = tx.execute(found).first()
+    row = _SHOWN.first(tx, key_=key)
     return None if row is None else (AgentStatus(row.mark.removeprefix(_STATUS)), row.at)
 
 
@@ -120,19 +139,14 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
     """The status that fits and, for `suspended`, since when something has waited."""
     if _works(tx, key):
         return AgentStatus.PROCESSING, tx.now()
-    oldest = select(func.min(confirmations.c.created)).where(
-        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
-    )
-    since = tx.execute(oldest).scalar_one()
+    since = _OLDEST_WAITING.first(tx, key_=key).at
     if since is not None:
         return AgentStatus.SUSPENDED, since
-    spoke = select(func.max(mail.c.stored_at)).where(mail.c.session == key, mail.c.kind == "words")
-    last_words = tx.execute(spoke).scalar_one() or 0.0
+    last_words = _LAST_WORDS.first(tx, key_=key).at or 0.0
     closing = earlier(tx, key, _CLOSE)
     if closing is not None and closing.at > last_words:
         return AgentStatus.CLOSED, closing.at
-    last = select(confirmations.c.state, confirmations.c.decided_at).where(confirmations.c.session == key)
-    row = tx.execute(last.order_by(confirmations.c.decided_at.desc()).limit(1)).first()
+    row = _LAST_DECIDED.first(tx, key_=key)
     if row is not None and row.state == str(State.EXPIRED) and (row.decided_at or 0.0) > last_words:
         return AgentStatus.CLOSED, row.decided_at
     return AgentStatus.ACTIVE, tx.now()
@@ -185,8 +199,7 @@ def title_of(words: str) -> str:
 
 def _works(tx: Tx, key: str) -> bool:
     """Whether the agent is at work. A run whose process died counts while its letter is there for the next process."""
-    letter = select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).limit(1)
-    if tx.execute(letter).first() is None:
+    if _LETTER.first(tx, key_=key) is None:
         return False
     row = tx.execute(select(sessions.c.lease_until, sessions.c.parked_at).where(sessions.c.key == key)).one()
     if row.lease_until is not None and row.lease_until > tx.now():

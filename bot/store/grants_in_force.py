@@ -7,8 +7,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Select, exists, select, update
+from sqlalchemy import bindparam, exists, select, update
 
 from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
@@ -27,6 +28,7 @@ from bot.store.repository import chain_of, lock_confirmation, now, read_confirma
 from bot.store.tables import grants, ledger
 from runtime.errors import NotFound
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 
 FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
 """What has to be known of a voter before `authorise` can say yes; the directory's `facts`."""
@@ -36,35 +38,37 @@ Rights = dict[Person, Facts]
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
     """The grants of a session that have not ended. One that this version can't read lets nothing through."""
-    return _readable(tx, _open(tx).where(grants.c.session == key))
+    return _readable(tx, _OF_SESSION.all(tx, key_=key, now_=tx.now()))
 
 
 def grants_by(tx: Tx, person: Person) -> list[Grant]:
     """The grants of one giver that have not ended, the first to end first."""
-    given = _readable(tx, _open(tx).order_by(grants.c.until))
+    given = _readable(tx, tx.execute(_OPEN.order_by(grants.c.until), {"now_": tx.now()}))
     return [grant for grant in given if person in grant.given_by]
 
 
 def all_grants(tx: Tx) -> list[Grant]:
     """The grants of every session that have not ended, the first to end first."""
-    return _readable(tx, _open(tx).order_by(grants.c.until, grants.c.id))
+    return _readable(tx, tx.execute(_OPEN.order_by(grants.c.until, grants.c.id), {"now_": tx.now()}))
 
 
-def _open(tx: Tx) -> Select[str, str]:
-    """The ledger says whether a grant was revoked, whatever the grant's own row says."""
-    line = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
-    return select(grants.c.id, grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now(), ~line)
+_REVOKED = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
+"""The ledger says whether a grant was revoked, whatever the grant's own row says."""
+_OPEN = select(grants.c.id, grants.c.body).where(
+    grants.c.revoked_at.is_(None), grants.c.until > bindparam("now_"), ~_REVOKED
+)
+_OF_SESSION = Prepared(_OPEN.where(grants.c.session == bindparam("key_")))
 
 
 def read_grant(tx: Tx, grant_id: str) -> Grant | None:
     found = select(grants.c.id, grants.c.body).where(grants.c.id == grant_id, grants.c.revoked_at.is_(None))
-    return next(iter(_readable(tx, found)), None)
+    return next(iter(_readable(tx, tx.execute(found))), None)
 
 
-def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
+def _readable(tx: Tx, stored: Iterable[Any]) -> list[Grant]:
     """The grants that can be read, each by the name of its row: the seal of a copy under another name does not fit."""
     found = []
-    for row in tx.execute(stored):
+    for row in stored:
         try:
             grant = replace(Grant.from_json(json.loads(row.body)), id=row.id)
             found.append(grant if grant.uses is None else replace(grant, used=_uses(tx, grant)))

@@ -56,6 +56,9 @@ _TOLD_UP_TO = Prepared(
     .values(told_seq=bindparam("seq_"))
 )
 _LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
+_LAST_NUMBER = Prepared(select(func.max(spoken.c.number).label("number")).where(spoken.c.session == bindparam("key_")))
+_SAID = ("session", "event", "ts", "body", "after_seq", "number")
+_SAY = Prepared(insert(spoken).values({name: bindparam(f"{name}_") for name in _SAID}))
 _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
@@ -94,9 +97,9 @@ def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, ta
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
         return
-    number = tx.execute(select(func.max(spoken.c.number)).where(spoken.c.session == key)).scalar_one() or 0
-    words = {"session": key, "event": said.event, "ts": "", "body": canonical(_stored(said, retry, tasks))}
-    tx.execute(insert(spoken).values(**words, after_seq=_head(tx, key), number=number + 1))
+    number = (_LAST_NUMBER.first(tx, key_=key).number or 0) + 1
+    body = canonical(_stored(said, retry, tasks))
+    _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=_head(tx, key), number_=number)
     owe_thread(tx, key)
 
 

@@ -96,6 +96,8 @@ _SAVE = Prepared(
     .where(confirmations.c.id == bindparam("id_"))
     .values({name: bindparam(f"{name}_") for name in _SAVED})
 )
+_OPENED = ("id", "session", "request_id", "call_id", "tool", "team", "enterprise", "asked_by", "created", *_SAVED)
+_OPEN = Prepared(insert(confirmations).inline().values({name: bindparam(f"{name}_") for name in _OPENED}))
 _OWE = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))
@@ -231,19 +233,18 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
         write_step(tx, session.key, step, row.id, row.asked.tool)
     values = _columns(tx, row)
     if new:
-        tx.execute(
-            insert(confirmations).values(
-                id=row.id,
-                session=session.key,
-                request_id=row.asked.request_id,
-                call_id=row.asked.call_id,
-                tool=row.asked.tool,
-                team=row.asked.team,
-                enterprise=row.asked.enterprise,
-                asked_by=row.asked.asked_by.user,
-                created=seconds(row.asked_at),
-                **values,
-            )
+        _OPEN(
+            tx,
+            id_=row.id,
+            session_=session.key,
+            request_id_=row.asked.request_id,
+            call_id_=row.asked.call_id,
+            tool_=row.asked.tool,
+            team_=row.asked.team,
+            enterprise_=row.asked.enterprise,
+            asked_by_=row.asked.asked_by.user,
+            created_=seconds(row.asked_at),
+            **{f"{name}_": value for name, value in values.items()},
         )
     else:
         _SAVE(tx, id_=row.id, **{f"{name}_": value for name, value in values.items()})

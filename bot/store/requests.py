@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import uuid4
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
@@ -27,6 +27,7 @@ from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject, canonical
 from runtime.replacing import replace
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,21 @@ class Opening:
     trace: str | None = None
 
 
+_KNOWN = Prepared(
+    select(confirmations.c.id).where(
+        confirmations.c.session == bindparam("key_"), confirmations.c.request_id == bindparam("request_")
+    )
+)
+_DENIALS = Prepared(
+    select(confirmations.c.decided_at).where(
+        confirmations.c.session == bindparam("key_"),
+        confirmations.c.tool == bindparam("tool_"),
+        confirmations.c.state == str(State.DENIED),
+        confirmations.c.decided_at > bindparam("since_"),
+    )
+)
+
+
 def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
     """Puts a request to people, once. None if it is known, or if nobody may be asked, which is said at once.
 
@@ -49,10 +65,7 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     """
     session = lock_session(tx, key)
     request = opening.request
-    known = select(confirmations.c.id).where(
-        confirmations.c.session == key, confirmations.c.request_id == request.request_id
-    )
-    if tx.execute(known).first() is not None or has_mail(tx, key, _refusal_mark(request)):
+    if _KNOWN.first(tx, key_=key, request_=request.request_id) is not None or has_mail(tx, key, _refusal_mark(request)):
         return None
     asked, at = asked_of(session, opening), now(tx)
     found = opening.governs
@@ -103,13 +116,8 @@ def asked_of(session: Session, opening: Opening) -> AskedCall:
 
 
 def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
-    found = select(confirmations.c.decided_at).where(
-        confirmations.c.session == key,
-        confirmations.c.tool == tool,
-        confirmations.c.state == str(State.DENIED),
-        confirmations.c.decided_at > tx.now() - DENIALS_WINDOW.total_seconds(),
-    )
-    return [moment(at) for at in tx.execute(found).scalars()]
+    since = tx.now() - DENIALS_WINDOW.total_seconds()
+    return [moment(row.decided_at) for row in _DENIALS.all(tx, key_=key, tool_=tool, since_=since)]
 
 
 def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> None:

@@ -46,7 +46,7 @@ _KEPT = frozenset(
 """Steps after which a confirmation waits for the same people as before."""
 
 _GONE = Prepared(delete(waiting).where(waiting.c.confirmation == bindparam("id_")))
-_ENTER = insert(waiting)
+_ENTER = Prepared(insert(waiting))
 
 
 # Written with the row
@@ -62,7 +62,7 @@ def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
         for entry in sorted(whom(row))
     ]
     if entries:
-        tx.execute(_ENTER, entries)
+        _ENTER.many(tx, entries)
 
 
 def whom(row: Confirmation) -> set[str]:
