@@ -61,7 +61,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     channels, threads = CHANNELS // part, THREADS // part
     clicked = await compared(folder, 1_200 // part)
     found = {
-        "one at a time": await _one_at_a_time(folder / "one", 12 // part),
+        "one at a time": await _one_at_a_time(folder / "one", 10 // part),
         f"{channels} at once, over {channels} channels": await _at_once(folder / "forty", channels),
         f"{4 * channels} asked at once, over {channels} channels": await _asked_at_once(folder / "many", channels),
     }
