@@ -27,7 +27,8 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
 HERE = [name for name in SCENES if name not in (*RESTARTS, *ADK_IN_PROCESS.never)]
-APPS = {"sub_agent": "front_app", "branches": "fork_app", "sign_in": "diary_app"}
+APPS = {"mcp": "filer_app", "sub_agent": "front_app", "branches": "fork_app", "sign_in": "diary_app"}
+OUR_APPS = {"mcp": "own_filer", "sub_agent": "own_front"}
 OTHERWISE = ("settled", *OURS_IN_PROCESS.never)
 TELLING = ("parallel", "chat_in_between")
 """The scenes in which kinds of sessions differ: enough for the fast tests."""
@@ -37,6 +38,7 @@ TELLING = ("parallel", "chat_in_between")
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
     monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+    monkeypatch.setenv("MCP", MCP)
     monkeypatch.setenv("OAUTH_URL", f"http://127.0.0.1:{free_port()}")
     return tmp_path
 
@@ -53,18 +55,13 @@ def scenes(*without: str) -> list[object]:
 
 
 @pytest.mark.parametrize("name", HERE)
-async def test_scene(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "mcp":
-        monkeypatch.setenv("MCP", MCP)
+async def test_scene(name: str, store: str, room: Path) -> None:
     await played(ADK_IN_PROCESS, name, APPS.get(name, "clerk_app"), store, room)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in HERE if name not in OTHERWISE])
-async def test_scene_on_our_own_runtime(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "mcp":
-        monkeypatch.setenv("MCP", MCP)
-    target = "own_front" if name == "sub_agent" else "own_clerk"
-    await played(OURS_IN_PROCESS, name, target, store, room)
+async def test_scene_on_our_own_runtime(name: str, store: str, room: Path) -> None:
+    await played(OURS_IN_PROCESS, name, OUR_APPS.get(name, "own_clerk"), store, room)
 
 
 @pytest.mark.parametrize("name", scenes("mcp"))
@@ -74,7 +71,7 @@ async def test_scene_in_a_resumable_app(name: str, store: str, room: Path, monke
     await played(ADK_IN_PROCESS, name, target, store, room)
 
 
-@pytest.mark.parametrize("name", scenes("mcp", *APPS))
+@pytest.mark.parametrize("name", scenes(*APPS))
 async def test_scene_in_a_runner_with_a_database(
     name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

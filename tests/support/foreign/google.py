@@ -16,8 +16,8 @@ from typing import Any
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import FORK, Plain, reply
 
-APPS = ("clerk", "front", "fork", "diary", "broken")
-"""`broken` can't be imported."""
+APPS = ("clerk", "filer", "front", "fork", "diary", "broken")
+"""`filer` has the tools of an MCP server too: google-adk starts it anew for many of its runs. `broken` can't be imported."""
 
 
 def main() -> None:
@@ -108,8 +108,10 @@ def agent(name: str) -> Any:
     if name == "fork":
         branches = [LlmAgent(name=branch, model=model(branch), tools=own_tools()) for branch in FORK]
         return ParallelAgent(name="fork", sub_agents=branches)
-    outside = {"before_tool_callback": asks_for_it} if os.environ.get("MCP") and not mcp_gate() else {}
-    return LlmAgent(name=name, model=model(name), tools=own_tools(), **outside)
+    if name == "filer":
+        gate = {} if mcp_gate() else {"before_tool_callback": asks_for_it}
+        return LlmAgent(name=name, model=model(name), tools=[*own_tools(), mcp_tools()], **gate)
+    return LlmAgent(name=name, model=model(name), tools=own_tools())
 
 
 def mcp_gate() -> dict[str, Any]:
@@ -137,7 +139,7 @@ def own_tools() -> list[Any]:
     def gated(function: Callable[..., object], when: bool | Callable[..., bool] = True) -> Any:
         return FunctionTool(function, require_confirmation=when)
 
-    made: list[Any] = [
+    return [
         gated(tools.reimburse, tools.over_1000),
         gated(tools.deploy),
         gated(tools.linger),
@@ -147,14 +149,15 @@ def own_tools() -> list[Any]:
         FunctionTool(tools.lookup),
         FunctionTool(tools.request_time_off),
     ]
-    if command := os.environ.get("MCP"):
-        from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
-        from mcp import StdioServerParameters
 
-        program, *arguments = json.loads(command)
-        there = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
-        made.append(McpToolset(connection_params=StdioConnectionParams(server_params=there), **mcp_gate()))
-    return made
+
+def mcp_tools() -> Any:
+    from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
+    from mcp import StdioServerParameters
+
+    program, *arguments = json.loads(os.environ["MCP"])
+    there = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
+    return McpToolset(connection_params=StdioConnectionParams(server_params=there), **mcp_gate())
 
 
 def model(agent_name: str) -> Any:

@@ -45,6 +45,7 @@ def _unnameable() -> Any:
 MADE: dict[str, Callable[[], object]] = {
     "clerk": lambda: agent("clerk"),
     "clerk_app": lambda: app("clerk"),
+    "filer_app": lambda: app("filer"),
     "front_app": lambda: app("front"),
     "fork_app": lambda: app("fork"),
     "diary_app": lambda: app("diary"),
@@ -58,6 +59,7 @@ MADE: dict[str, Callable[[], object]] = {
     "unnameable": _unnameable,
     "no_agent": InMemorySessionService,
     "own_clerk": lambda: ours.agent("clerk"),
+    "own_filer": lambda: ours.agent("filer"),
     "own_front": lambda: ours.agent("front"),
 }
 

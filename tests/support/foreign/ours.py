@@ -31,11 +31,12 @@ def agent(name: str) -> Agent:
     if name == "front":
         payer = Agent("payer", Obliging("payer"), description="Pays people back.", tools=own_tools())
         return Agent("front", Obliging("front"), sub_agents=[payer])
-    return Agent(name, Obliging(name), tools=own_tools())
+    files = [mcp_tools()] if name == "filer" else []
+    return Agent(name, Obliging(name), tools=[*own_tools(), *files])
 
 
 def own_tools() -> list[Tool | Toolset]:
-    made: list[Tool | Toolset] = [
+    return [
         FunctionTool(tools.reimburse, require_confirmation=tools.over_1000),
         FunctionTool(tools.deploy, require_confirmation=True),
         FunctionTool(tools.linger, require_confirmation=True),
@@ -43,11 +44,12 @@ def own_tools() -> list[Tool | Toolset]:
         FunctionTool(tools.lookup),
         FunctionTool(tools.request_time_off),
     ]
-    if command := os.environ.get("MCP"):
-        program, *arguments = json.loads(command)
-        there = StdioConnection(program, arguments, env=dict(os.environ))
-        made.append(McpToolset(there, confirmation=ConfirmationPolicy.all()))
-    return made
+
+
+def mcp_tools() -> Toolset:
+    program, *arguments = json.loads(os.environ["MCP"])
+    there = StdioConnection(program, arguments, env=dict(os.environ))
+    return McpToolset(there, confirmation=ConfirmationPolicy.all())
 
 
 class Obliging:
@@ -61,9 +63,8 @@ class Obliging:
 
 
 async def main() -> None:
-    serving = Serving(
-        [agent("clerk"), agent("front")], Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"]
-    )
+    agents = [agent(name) for name in ("clerk", "filer", "front")]
+    serving = Serving(agents, Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"])
     async with serving_at(serving) as (url, _):
         print(url.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()

@@ -23,8 +23,8 @@ from tests.support.foreign.kept import Sessions, answered, asked_in, key_of, res
 from tests.support.foreign.mcp_calls import called_over_mcp
 from tests.support.foreign.wishes import TRANSFER, Plain, reply
 
-APPS = ["clerk", "front"]
-"""Each is called as its root agent; `front` has a sub-agent."""
+APPS = ["clerk", "filer", "front"]
+"""Each is called as its root agent; `filer` uses an MCP server, `front` has a sub-agent."""
 
 TOOLS: dict[str, Callable[..., Any]] = {
     one.__name__: one

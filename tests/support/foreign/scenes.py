@@ -175,7 +175,7 @@ async def sub_agent(at: Scene) -> None:
 
 @scene("a tool of an MCP server")
 async def mcp(at: Scene) -> None:
-    visit = at.visit()
+    visit = at.visit("filer")
     request = await visit.asks("please delete notes.txt")
     assert at.ran("delete_file") == []
     await visit.approve(request)

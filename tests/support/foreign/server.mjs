@@ -115,9 +115,8 @@ class GatedToolset extends MCPToolset {
 }
 
 function mcp() {
-  if (!process.env.MCP) return [];
   const [command, ...args] = JSON.parse(process.env.MCP);
-  return [new GatedToolset({type: 'StdioConnectionParams', serverParams: {command, args, env: process.env}})];
+  return new GatedToolset({type: 'StdioConnectionParams', serverParams: {command, args, env: process.env}});
 }
 
 // With OAuth it fetches tokens over HTTPS only, and not from this machine.
@@ -164,11 +163,12 @@ function agent(name) {
     const model = new Obliging('payer');
     subAgents.push(new LlmAgent({name: 'payer', description: 'Pays people back.', model, tools: tools()}));
   }
-  return new LlmAgent({name, model: new Obliging(name), tools: name === 'front' ? [] : [...tools(), ...mcp()], subAgents});
+  const own = name === 'front' ? [] : name === 'filer' ? [...tools(), mcp()] : tools();
+  return new LlmAgent({name, model: new Obliging(name), tools: own, subAgents});
 }
 
 const agentLoader = {
-  listAgents: async () => ['clerk', 'front', 'fork', 'diary'],
+  listAgents: async () => ['clerk', 'filer', 'front', 'fork', 'diary'],
   getAgentFile: async (name) => ({load: async () => agent(name), dispose: async () => {}, [Symbol.asyncDispose]: async () => {}}),
   disposeAll: async () => {},
 };
