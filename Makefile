@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # The slow ones wait even more: three of them keep less than one core busy.
 SLOW_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
+# How many examples Hypothesis tries: `quick`, or `thorough`, as CI does on every supported Python.
+EXAMPLES ?= quick
 # The tests start hundreds of processes. Without byte code each of them would compile the whole product again.
 unexport PYTHONDONTWRITEBYTECODE
 # A test that hangs ends its worker: a signal does not reach one that hangs while it is torn down. Of xdist's ways to
@@ -41,7 +43,7 @@ check: dev
 	@$(BIN)/mypy
 
 test: dev
-	@$(BIN)/pytest -m "not slow" -n $(WORKERS) $(SPREAD)
+	@$(BIN)/pytest -m "not slow" -n $(WORKERS) $(SPREAD) --hypothesis-profile $(EXAMPLES)
 
 test-slow: dev
 	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(SLOW_WORKERS) $(SPREAD)

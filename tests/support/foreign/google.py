@@ -17,7 +17,7 @@ from tests.support.foreign import tools
 from tests.support.foreign.wishes import FORK, Plain, reply
 
 APPS = ("clerk", "filer", "front", "fork", "diary", "broken")
-"""`filer` has the tools of an MCP server too: google-adk starts it anew for many of its runs. `broken` can't be imported."""
+"""`filer` has the tools of an MCP server too; google-adk starts it anew for many runs. `broken` can't be imported."""
 
 
 def main() -> None:
