@@ -22,7 +22,7 @@ from bench.scripted_gemini import DONE, MODEL, WORDS, scripted_gemini
 OURS, ADKS = "`adk-confirm api`", "`adk api_server`"
 _OUR_AGENT = "from bench.rest import our_agent\n\nagent = our_agent()\n"
 _ADKS_AGENT = "from bench.rest import adk_agent\n\nroot_agent = adk_agent()\n"
-_ALONE = "one session waits for six fsyncs and two requests, one after another"
+_ALONE = "one session does everything in turn: the CPU of a cycle, six fsyncs and two requests over HTTP"
 _TOGETHER = "the rest is HTTP and JSON, on one core"
 _sessions = count(1)
 _for_good = ExitStack()  # in the servers: what lasts as long as the process

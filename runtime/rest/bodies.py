@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Literal, TypeVar
 
@@ -158,9 +159,7 @@ _STRICT = (Content, Part, Blob, FileData, FunctionCall, FunctionResponse)
 def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
     """Names in a message that mean nothing, refused as genai's own types refuse them."""
     assert isinstance(raw, dict)
-    known: dict[str, str] = {}
-    for name, field in type(body).model_fields.items():
-        known[name] = known[field.alias or name] = name
+    known = _names(type(body))
     for given, inside in raw.items():
         if given not in known:
             if isinstance(body, _STRICT):
@@ -173,6 +172,13 @@ def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterat
             for number, (one, one_inside) in enumerate(zip(value, inside, strict=True)):
                 if isinstance(one, WireModel):
                     yield from _unknown(one, one_inside, (*where, given, number))
+
+
+@cache
+def _names(model: type[WireModel]) -> dict[str, str]:
+    """The field that each name means, in either spelling."""
+    fields = model.model_fields.items()
+    return {name: name for name, _ in fields} | {field.alias or name: name for name, field in fields}
 
 
 def _listed(error: ValidationError) -> list[JsonObject]:

@@ -12,6 +12,7 @@ import ipaddress
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
@@ -83,6 +84,7 @@ class Guard:
             raise Unauthorized(f"Send the header 'Authorization: Bearer …' with the value of {TOKEN_VARIABLE}.")
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address, or the name can only mean this machine."""
     bare = host.strip("[]").lower().rstrip(".")

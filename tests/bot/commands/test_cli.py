@@ -154,6 +154,7 @@ async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
     stores = {
         "sqlalchemy.orm",
         "sqlalchemy.ext.asyncio",
+        "sqlalchemy.dialects.postgresql",
         "asyncpg",
         "cryptography",
     }
