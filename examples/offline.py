@@ -53,7 +53,7 @@ def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:
     if error == "tool call was rejected by the user":
         reason = response.get("reason")
         why = f" The reason: {_sentence(reason)} Tell me what would fit, and I will ask again." if reason else ""
-        return f"{what} was denied, so I did nothing.{why}"
+        return f"{what} was not approved, so I did nothing.{why}"
     if error:
         return f"{what} did not work: {_sentence(error)}"
     return _done(str(result.name), response) or f"{what} is done: {_listed(response)}."

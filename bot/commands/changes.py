@@ -13,7 +13,8 @@ from bot.commands.common import CommandLine, options
 def pause(call: CommandLine) -> int:
     """Hold approved calls until `adk-confirm resume`.
 
-    Calls that are already running continue. People can still approve and deny. The card of each held call says so.
+    Calls that are already running continue. People can still approve and deny. Messages to the agent wait as well.
+    The card of each held call says that runs are paused.
     """
     done = call.operate("pause")
     call.tell(done, words.PAUSED[bool(done["changed"])])

@@ -126,7 +126,7 @@ async def test_a_denial_and_a_form(ada: Open) -> None:
     await ada.say("deploy checkout 2.4.1 to prod")
     await ada.sees("Approve this deployment?")
     await ada.submit(confirmed=False)
-    await ada.sees("The deployment of checkout 2.4.1 was denied")
+    await ada.sees("The deployment of checkout 2.4.1 was not approved")
     await ada.say("I need 3 days off")
     await ada.sees("How many days off do you approve?")
     await ada.submit(confirmed=True)

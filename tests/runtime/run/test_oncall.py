@@ -60,11 +60,11 @@ async def test_a_denial_is_said_with_its_reason(ada: Client, tmp_path: Path) -> 
     await said(ada, "deploy checkout 2.4.1 to prod")
     denial = {"confirmed": False, "payload": {"reason": "Not before the release freeze ends"}}
     [sentence] = texts(await ada.answer((ada.request_id(), denial)))
-    assert sentence.startswith("The deployment of checkout 2.4.1 was denied, so I did nothing.")
+    assert sentence.startswith("The deployment of checkout 2.4.1 was not approved, so I did nothing.")
     assert "The reason: Not before the release freeze ends. Tell me what would fit" in sentence
     await said(ada, "deploy checkout 2.4.1 to staging")
     assert texts(await ada.answer((ada.request_id(), {"confirmed": False}))) == [
-        "The deployment of checkout 2.4.1 was denied, so I did nothing."
+        "The deployment of checkout 2.4.1 was not approved, so I did nothing."
     ]
     assert log(tmp_path) == []
 
