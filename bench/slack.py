@@ -20,14 +20,18 @@ PATIENCE = 150.0
 CHANNELS, THREADS, EACH, RATE, KNOWN = 40, 100, 10, 100.0, 4
 HEADS = ("", "mention → card", "click → ack", "click → tool starts", "click → final card", "CPU", "Slack calls")
 _CLICK = (
-    "the bare app stores nothing; behind our ack are the vote, its ledger line and their seals in a transaction, and "
-    "the work that the decision begins"
+    "the bare app stores nothing; behind our ack are the vote, its ledger line and their seals in a transaction, which "
+    "alone costs more CPU than the bare app's whole click"
 )
 _MANY = (
     "a cycle is about 65 small transactions and 45 reads, for the agent, the card and the thread. The event loop takes "
     "half of the CPU, of that a quarter for drawing cards; the store's threads take the other half"
 )
 _SHARED = "the people and their Slack use the same two cores"
+_ONE_CORE = (
+    "until its tool starts, a click costs about 10 ms of CPU, half of it in the store's thread: 100 a second keep the "
+    "one core busy that a process of Python has. Cards and lines hardly begin meanwhile"
+)
 
 
 @dataclass
@@ -265,9 +269,9 @@ def _goals_of_cycles(one: Found, forty: Found, asked: Found) -> list[Goal]:
 def _goals_of_clicks(clicked: Clicked, steady: Found, burst: Found) -> list[Goal]:
     ratio = clicked.found.median(OURS, "rate") / clicked.found.median(BARE, "rate")
     return [
-        _within("100 clicks a second: the median tool starts within 50 ms", steady.tools, 0.5, 0.05),
-        _within("100 clicks a second: 99 % of the tools start within 500 ms", steady.tools, 0.99, 0.5),
-        _within("100 clicks a second: 99 % of the acks within 100 ms", steady.acks, 0.99, 0.1),
+        _within("100 clicks a second: the median tool starts within 50 ms", steady.tools, 0.5, 0.05, _ONE_CORE),
+        _within("100 clicks a second: 99 % of the tools start within 500 ms", steady.tools, 0.99, 0.5, _ONE_CORE),
+        _within("100 clicks a second: 99 % of the acks within 100 ms", steady.acks, 0.99, 0.1, _ONE_CORE),
         _within("100 votes a second that decide nothing: 99 % of the acks within 100 ms", clicked.acks, 0.99, 0.1),
         Goal(
             "the burst: nothing refused, nothing left",
@@ -279,6 +283,6 @@ def _goals_of_clicks(clicked: Clicked, steady: Found, burst: Found) -> list[Goal
     ]
 
 
-def _within(wanted: str, seconds: Sequence[float], part: float, most: float) -> Goal:
+def _within(wanted: str, seconds: Sequence[float], part: float, most: float, why: str = _SHARED) -> Goal:
     found = percentile(seconds, part)
-    return Goal(wanted, _shown(found), found <= most, _SHARED)
+    return Goal(wanted, _shown(found), found <= most, why)

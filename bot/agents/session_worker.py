@@ -146,7 +146,8 @@ class _Stretch:
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[AgentMessage] = []
-                    tasks = await self._deliver(session, mail, held)
+                    with self._going_first(letters[0]) as self._started:
+                        tasks = await self._deliver(session, mail, held)
                     await self._take_in(session, letters[0], held)
                     await self._say_tasks(session, letters[0], tasks)
             except SendSeparately as error:
