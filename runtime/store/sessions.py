@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Double, bindparam, delete, insert, select, update
 
 from runtime.calls.call import Call
 from runtime.errors import Conflict, NotFound
@@ -20,7 +20,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store import lease
 from runtime.store.database import Tx, for_update
 from runtime.store.desk import Writer, check_sender
-from runtime.store.lease import LeaseLost, new_token
+from runtime.store.lease import LeaseLost, free, new_token
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
 from runtime.store.shared_state import read_shared, share, split_state
@@ -202,7 +202,11 @@ _WRITE = (
 )
 _HELD = _WRITE.where(sessions.c.lease_token == bindparam("token_"))
 _WRITE_ROW, _WRITE_ROW_AND_RELEASE = Prepared(_HELD), Prepared(_HELD.values(lease_token=None, lease_until=None))
-_WRITE_ROW_AND_CLAIM = Prepared(_WRITE.values(lease_token=bindparam("token_"), lease_until=bindparam("until_")))
+_WRITE_ROW_AND_CLAIM = Prepared(
+    _WRITE.where(free(sessions, bindparam("now_", type_=Double))).values(
+        lease_token=bindparam("token_"), lease_until=bindparam("until_")
+    )
+)
 _ADD_EVENTS = Prepared(insert(events))
 _PUT_ROWS = {
     "calls": Prepared(partial(upsert, table=calls)),
@@ -231,10 +235,9 @@ def claim_and_write(
 ) -> tuple[Stored, str]:
     """Adds to a session that nobody works on, and leases it in the same statement. The session as it is now, and the
     lease's token."""
-    assert locked.is_free
-    session, token = locked.session, new_token()
+    session, token, now = locked.session, new_token(), tx.now()
     after = session.after(change)
-    values = {**_values(session, after), "token_": token, "until_": tx.now() + term}
+    values = {**_values(session, after), "token_": token, "now_": now, "until_": now + term}
     if _WRITE_ROW_AND_CLAIM(tx, **values) != 1:
         raise LeaseLost
     _add(tx, session, change, change.rows(session.key, session.events, seal))
