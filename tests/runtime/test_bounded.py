@@ -102,7 +102,7 @@ def test_one_that_somebody_else_ended_is_replaced(check: BoundedCheck) -> None:
     first = check("pid")
     assert isinstance(first, int)
     os.kill(first, signal.SIGKILL)
-    psutil.Process(first).wait(10)
+    psutil.Process(first).wait(60)
     second = check("pid")
     assert second != first
 
@@ -138,4 +138,4 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
         assert ran.stderr == ""
         worker = int(ran.stdout)
         with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.Process(worker).wait(20)
+            psutil.Process(worker).wait(60)

@@ -15,13 +15,14 @@ from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
 from mcp import StdioServerParameters
 
 HERE = Path(__file__).parent
-SERVER = StdioServerParameters(command=sys.executable, args=[str(HERE / "server.py")])
-
-reading = McpToolset(
-    connection_params=StdioConnectionParams(server_params=SERVER), tool_filter=["list_files", "read_file"]
+SERVER = StdioConnectionParams(
+    server_params=StdioServerParameters(command=sys.executable, args=[str(HERE / "server.py")]),
+    timeout=60,  # seconds for the server to start: google-adk's default of five is short for a busy machine
 )
+
+reading = McpToolset(connection_params=SERVER, tool_filter=["list_files", "read_file"])
 changing = McpToolset(
-    connection_params=StdioConnectionParams(server_params=SERVER),
+    connection_params=SERVER,
     tool_filter=["delete_file"],
     require_confirmation=True,
 )

@@ -43,6 +43,15 @@ async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
         monkeypatch.setenv("GEMINI_API_KEY", server.key)
         monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", SECRET)
         yield server
+    await hang_up()
+
+
+async def hang_up() -> None:
+    """Closes the connections of models and tools, which google-adk leaves open. They would be collected in some later
+    test, which would be blamed for them."""
+    for transport in [*asyncio.get_running_loop()._transports.values()]:  # type: ignore[attr-defined]  # no public list
+        transport.abort()
+    await asyncio.sleep(0)
 
 
 @asynccontextmanager

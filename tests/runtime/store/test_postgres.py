@@ -246,19 +246,25 @@ async def test_a_replica_that_is_frozen_holds_up_the_others_no_longer_than_one_t
 
 async def test_who_skips_locked_rows_gets_the_next(replicas: Replicas) -> None:
     """How workers share what is due."""
-    taken = asyncio.Event()
+    taken, go_on = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def next_one(tx: Tx) -> int:
         statement = select(accounts.c.id).order_by(accounts.c.id).limit(1)
         account: int = tx.execute(for_update(statement, skip_locked=True)).scalar_one()
         loop.call_soon(taken.set)
-        tx.execute(text("SELECT pg_sleep(0.1)"))
         return account
 
-    first = asyncio.create_task(replicas[0].run(next_one))
+    def hold(tx: Tx) -> int:
+        account = next_one(tx)
+        while not go_on.is_set():
+            tx.execute(text("SELECT pg_sleep(0.01)"))
+        return account
+
+    first = asyncio.create_task(replicas[0].run(hold))
     await taken.wait()
     assert await replicas[1].run(next_one) == 2
+    go_on.set()
     assert await first == 1
 
 

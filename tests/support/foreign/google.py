@@ -157,7 +157,7 @@ def mcp_tools() -> Any:
 
     program, *arguments = json.loads(os.environ["MCP"])
     there = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
-    return McpToolset(connection_params=StdioConnectionParams(server_params=there), **mcp_gate())
+    return McpToolset(connection_params=StdioConnectionParams(server_params=there, timeout=60), **mcp_gate())
 
 
 def model(agent_name: str) -> Any:
