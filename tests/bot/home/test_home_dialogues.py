@@ -59,12 +59,12 @@ async def test_a_home_that_was_opened_follows_what_happens(at: Office) -> None:
     await at.bob.opens_home("Nothing waits for you.")
 
     card = await at.ask("reimburse 1500 for the team dinner")
-    home = await at.bob.sees_home("the team dinner", timeout=10)
+    home = await at.bob.sees_home("the team dinner")
     assert "Approve" in home.buttons
     await at.lead.clicks(card, "Deny…")
     await (await at.lead.gets_modal("Deny")).submits({"Reason": "Too much"})
 
-    await at.bob.sees_home("Nothing waits for you.", timeout=10)
+    await at.bob.sees_home("Nothing waits for you.")
     assert at.ran() == []
 
 
@@ -95,12 +95,12 @@ async def test_who_lost_the_right_meanwhile_is_refused_in_a_direct_message(at: O
 
 async def test_slack_that_is_busy_or_shows_something_newer_gets_the_home_later(at: Office) -> None:
     at.slack.faults.limits("views.publish")
-    await at.bob.opens_home("Nothing waits for you.", timeout=10)
+    await at.bob.opens_home("Nothing waits for you.")
     at.slack.faults.refuses("views.publish", "hash_conflict")
 
     await at.ask("reimburse 1500 for the team dinner")
 
-    await at.bob.sees_home("the team dinner", timeout=15)
+    await at.bob.sees_home("the team dinner")
 
 
 async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
@@ -132,7 +132,7 @@ async def test_after_my_vote_it_waits_for_others_only(
         card = await at.ask("deploy checkout 2.4.1 to prod")
         home = await at.bob.opens_home("deploy")
         await home.clicks("Approve")
-        await at.bob.sees_home("Nothing waits for you.", timeout=10)
+        await at.bob.sees_home("Nothing waits for you.")
 
         home = await at.lead.opens_home("Needs 1 more")
         await home.clicks("Approve")

@@ -64,7 +64,7 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
 
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(both.wait(), 10)
+    await asyncio.wait_for(both.wait(), 60)
     attendant.stop()
     await running
 
@@ -138,7 +138,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
 
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(both.wait(), 10)
+    await asyncio.wait_for(both.wait(), 60)
     attendant.stop()
     await running
     assert sorted(attended) == ["bad", "good", "good"], "the good one comes up again, and that one does not"
@@ -197,7 +197,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
 
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(tried.wait(), 10)
+    await asyncio.wait_for(tried.wait(), 60)
     attendant.stop()
     await running
 
@@ -227,7 +227,7 @@ async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_i
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     began = await database.read(lambda tx: tx.now())
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(all_three.wait(), 10)
+    await asyncio.wait_for(all_three.wait(), 60)
     attendant.stop()
     await running
 
@@ -255,7 +255,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
 
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(again.wait(), 10)
+    await asyncio.wait_for(again.wait(), 60)
     attendant.stop()
     await running
 
@@ -292,7 +292,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
 
     with caplog.at_level("INFO"):
         attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, overtaken=note))
-        await asyncio.wait_for(attendant.run(), 10)
+        await asyncio.wait_for(attendant.run(), 60)
     assert await database.read(look) == ("another's", 0, None, False)
     told = "test_rows x was taken over by another process; nothing more was written here"
     assert (told in caplog.messages) is (ends in ("by a write", "in trouble"))
@@ -313,7 +313,7 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
     await database.run(held)
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(attended.wait(), 10)
+    await asyncio.wait_for(attended.wait(), 60)
     attendant.stop()
     await running
 
@@ -342,7 +342,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
     await database.run(set_row, "y", due_at=None)
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.05)
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(another.wait(), 10)
+    await asyncio.wait_for(another.wait(), 60)
     attendant.stop()
     await running
     assert attended == ["x", "y"]
@@ -364,7 +364,7 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
 
     attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.02)
     running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(finished.wait(), 10)
+    await asyncio.wait_for(finished.wait(), 60)
     attendant.stop()
     await running
     told = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]

@@ -151,7 +151,7 @@ async def test_a_caller_that_is_cancelled_undoes_nothing(counting: Database) -> 
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert await waiter.wait(10)
+        assert await waiter.wait(60)
     assert await counting.read(value, 1) == 1
 
 

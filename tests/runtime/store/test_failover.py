@@ -73,7 +73,7 @@ async def test_after_a_failover_it_goes_on_with_all_that_was_stored(both: Pair) 
         await asyncio.gather(*(store.run(write, number) for number in range(30, 60)))
         assert await store.read(written) == 60
         await store.run(lambda tx: tx.notify("news"))
-        assert await waiter.wait(10)
+        assert await waiter.wait(60)
     await store.close()
 
 

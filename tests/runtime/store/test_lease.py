@@ -182,7 +182,7 @@ async def test_who_waits_gets_it_when_it_is_released(lively: Database) -> None:
     waiting = asyncio.create_task(wait_for_lease(lively, desks, MINE, topic="desk", patience=30, poll=30))
     async with first:
         assert await try_lease(lively, desks, MINE) is None
-    second = await asyncio.wait_for(waiting, 10)
+    second = await asyncio.wait_for(waiting, 60)
     assert second.token != first.token
     await second.sure()
     with pytest.raises(LeaseLost):
@@ -221,7 +221,7 @@ async def test_a_stolen_lease_is_noticed_in_the_background(lively: Database) -> 
     assert lease is not None
     async with lease:
         await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
-        await asyncio.wait_for(lease.lost.wait(), 10)
+        await asyncio.wait_for(lease.lost.wait(), 60)
 
 
 async def test_the_last_transaction_releases_the_row(lively: Database) -> None:

@@ -133,7 +133,7 @@ async def test_when_the_writer_breaks_nobody_waits_for_ever(sqlite_url: str) -> 
 
     database = await Database.open(sqlite_url)
     await database.run(create)
-    answers = await asyncio.wait_for(together(database, database.run(put, 1), database.run(break_it)), 10)
+    answers = await asyncio.wait_for(together(database, database.run(put, 1), database.run(break_it)), 60)
     assert {str(answer) for answer in answers} == {
         "SQLite's writer broke (Cannot operate on a closed database.). Nothing of it was stored. Restart this process."
     }
