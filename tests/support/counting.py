@@ -21,6 +21,8 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
+from runtime.store.database import Database
+
 STORED = Path(__file__).parents[1] / "counts.json"
 
 
@@ -40,6 +42,21 @@ def at_most(scenario: str, counted: float) -> None:
     """For a count that differs between versions of our dependencies."""
     most = json.loads(STORED.read_text())["at most"][scenario]
     assert counted <= most, f"{scenario}: {counted}, and {most} are allowed by {STORED.name}"
+
+
+@contextmanager
+def counted_work() -> Iterator[Counter[str]]:
+    """The writing transactions that are begun within, by the names of their functions."""
+    counted = Counter[str]()
+    run = Database.run
+
+    async def counting(self: Database, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        counted[fn.__name__] += 1
+        return await run(self, fn, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Database, "run", counting)
+        yield counted
 
 
 @contextmanager

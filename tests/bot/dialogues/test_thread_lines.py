@@ -9,7 +9,7 @@ import pytest
 
 from bot.sandbox.people.seen import Seen
 from bot.store.agent_sessions import SUSPENDED_AFTER
-from tests.support.counting import at_most
+from tests.support.counting import at_most, counted_work
 from tests.support.office import Office, Opens
 
 LAB = "tests.support.lab:agent"
@@ -18,6 +18,9 @@ ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 CYCLES = 4
 LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
 """Who people are is asked every 30 seconds at most, once for all calls that wait."""
+
+BY_THE_CLOCK = ("claim_due", "postpone", "release", "renew", "heard_of", "stir")
+"""Transactions that a slow machine makes more often."""
 
 
 @pytest.fixture
@@ -59,7 +62,8 @@ async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
 
         await cycle()  # who people are is known from here on, and whether Slack takes sessions
         before = len(at.slack.calls)
-        cards = [await cycle() for _ in range(CYCLES)]
+        with counted_work() as work:
+            cards = [await cycle() for _ in range(CYCLES)]
 
         # On a slow machine the agent is shown as at work, and a call that is decided at once as suspended.
         calls = Counter(made.method for made in at.slack.calls[before:] if made.args.get("status") != "processing")
@@ -68,6 +72,8 @@ async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
             assert statuses == (2 * CYCLES if sessions else 0)
         scenario = "Slack calls of a cycle" + (" that waits, in an agent" if waits and sessions else "")
         at_most(scenario, sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
+        if not waits and not sessions:  # statuses come as time passes
+            at_most("transactions of a cycle", sum(work[one] for one in work if one not in BY_THE_CLOCK) / CYCLES)
         for card in cards:
             done, *said = posts(at, card)
             assert "Done:" in done
