@@ -1,4 +1,4 @@
-"""JSON as a type, and its canonical spelling, over which fingerprints are taken."""
+"""JSON as a type, its canonical spelling, over which fingerprints are taken, and its parts read by type."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def canonical(value: Json) -> str:
 
     Half of a surrogate pair, which JSON allows, is written as its escape, since no database stores it bare.
     """
-    text = _CANONICAL(value)
-    return text if text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    spelled = _CANONICAL(value)
+    return spelled if spelled.isascii() else _LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", spelled)
 
 
 def same(one: Json, other: Json) -> bool:
@@ -40,6 +40,23 @@ def deeper(value: Json, levels: int) -> bool:
     for _ in range(levels):
         inside = [inner for outer in inside for inner in _within(outer)]
     return any(isinstance(one, dict | list) for one in inside)
+
+
+def obj(value: Json) -> JsonObject:
+    """A value from outside, read as an object: empty if it is something else. So are the next three."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Json) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def texts(value: Json) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _within(value: Json) -> Iterable[Json]:

@@ -18,14 +18,13 @@ from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import CardPlaces
 from bot.confirmation.model import Confirmation, Place
 from bot.confirmation.sign_in import SignInAddresses
-from bot.slack.answers import text, texts
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later
 from bot.store.attempts import Attempts
 from bot.store.repository import Session, read_confirmation
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, text, texts
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
 

@@ -19,9 +19,8 @@ from bot.confirmation.authorise import Refusal
 from bot.confirmation.grants import alike_in
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
-from bot.slack.answers import obj, objects, text, texts
 from bot.store.ledger_lines import content_of
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, obj, objects, text, texts
 
 _STILL_RUNS = (None, OutcomeKind.RUNNING)
 

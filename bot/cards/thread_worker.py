@@ -12,7 +12,7 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.reactions import Reactions
 from bot.cards.thread import Posted
-from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.model import Confirmation, State
 from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
 from bot.store.outbox import NextPost, SaidInThread, all_told, looked_for_copies, posted, reply_may_follow
@@ -133,15 +133,10 @@ def _has_no_card(row: Confirmation) -> bool:
 def ends_soon(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: float) -> float:
     """How long to wait for the end of a call that was just approved, so that one line says both."""
     approved = {line.confirmation for line in lines if line.kind is LineKind.APPROVED}
-    still = [row for row in rows if row.id in approved and runs(row)]
+    still = [row for row in rows if row.id in approved and row.runs]
     return max((row.decision.at.timestamp() + SOON - at for row in still if row.decision), default=0.0)
 
 
 def answered_soon(lines: Sequence[LedgerLine], at: float) -> float:
     """How long to wait for the agent's reply to a call that just ended, so that both are one message."""
     return lines[-1].at.timestamp() + REPLY_SOON - at if lines[-1].kind in _ANSWERED else 0.0
-
-
-def runs(row: Confirmation) -> bool:
-    """It is approved, and its end is not known yet."""
-    return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)

@@ -333,6 +333,11 @@ class Confirmation:
         return self.revisions[-1]
 
     @property
+    def runs(self) -> bool:
+        """It is approved, and its end is not known yet."""
+        return self.state is State.APPROVED and (self.outcome is None or self.outcome.kind is OutcomeKind.RUNNING)
+
+    @property
     def pending(self) -> tuple[Vote, ...]:
         """Stored votes not yet counted, oldest first."""
         return tuple(vote for vote in self.votes if vote.state is VoteState.PENDING)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, func, select, update
@@ -30,6 +29,7 @@ from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
+from runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +66,12 @@ class HomeTabs:
         """Makes tabs due when something has happened since they were drawn. Returns when it is stopped."""
         with self._database.waiter(THREADS) as waiter:
             while not self._stopping.is_set():
-                await self._until_stopped(waiter.wait(_POLL))
+                await until_stopped(self._stopping, waiter.wait(_POLL))
                 await self._stir()
-                await self._until_stopped(asyncio.sleep(min(1.0, self._pause)))
+                await until_stopped(self._stopping, asyncio.sleep(min(1.0, self._pause)))
 
     def stop(self) -> None:
         self._stopping.set()
-
-    async def _until_stopped(self, other: Awaitable[object]) -> None:
-        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
-        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (stopping, waiting):
-            task.cancel()
 
     async def _stir(self) -> None:
         try:

@@ -20,7 +20,7 @@ from bot.hosts.about import app_info, find_out
 from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from bot.hosts.server import ServerInfo
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, objects
 from runtime.telemetry import tracing
 from runtime.wire import Content
 
@@ -87,8 +87,7 @@ class RemoteServer:
             return None
         if status != HTTPStatus.OK or not isinstance(body, dict):
             raise self._unreachable(_refusal("its session could not be read", status, body))
-        events = body.get("events")
-        return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+        return objects(body.get("events"))
 
     async def _is_listed(self, session: SessionKey) -> bool:
         """ADK Go answers 500 for a session that is not there, as for one that it can't read. Its list tells them
@@ -169,7 +168,7 @@ class RemoteServer:
             self._check_place(response)
             self._failures = 0
             return
-        body = await _told(response)
+        body = await _refusal_body(response)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise HostFailed(_refusal("The run broke off", response.status, body))
         if response.status not in PASSING:
@@ -260,7 +259,7 @@ def _event(text: str, kind: str) -> JsonObject:
     return value
 
 
-async def _told(response: aiohttp.ClientResponse) -> Json:
+async def _refusal_body(response: aiohttp.ClientResponse) -> Json:
     """What a refusal says, so far as it can be read."""
     try:
         return json_or_text(await body_of(response, MOST_REFUSAL))

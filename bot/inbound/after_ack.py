@@ -18,11 +18,10 @@ from bot.cards.forms import with_target
 from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.payloads import Body, at_of, beside, person_of
-from bot.slack.answers import text
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
 from runtime.errors import ConfirmError, StoreError, reason
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, text
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import cache
 
 from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
@@ -21,6 +21,7 @@ from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
 from runtime.store.lease import TERM, Lease, LeaseLost
 from runtime.store.prepared import Prepared
+from runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class LeaseLoop:
             task.add_done_callback(self._tasks.pop)
             task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
         if pause:
-            await self._pause(waiter.wait(pause))
+            await until_stopped(self._stopping, waiter.wait(pause))
 
     def _most(self, pace: Pace) -> int:
         match pace:
@@ -141,13 +142,6 @@ class LeaseLoop:
             log.warning("the store did not answer: %s", error)
             return [], min(self._poll, AGAIN)
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
-
-    async def _pause(self, waiting: Awaitable[bool]) -> None:
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        woken = asyncio.ensure_future(waiting)
-        await asyncio.wait({stopping, woken}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (stopping, woken):
-            task.cancel()
 
     async def _attend(self, key: str, claim: ClaimedRow) -> None:
         kind = self._kind

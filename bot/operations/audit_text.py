@@ -22,11 +22,10 @@ from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
 from bot.operations.names import NO_NAMES, KnownNames
 from bot.operations.operator_times import spelled
-from bot.slack.answers import obj, objects, text, texts
 from bot.store.audit_log import Story
 from bot.store.ledger_lines import content_of
 from bot.store.repository import moment
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, obj, objects, text, texts
 
 INDENT = "    "
 
@@ -88,12 +87,12 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
 
 def _read(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> list[str]:
     try:
-        return list(_told(line, row, names, full=full))
+        return list(_lines_of(line, row, names, full=full))
     except ValueError:  # a newer version wrote it, or somebody changed it
         return [f"{spelled(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 
-def _told(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> Iterator[str]:
+def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> Iterator[str]:
     content = content_of(line)
     begin = f"{spelled(line.at)}  "
     if content is None:

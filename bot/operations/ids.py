@@ -9,10 +9,9 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.slack.answers import obj, objects, text
 from bot.slack.directory.names import person_name
 from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, obj, objects, text
 
 PAGE = 200
 PAGES = 50

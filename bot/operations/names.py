@@ -13,11 +13,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.text import visible
 from bot.config.settings import Settings
-from bot.slack.answers import obj, text
 from bot.slack.directory.names import handles, person_name
 from bot.slack.workspaces.tokens import client_for
 from runtime.errors import ConfirmError
-from runtime.jsontypes import Json
+from runtime.jsontypes import Json, obj, text
 from runtime.store.database import Database
 
 PATIENCE = 5.0

@@ -117,10 +117,10 @@ async def _reapply_one(
             if unknown is not None:
                 return _left(row, f"{unknown.what} could not be looked up: {unknown.why}")
             if dry_run:
-                return _told(await database.read(would_reapply, row, facts, rules))
+                return _reported(await database.read(would_reapply, row, facts, rules))
             found = await database.run(reapply_row, confirmation, facts, rules, by)
             if not isinstance(found, Confirmation):
-                return _told(found) if found is not None else None
+                return _reported(found) if found is not None else None
             row = found  # somebody voted meanwhile, and has to be looked up as well
     except (NewerVersion, UnreadableRecord) as error:
         return Reapplied(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
@@ -204,7 +204,7 @@ def _in_session(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> 
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 
-def _told(change: Transition) -> Reapplied:
+def _reported(change: Transition) -> Reapplied:
     row = change.row
     fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
     ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)

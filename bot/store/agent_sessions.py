@@ -18,6 +18,7 @@ from bot.store.attempts import attempts, earlier, over
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import MANY_CARDS, cards_owed, owe_thread
 from bot.store.tables import confirmations, mail, sessions, switches
+from runtime.jsontypes import text
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
@@ -218,8 +219,7 @@ def _change(tx: Tx, key: str, status: AgentStatus) -> StatusChange:
 def _first_words(tx: Tx, key: str) -> str:
     found = select(mail.c.body).where(mail.c.session == key, mail.c.kind == "words").order_by(mail.c.id).limit(1)
     body = tx.execute(found).scalar_one_or_none()
-    text = json.loads(body).get("text") if body else None
-    return text if isinstance(text, str) else ""
+    return text(json.loads(body).get("text")) if body else ""
 
 
 def _note(tx: Tx, key: str, status: AgentStatus | None) -> None:

@@ -22,7 +22,7 @@ from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_sess
 from bot.store.sealed_rows import letter_stands
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, objects
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
@@ -60,8 +60,7 @@ class Letter:
 
     @property
     def files(self) -> list[JsonObject]:
-        files = self.body.get("files")
-        return [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+        return objects(self.body.get("files"))
 
 
 def read_session(tx: Tx, key: str) -> Session:

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from bot.hosts.host import Task, TaskState
 from bot.policy.versioned import tagged, untagged
 from bot.store.tables import spoken
-from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.jsontypes import Json, JsonObject, canonical, objects
 from runtime.store.database import Tx
 
 _PLAN_VERSION = 1
@@ -38,7 +38,6 @@ def task_json(task: Task) -> JsonObject:
 
 
 def tasks_from(stored: Json) -> tuple[Task, ...]:
-    listed = [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
     return tuple(
         Task(
             call_id=str(one["call"]),
@@ -46,7 +45,7 @@ def tasks_from(stored: Json) -> tuple[Task, ...]:
             state=TaskState(str(one["state"])),
             result=str(one["result"]),
         )
-        for one in listed
+        for one in objects(stored)
     )
 
 

@@ -121,7 +121,7 @@ async def plan(database: Database, before: datetime) -> Purged:
     return found
 
 
-def _told(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
+def _recorded(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
     """Part of each purging transaction, so that nothing is ever gone without a line that says so."""
     if gone.any and not lines.dry_run:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
@@ -157,7 +157,7 @@ def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
         _go(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
         # The row comes back when its person opens the tab.
         _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
-        return _told(tx, before, Purged(lines=lines.empty(old)), lines)
+        return _recorded(tx, before, Purged(lines=lines.empty(old)), lines)
 
 
 # Sessions
@@ -181,7 +181,7 @@ def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bo
     with _overwriting(tx, dry_run=dry_run):
         lines = _Lines(tx, dry_run)
         gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), Purged())
-        return _told(tx, before, gone, lines)
+        return _recorded(tx, before, gone, lines)
 
 
 def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> Purged:
@@ -309,7 +309,7 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry
     at = seconds(before) or 0.0
     with _overwriting(tx, dry_run=dry_run):
         gone = sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
-        return _told(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
+        return _recorded(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
 
 
 def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:

@@ -23,7 +23,7 @@ from runtime.store.database import Tx
 TRIES = 3
 """After so many refused votes of one person on one card the thread says once that they do not count."""
 
-_TOLD_BY = ("who", "revision", "text", "refusal")
+_IDENTITY = ("who", "revision", "text", "refusal")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def without_repeats(tx: Tx, change: Transition) -> Transition:
     lines = select(ledger.c.content).where(
         ledger.c.confirmation == change.row.id, ledger.c.kind == str(LineKind.VOTE_REFUSED)
     )
-    known = [_told(json.loads(content)) for content in tx.execute(lines).scalars() if content is not None]
+    known = [_identity(json.loads(content)) for content in tx.execute(lines).scalars() if content is not None]
     repeats = [step for step in refused if known.count(_of(step)) >= TRIES]
     if not repeats:
         return change
@@ -51,8 +51,8 @@ def without_repeats(tx: Tx, change: Transition) -> Transition:
 
 
 def _of(step: Step) -> list[Json]:
-    return _told(step_content(step))
+    return _identity(step_content(step))
 
 
-def _told(content: JsonObject) -> list[Json]:
-    return [content.get(name) for name in _TOLD_BY]
+def _identity(content: JsonObject) -> list[Json]:
+    return [content.get(name) for name in _IDENTITY]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable
 
 from sqlalchemy import delete, func, insert, select, update
 
 from bot.store.tables import replicas
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
+from runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Replicas:
         with self._database.waiter(REPLICAS) as waiter:
             while not self._stopping.is_set():
                 await self.beat()
-                await self._until_stopped(waiter.wait(BEAT))
+                await until_stopped(self._stopping, waiter.wait(BEAT))
         try:
             await self._database.run(leave, self._name)
         except StoreError as error:
@@ -64,12 +64,6 @@ class Replicas:
         if alive != self._alive:
             log.info("%d replicas share Slack's limits", alive)
         self._alive = alive
-
-    async def _until_stopped(self, other: Awaitable[object]) -> None:
-        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
-        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (stopping, waiting):
-            task.cancel()
 
 
 # Transactions

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from blocks.ledger_kinds import LineKind
 from bot.confirmation.effects import Step
-from bot.confirmation.model import SLACK, Confirmation, OutcomeKind, State
+from bot.confirmation.model import SLACK, State
 from bot.policy.approvers import Person
 from bot.store.agent_sessions import note_stopped
 from bot.store.attempts import begin
@@ -51,14 +51,9 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     if not letters or begin(tx, key, stop_mark(letters[0].id)) is not None:
         return False
     rows = session_confirmations(tx, key)
-    goes_on = [row.asked.tool for row in rows if _runs(row)]
+    goes_on = [row.asked.tool for row in rows if row.runs]
     waits = [row.asked.tool for row in rows if row.state is State.WAITING]
     text = canonical({"runs": [*goes_on], "waits": [*waits]})
     write_step(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=text))
     tx.notify(STOPS)
     return True
-
-
-def _runs(row: Confirmation) -> bool:
-    """Approved, and not ended yet: it begins, or runs, in spite of the stop."""
-    return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)

@@ -14,7 +14,7 @@ from sqlalchemy import delete, select, update
 from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
 from bot.cards.draw import CardContext
-from bot.cards.thread_worker import SOON, ThreadWorker, runs
+from bot.cards.thread_worker import SOON, ThreadWorker
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
@@ -26,7 +26,6 @@ from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import LeaseLoop, NotNow
 from bot.policy.versioned import NewerVersion, UnreadableRecord
-from bot.slack.answers import texts
 from bot.slack.workspaces.removal import removed
 from bot.store.casting import count_next, put_right
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
@@ -49,7 +48,7 @@ from bot.store.transactions import draw_again, drawn, keep_time, look_at_grant, 
 from bot.telemetry.tracing import following
 from bot.worker.asking import Asking, PeopleLookup
 from runtime.errors import NotFound
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, texts
 from runtime.store.database import Database, Tx
 from runtime.store.lease import TERM, Lease
 from runtime.telemetry.logs import about
@@ -264,7 +263,7 @@ def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
 def until_drawn(tx: Tx, row: Confirmation) -> float:
     """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not
     wait. While many cards are due they wait longer, since Slack allows about fifty updates a minute."""
-    if row.decision is None or not runs(row) or not row.card_channels or row.unreached or paused(tx):
+    if row.decision is None or not row.runs or not row.card_channels or row.unreached or paused(tx):
         return 0.0
     wait = min(SOON + (cards_owed(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()

@@ -7,7 +7,7 @@ and one too few costs the time until the waiter's own bounded poll.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import blake2b
 from types import TracebackType
 from typing import Self
@@ -48,6 +48,14 @@ class Waiter:
         woken = self._woken.is_set()
         self._woken.clear()
         return woken
+
+
+async def until_stopped(stopping: asyncio.Event, other: Awaitable[object]) -> None:
+    """Waits for `other`, and no longer than until `stopping` is set."""
+    stopped, waiting = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(other)
+    await asyncio.wait({stopped, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (stopped, waiting):
+        task.cancel()
 
 
 class Hub:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.policy.approvers import Unresolved
-from bot.slack.answers import obj, text, texts
 from bot.slack.cache import LookupCache
 from bot.slack.directory.questions import Questions
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.methods import CHANNEL_INFO, CHANNEL_MEMBERS
+from runtime.jsontypes import obj, text, texts
 
 _PAGE, _PAGES = 1000, 20
 

@@ -18,7 +18,6 @@ from bot.confirmation.votes import claim_of, completes
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
-from bot.slack.answers import obj, objects, text, texts
 from bot.slack.cache import LookupCache
 from bot.slack.directory.channels import Channels
 from bot.slack.directory.names import NameLookup
@@ -27,7 +26,7 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.methods import BY_EMAIL, GROUP_USERS, GROUPS, USERS_INFO
-from runtime.jsontypes import JsonObject, canonical
+from runtime.jsontypes import JsonObject, canonical, obj, objects, text, texts
 
 KNOWN_FOR = 30.0
 MOST_DMS = 10

@@ -10,13 +10,12 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from bot.slack.answers import obj, objects, text
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.methods import GROUPS, USERS_INFO
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, obj, objects, text
 
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""

@@ -20,7 +20,6 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from blocks.kit import Message
 from blocks.verdict import notice_message
-from bot.slack.answers import obj, objects, text
 from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import QUIET, Calls, Sure, Workspace
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
@@ -41,7 +40,7 @@ from bot.slack.outbound.methods import (
 )
 from bot.slack.outbound.newest_form import NewestForm
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, obj, objects, text
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,8 @@ import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.hosts.host import Attachment
-from bot.slack.answers import text
 from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, text
 
 MOST_FILES = 10
 MOST_BYTES = 10 * 1024 * 1024

@@ -10,13 +10,12 @@ from typing import Protocol
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.slack.answers import obj, objects, text
 from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.message_ids import Identity, identity
 from bot.slack.outbound.methods import DELETE, HISTORY, REPLIES, WHOAMI, Method
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, obj, objects, text
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from bot.slack.workspaces.removal import DEPARTURES, OPEN, Leaving, closed, leav
 from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, grants, sessions
 from runtime.errors import ConfirmError
+from runtime.store.wakeups import until_stopped
 
 if TYPE_CHECKING:
     from runtime.store.database import Database, Tx
@@ -67,7 +67,7 @@ class RemovalCleanup:
         with self._database.waiter(DEPARTURES) as waiter:
             while not self._stopping.is_set():
                 await self._look()
-                await self._until_stopped(waiter.wait(self._poll))
+                await until_stopped(self._stopping, waiter.wait(self._poll))
 
     def stop(self) -> None:
         self._stopping.set()
@@ -89,12 +89,6 @@ class RemovalCleanup:
             after = some.after
         if not left:
             await self._database.run(closed, leaving)
-
-    async def _until_stopped(self, other: Awaitable[object]) -> None:
-        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
-        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (stopping, waiting):
-            task.cancel()
 
 
 @dataclass(frozen=True)
