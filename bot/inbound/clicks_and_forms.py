@@ -26,7 +26,7 @@ from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
-from bot.confirmation.votes import claim_of, most_favourable, needs_asking
+from bot.confirmation.votes import claim_of, most_favourable
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
@@ -37,7 +37,7 @@ from bot.inbound.message_hints import HintSender
 from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
 from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
-from bot.policy.approvers import Person, Unresolved
+from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
@@ -205,10 +205,7 @@ class ClicksAndForms:
 
     def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
         """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
-        facts = self._known(row, vote, speakers)
-        if facts is None and needs_asking(row, vote):
-            facts = most_favourable(row, vote, speakers)
-        facts = facts or Facts(account=Unresolved(vote.voter.user, "nothing has to be asked"))
+        facts = self._known(row, vote, speakers) or most_favourable(row, vote, speakers)
         ruling = authorise(row.policy, claim_of(row, vote), facts)
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 

@@ -76,6 +76,20 @@ async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked
         await at.ann.gets_modal("You asked for this, so somebody else has to decide")
 
 
+@pytest.mark.parametrize(
+    ("text", "button", "more"),
+    [(DINNER, "Deny…", 'deny_reason = "required"'), ("I need 3 days off", "Approve…", "")],
+    ids=["a denial needs a reason", "an approval needs an answer"],
+)
+async def test_whoever_is_not_named_is_refused_when_they_press_before_they_fill_in_a_form(
+    open_office: Opens, text: str, button: str, more: str
+) -> None:
+    async with open_office(policy("user:U0LEAD", more=more)) as at:
+        card = await at.ask(text)
+        await at.oscar.clicks(card, button)
+        await at.oscar.gets_modal("the policy names others")
+
+
 async def test_somebody_of_another_company_in_a_shared_channel(open_office: Opens) -> None:
     async with open_office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true")) as at:
         globex = at.slack.workspace.directory.add_team("Globex")
