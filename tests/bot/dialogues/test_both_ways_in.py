@@ -198,7 +198,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         await at.bob.clicks(card, "Approve")
         given = await closed_too_soon(at, await at.bob.gets_modal("Also allow the next ones like this"), NEXT)
         line = await at.ann.finds("run without asking until", at.deploys, thread=card)
-        assert re.search(r"run without asking until \w{3} \d+, \d{4} at \d\d:\d\d, in this conversation\. Allowed by bob\.", str(line))
+        assert re.search(r"run without asking until \w{3} \d+, \d{4} at \d\d:\d\d, in this conversation\.", str(line))
         assert (await at.slack.repeats(given)).acked
 
         await at.ann.says("@adk-confirm deploy checkout 2.4.2 to prod", at.deploys, thread=card)
