@@ -4,7 +4,8 @@
 
 Every effect leaves a line in the log. With a file named in LAB_GATE, `work` and `redo` begin, and end once that file is
 there; so does the model when it is told to `think`, or to `speak`, which it does word by word until then. What is no
-call is answered by what the words ask for: `fail` breaks the model, `repeat 9000 x` says x that often.
+call is answered by what the words ask for: `fail` breaks the model, `repeat 9000 x` says x that often. Words that end
+with `at length` are answered at such length that the reply shares a message with nothing else.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def reply(request: ModelRequest) -> ScriptLine:
     last = request.contents[-1] if request.contents else Content()
     results = [f"{result.name}: {canonical(result.response)}" for result in last.responses()]
     if results:
-        return "\n".join(results)
+        at_length = any(content.text.endswith("at length") for content in request.contents)
+        return "\n".join([*results, "And so on. " * 400] if at_length else results)
     offered = {tool.name for tool in request.tools}
     calls = [asked for line in last.text.splitlines() if (asked := _call(line, offered)) is not None]
     return calls or _words(last.text)

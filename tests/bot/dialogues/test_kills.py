@@ -21,6 +21,8 @@ from tests.support.serving import ANY, Serving, serving
 from tests.support.waiting import until
 
 PAY = '@adk-confirm pay {"to": "Ada", "amount": 20}'
+PAY_AT_LENGTH = f"{PAY}\nat length"
+"""Its reply is too long to stand in one message with the line of the decision."""
 STORY = "✅ Approved by bob · ran"
 ANSWER = 'pay: {"did":"pay"}'
 DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
@@ -175,7 +177,7 @@ async def test_killed_while_slack_answers(at: Staff, bot: Serving, method: str, 
     await bot.starts()
     hang: Fault = at.slack.faults.hangs(method, acted=acted, where=where)
     with somebody(at, "Approve"):
-        await at.ann.says(PAY, at.deploys)
+        await at.ann.says(PAY_AT_LENGTH if what is a_line else PAY, at.deploys)
         await hang.reached()
         await killed_and_started_again(at, bot)
         await is_told_whole_and_once(at)

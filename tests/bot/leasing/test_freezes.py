@@ -21,6 +21,7 @@ from tests.bot.dialogues.test_kills import (
     ANSWER,
     DEAD_LETTERS,
     PAY,
+    PAY_AT_LENGTH,
     STORY,
     a_card,
     a_line,
@@ -117,7 +118,7 @@ async def test_what_was_sent_as_it_froze_stands_there_once(
         await first.starts()
         hang = at.slack.faults.hangs(method, acted=acted, where=what)
         with somebody(at, "Approve"):
-            await at.ann.says(PAY, at.deploys)
+            await at.ann.says(PAY_AT_LENGTH if what is a_line else PAY, at.deploys)
             await hang.reached()
             await taken_over(at, first, others)
 
@@ -127,7 +128,7 @@ async def test_a_line_that_waited_for_slack_is_not_told_again(at: Staff, postgre
         await first.starts()
         limit = at.slack.faults.limits("chat.postMessage", retry_after=2, where=a_line)
         with somebody(at, "Approve"):
-            await at.ann.says(PAY, at.deploys)
+            await at.ann.says(PAY_AT_LENGTH, at.deploys)
             await limit.reached()
             await taken_over(at, first, others)
 
