@@ -193,7 +193,12 @@ class Thread:
         told, posted = 0, set[object]()
         sender = self._sender.under(lease.sure)
         sent = await self._sent(session, since)
-        with_reply = [one for one in sent if not isinstance(parse_mark(one.metadata), LineMark)]
+        stays = {identity(one.metadata): one for one in reversed(sent)}  # of copies the first
+        with_reply = [
+            one
+            for one in sent
+            if not isinstance(parse_mark(one.metadata), LineMark) and stays[identity(one.metadata)] is one
+        ]
         repeated = {seq for one in with_reply for seq in lines_in(one.metadata, session.key)}
         for one in sent:
             mark, known = parse_mark(one.metadata), identity(one.metadata)
