@@ -128,7 +128,9 @@ async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -
     async with open_office(POLICY, target="tests.support.lab:agent", limits=QUICK) as at, time_passing(at):
         method, where = STEPS[step]
         fault = WRONGS[wrong](at.slack.faults, method, where)
-        story = asyncio.gather(at.ann.says(f"@adk-confirm {PAY}", at.deploys), approves(at))
+        # A long reply never shares its message with the line of the decision.
+        words = f"{PAY}\nat length" if step == "a line is posted" else PAY
+        story = asyncio.gather(at.ann.says(f"@adk-confirm {words}", at.deploys), approves(at))
         await fault.reached()
         fault.release()
         await story
@@ -145,8 +147,9 @@ A_VERDICT_FAILS = ["is limited", "fails", "is cut off", "is cut off though it is
 @pytest.mark.parametrize("method", ["views.update", "chat.postEphemeral"])
 async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str, method: str) -> None:
     """Beside the card, since the form closes when it is sent."""
-    rules = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n'
+    rules = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0LEADS"]\n'
     async with open_office(rules, limits=QUICK) as at:
+        at.slack.group("leads", at.ann, id="S0LEADS")  # who is in it is looked up when a vote is counted
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Deny…")
         form = await at.bob.gets_modal("Deny")  # before time passes: what opens it lives for three seconds
