@@ -189,8 +189,11 @@ class Streaming:
         live.elsewhere = {task.call_id for plan in left.plans for task in plan.tasks}
         if left.live or not live.is_due(self._clock()):
             return False  # another reply is shown, and is not finished yet; or all of this is in a message already
-        if any(row.policy.redact for row in await lease.read(session_confirmations, session.key)):
+        rows = await lease.read(session_confirmations, session.key)
+        if any(row.policy.redact for row in rows):
             live.over = True
+        elif any(row.runs and row.asked.call_id in live.tasks for row in rows):
+            return False  # its card shows that it runs, and the line of its decision comes first
         elif await lease.read(thread_is_behind, session.key):
             return False  # the lines about what led to it come first
         return not live.over

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bot.cards.live import RUNS_FOR
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.store.refused_features import refused_features
@@ -71,19 +73,24 @@ async def test_tool_calls_are_seen_while_they_run_wait_and_end(
         assert len(at.slack.calls_of("chat.startStream")) == 1
 
 
-async def test_an_approved_call_is_a_task_of_the_reply_that_follows(open_office: Opens, errands: Errands) -> None:
+async def test_the_reply_follows_the_line_of_the_decision_however_long_the_call_takes(
+    open_office: Opens, errands: Errands
+) -> None:
     async with open_office(target=AGENT, time_moves=False) as at:
         errands.say(DEPLOY)
         card = await at.ask("deploy checkout")
         await at.bob.clicks(card, "Approve")
-        seen = await at.ann.finds("[in_progress] Deploy checkout 2.4.1", at.deploys)
+        await at.ann.finds("Running: Deploy checkout", at.deploys)
+        await asyncio.sleep(1.5 * RUNS_FOR)  # what is awaited is that a reply would begin
+        assert "[in_progress]" not in at.ann.sees(at.deploys)  # its card says that it runs
         errands.end("deploy checkout 2.4.1", {"error": "no such version"})
         errands.say("That ", "did ", "not work.")
         done = await at.ann.finds("That did not work.", at.deploys)
         await at.rests()
-        assert done.ts == seen.ts
-        assert "[error] Deploy checkout 2.4.1\nno such version\nCard" in at.ann.now(done)
-        assert at.ann.now(done).fallback.startswith("That did not work.")
+        thread = at.ann.sees(at.deploys)
+        assert thread.index("❌ Approved by bob · failed after") < thread.index("That did not work.")
+        assert not at.ann.now(done).message.streamed
+        assert "no such version" in at.ann.now(card)
 
 
 async def test_a_file_that_redacts_shows_no_calls_and_neither_does_one_that_turns_them_off(
