@@ -86,10 +86,10 @@ class ThreadWorker:
 
     async def attend(self, key: str, lease: Lease) -> None:
         look = await lease.read(look_at_thread, key)
-        while look.telling is not None:
+        while look.next_post is not None:
             if look.card_under_way and any(map(_has_no_card, look.rows)):
                 raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
-            look = await self._tell(lease, look, look.telling)
+            look = await self._tell(lease, look, look.next_post)
         session, rows = look.session, look.rows
         if look.copies_since is not None:
             await self._thread.delete_copies(lease, session, look.copies_since)
@@ -103,19 +103,19 @@ class ThreadWorker:
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
         await lease.finish(all_told, key, again)
 
-    async def _tell(self, lease: Lease, look: ThreadLook, telling: NextPost) -> ThreadLook:
+    async def _tell(self, lease: Lease, look: ThreadLook, post: NextPost) -> ThreadLook:
         """Posts it, and returns how the thread is then."""
-        session, rows, lines, said = look.session, look.rows, telling.lines, telling.said
+        session, rows, lines, said = look.session, look.rows, post.lines, post.said
         if not lines:
             assert said is not None
-            shown = await self._thread.say(lease, session, said, rows=rows, retry=telling.retry, tasks=telling.tasks)
+            shown = await self._thread.say(lease, session, said, rows=rows, retry=post.retry, tasks=post.tasks)
             return await _posted(lease, session, None, SaidInThread(said.event, shown.ts, shown.plan))
         at = look.at.timestamp()
         if (wait := ends_soon(lines, rows, at)) > 0:
             raise NotNow(wait, "A call was approved just now, and may end in a moment.")
         if said is None and (wait := answered_soon(lines, at)) > 0 and await lease.read(reply_may_follow, session.key):
             raise NotNow(wait, "A call ended just now, and the agent may answer in a moment.")
-        if said is not None and not telling.tasks and not look.unfinished.live:
+        if said is not None and not post.tasks and not look.unfinished.live:
             ts = await self._thread.say_below(lease, session, lines, said, rows)
             if ts is not None:
                 return await _posted(lease, session, lines[-1].seq, SaidInThread(said.event, ts))

@@ -104,7 +104,7 @@ class ClicksAndForms:
         self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._errands, self._signs = AfterAck(sender), HintSender(database, sender, directory)
+        self._errands, self._hints = AfterAck(sender), HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
@@ -128,7 +128,7 @@ class ClicksAndForms:
                 span.forgotten = not listened.new  # one mention arrives as two events
         await ack()
         if found is not None and listened.sign is not None:
-            self._errands.begin("a sign", self._signs.give(listened, heard, str(context.get("bot_user_id") or "")))
+            self._errands.begin("a hint", self._hints.give(listened, heard, str(context.get("bot_user_id") or "")))
 
     # Clicks
 

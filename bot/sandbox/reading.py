@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, objects, texts
+from runtime.jsontypes import obj as as_object
+from runtime.jsontypes import text as as_text
 
-
-def as_object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def objects(value: Json) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def as_text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def texts(value: Json) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+__all__ = ["as_object", "as_text", "label", "objects", "texts"]
 
 
 def label(value: Json) -> str:

@@ -118,13 +118,13 @@ def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
         tx.report(Unanswered(waits.kind))
 
 
-def next_telling(tx: Tx, key: str) -> NextPost | None:
+def next_post(tx: Tx, key: str) -> NextPost | None:
     words = _WORDS.first(tx, key_=key)
     lines = lines_to_tell(tx, key, last_told(tx, key))
     if words is None:
         return NextPost(lines=lines) if lines else None
     before = [line for line in lines if line.seq <= words.after_seq]
-    return replace(_telling(words.event, json.loads(words.body)), lines=before)
+    return replace(_stored_words(words.event, json.loads(words.body)), lines=before)
 
 
 def all_told(tx: Tx, key: str, again: float | None = None) -> None:
@@ -132,7 +132,7 @@ def all_told(tx: Tx, key: str, again: float | None = None) -> None:
     lock_thread(tx, key)
     doubt = earlier(tx, key, _COPIES)
     times = [
-        tx.now() if next_telling(tx, key) is not None else None,
+        tx.now() if next_post(tx, key) is not None else None,
         None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN,
         None if doubt is None else doubt.at + _SLACK_IS_LATE,
         None if again is None else tx.now() + again,
@@ -233,7 +233,7 @@ def _stored(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) -> Jso
     return tagged(_VERSION, part)
 
 
-def _telling(event: str, stored: object) -> NextPost:
+def _stored_words(event: str, stored: object) -> NextPost:
     part = untagged(stored, "message of an agent", _VERSION, {1: lambda before: {**before, "tasks": []}})
     said = AgentMessage(
         event=event,

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from bot.confirmation.model import Confirmation
 from bot.store.mailbox import read_session
-from bot.store.outbox import NextPost, Unfinished, copies_since, next_telling, unfinished
+from bot.store.outbox import NextPost, Unfinished, copies_since, next_post, unfinished
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.database import Tx
@@ -26,7 +26,7 @@ class ThreadLook:
     at: datetime
     session: Session
     rows: tuple[Confirmation, ...]
-    telling: NextPost | None
+    next_post: NextPost | None
     card_under_way: bool
     copies_since: float | None
     unfinished: Unfinished
@@ -37,7 +37,7 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
         at=now(tx),
         session=read_session(tx, key),
         rows=tuple(session_confirmations(tx, key)),
-        telling=next_telling(tx, key),
+        next_post=next_post(tx, key),
         card_under_way=cards_under_way(tx, key),
         copies_since=copies_since(tx, key),
         unfinished=unfinished(tx, key),
