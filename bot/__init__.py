@@ -2,6 +2,6 @@
 
 The rooms, ground floor first. A room imports only from rooms above it in this list (`tests/test_house.py` holds
 that): policy, audit, config, confirmation, hosts, store, leasing, slack, telemetry, agents, cards, home, worker,
-operations, inbound, and then `app.py`, which makes every part once, and `commands/`. Begin with `app.py` to see the
-parts, or with `confirmation/states.py` to see what can happen to a call.
+operations, inbound, and then `parts.py`, which makes every part once, `app.py`, which runs them, and `commands/`.
+Begin with `parts.py` to see the parts, or with `confirmation/states.py` to see what can happen to a call.
 """

@@ -1,0 +1,228 @@
+"""What a bot is made of: every part that `app.py` runs, and which other parts it needs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from blocks.verdict import notice_message
+from bot.agents.intake import Intake
+from bot.agents.session_worker import SessionWorker
+from bot.agents.sign_ins import SignIns
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LedgerKeys
+from bot.cards.agent_sessions import AgentSessions
+from bot.cards.cards import Cards
+from bot.cards.reactions import Reactions
+from bot.cards.streaming import Streaming
+from bot.cards.thread import Thread
+from bot.cards.thread_worker import ThreadWorker
+from bot.config.reload import Reloading
+from bot.config.rules import Rules, RulesInForce
+from bot.config.settings import Settings
+from bot.confirmation.sign_in import SignInAddresses
+from bot.home.approvals_list import ApprovalsList
+from bot.home.query import HomeQuery
+from bot.home.tab import HomeTabs, TabDrawer
+from bot.hosts.host import Host
+from bot.inbound.agent_events import AgentEvents
+from bot.inbound.clicks_and_forms import ClicksAndForms
+from bot.inbound.commands_and_shortcuts import Commands
+from bot.inbound.home_events import HomeEvents
+from bot.inbound.lifecycle import Lifecycle
+from bot.inbound.prompts import Prompts
+from bot.inbound.sign_in_page import SignInPage
+from bot.leasing.backpressure import Backpressure
+from bot.operations.operate import OperatorContext
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import CallLimits, Calls
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.feature_support import FeatureSupport
+from bot.slack.workspaces.tokens import Workspaces
+from bot.store.replicas import Replicas
+from bot.telemetry.metrics import Metrics
+from bot.worker.checkpoint_job import CheckpointJob
+from bot.worker.worker import Worker
+from runtime.store.database import Database
+
+
+@dataclass
+class Parts:
+    """The parts. Each is made once, when it is first asked for. The fields are what has to be open before."""
+
+    settings: Settings
+    secret: str
+    file: Path | None
+    clock: Callable[[], float] | None
+    limits: CallLimits
+    database: Database
+    metrics: Metrics
+    host: Host
+    workspaces: Workspaces
+
+    # The rules, and what replicas know of each other
+
+    @cached_property
+    def seal(self) -> Seal:
+        return call_seal(self.secret)
+
+    @cached_property
+    def rules(self) -> RulesInForce:
+        return RulesInForce(Rules(self.settings.policies, self.seal))
+
+    @cached_property
+    def reloading(self) -> Reloading | None:
+        return None if self.file is None else Reloading(self.file, os.environ, self.rules)
+
+    @cached_property
+    def replicas(self) -> Replicas:
+        return Replicas(self.database)
+
+    @cached_property
+    def clicks(self) -> Backpressure:
+        return Backpressure()
+
+    # Slack
+
+    @cached_property
+    def monotonic(self) -> Callable[[], float]:
+        return self.clock or time.monotonic
+
+    @cached_property
+    def sender(self) -> Sender:
+        calls = Calls(
+            self.workspaces.client_for,
+            on_revoked=self.workspaces.revoked,
+            limits=self.limits,
+            meter=self.metrics,
+            replicas=self.replicas.alive,
+            clock=self.monotonic,
+        )
+        return Sender(calls, taken=FeatureSupport(self.monotonic, self.database))
+
+    @cached_property
+    def directory(self) -> Directory:
+        return Directory(self.sender, patience=self.limits.lookups, clock=self.monotonic)
+
+    # What people see: cards, threads, the Home tab
+
+    @cached_property
+    def addresses(self) -> SignInAddresses:
+        return SignInAddresses(self.seal, self.settings.slack.public_url)
+
+    @cached_property
+    def cards(self) -> Cards:
+        return Cards(self.sender, self.directory, self.addresses)
+
+    @cached_property
+    def agent_sessions(self) -> AgentSessions:
+        return AgentSessions(self.sender, self.rules)
+
+    @cached_property
+    def thread(self) -> Thread:
+        tasks = self.settings.slack.tasks == "plan"
+        streaming = Streaming(self.sender, self.monotonic, self.agent_sessions, tasks=tasks)
+        return Thread(self.sender, self.directory.names, streaming)
+
+    @cached_property
+    def thread_worker(self) -> ThreadWorker:
+        reactions = Reactions(self.sender) if self.settings.slack.reactions else None
+        return ThreadWorker(self.thread, reactions, self.agent_sessions)
+
+    @cached_property
+    def home_query(self) -> HomeQuery:
+        return HomeQuery(self.database, self.sender, self.directory, self.rules)
+
+    @cached_property
+    def home_tabs(self) -> HomeTabs:
+        return HomeTabs(self.database)
+
+    @cached_property
+    def approvals_list(self) -> ApprovalsList:
+        return ApprovalsList(self.database, self.sender, self.home_query)
+
+    # The work
+
+    @cached_property
+    def sign_ins(self) -> SignIns:
+        return SignIns(self.replicas.name, self.monotonic)
+
+    @cached_property
+    def session_worker(self) -> SessionWorker:
+        intake = Intake(self.directory, self.rules, self.workspaces.unfit)
+        return SessionWorker(self.host, self.thread, intake, self.rules, self.sign_ins, self.clicks)
+
+    @cached_property
+    def worker(self) -> Worker:
+        return Worker(
+            self.database,
+            self.session_worker,
+            self.thread_worker,
+            self.directory,
+            self.cards,
+            self.rules,
+            others=[TabDrawer(self.sender, self.home_query).kind],
+            term=self.settings.lease.total_seconds(),
+            clicks=self.clicks,
+        )
+
+    @cached_property
+    def checkpoints(self) -> CheckpointJob:
+        """Checkpoints go to the log, and to a channel if the settings name one."""
+        audit = self.settings.audit
+
+        async def post(text: str) -> None:
+            assert audit.channel is not None
+            await self.sender.post(self.workspaces.named(audit.team), audit.channel, notice_message(text))
+
+        keys = LedgerKeys(self.secret)
+        return CheckpointJob(self.database, keys, audit.checkpoint_every, post if audit.channel else None, self.clicks)
+
+    # Requests from Slack, from browsers and from operators
+
+    @cached_property
+    def sign_in_page(self) -> SignInPage:
+        return SignInPage(self.database, self.directory, self.rules, self.sign_ins, self.addresses)
+
+    @cached_property
+    def clicks_and_forms(self) -> ClicksAndForms:
+        return ClicksAndForms(
+            self.database,
+            self.sender,
+            self.directory,
+            self.rules,
+            self.approvals_list,
+            self.clicks,
+            self.host.app,
+            self.sign_in_page,
+        )
+
+    @cached_property
+    def home_events(self) -> HomeEvents:
+        prompts = Prompts(self.sender, self.settings.slack.prompts)
+        return HomeEvents(self.database, self.sender, self.rules, self.home_tabs, self.approvals_list, prompts)
+
+    @cached_property
+    def commands(self) -> Commands:
+        return Commands(self.database, self.sender, self.directory, self.approvals_list)
+
+    @cached_property
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(self.directory, self.workspaces)
+
+    @cached_property
+    def agent_events(self) -> AgentEvents:
+        return AgentEvents(self.database, self.host)
+
+    @cached_property
+    def operators(self) -> OperatorContext:
+        return OperatorContext(self.database, self.rules, self.directory, self.reloading)
+
+
+def call_seal(secret: str) -> Seal:
+    """Signs what people decided. An embedded agent's calls are checked with it too."""
+    return Seal(secret, "call")
