@@ -42,8 +42,8 @@ def deeper(value: Json, levels: int) -> bool:
     return any(isinstance(one, dict | list) for one in inside)
 
 
-def obj(value: Json) -> JsonObject:
-    """A value from outside, read as an object: empty if it is something else. So are the next three."""
+def as_object(value: Json) -> JsonObject:
+    """A value from outside, read as an object: empty if it is something else. The next three do the same."""
     return value if isinstance(value, dict) else {}
 
 
@@ -51,7 +51,7 @@ def objects(value: Json) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def text(value: Json) -> str:
+def as_text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 

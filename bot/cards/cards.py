@@ -24,7 +24,7 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later
 from bot.store.attempts import Attempts
 from bot.store.repository import Session, read_confirmation
-from runtime.jsontypes import JsonObject, text, texts
+from runtime.jsontypes import JsonObject, as_text, texts
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
 
@@ -62,14 +62,14 @@ class Cards:
         `target` names team and user, and where they look: a `view`, or `channel`, `thread_ts` and `message_ts`.
         `together`: what is known of everything that was decided in that view.
         """
-        told, view, sender = verdict_view(body), text(target.get("view")), self._sender.under(lease.sure)
+        told, view, sender = verdict_view(body), as_text(target.get("view")), self._sender.under(lease.sure)
         several = [
-            verdict_view(one, what=await lease.read(_headline, text(one.get("confirmation")))) for one in together
+            verdict_view(one, what=await lease.read(_headline, as_text(one.get("confirmation")))) for one in together
         ]
-        at = Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
+        at = Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
         if view:
             try:
-                await _after_counting(sender, at, view, text(target.get("hash")), _in_view(target, told, several))
+                await _after_counting(sender, at, view, as_text(target.get("hash")), _in_view(target, told, several))
                 return
             except Gone:
                 pass  # closed meanwhile

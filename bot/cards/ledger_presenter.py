@@ -20,7 +20,7 @@ from bot.confirmation.grants import alike_in
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.store.ledger_lines import content_of
-from runtime.jsontypes import Json, JsonObject, obj, objects, text, texts
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 _STILL_RUNS = (None, OutcomeKind.RUNNING)
 
@@ -98,14 +98,14 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         votes=_maybe(content.get("votes")) if "votes" in content else _standing(kind, row),
         quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
         reason=_said(kind, content),
-        why=_reason(obj(content.get("refusal")).get("reason")),
+        why=_reason(as_object(content.get("refusal")).get("reason")),
         changes=tuple(_change(change) for change in objects(content.get("diff"))),
         arguments=_arguments(kind, content, row),
         text=_text(kind, content, row),
         seconds=_seconds(content.get("seconds")),
         until=_moment(content.get("until")),
         channel=_card_channel(row) if kind is LineKind.ASKED else None,
-        grant=text(content.get("grant")) or line.confirmation,
+        grant=as_text(content.get("grant")) or line.confirmation,
         on=_alike(row) if row is not None and kind is LineKind.GRANTED else (),
         yes=_yes(content.get("yes")),
         answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
@@ -120,7 +120,7 @@ def _arguments(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
     """The arguments of a call, or the answer to a question."""
     if row is not None and row.asked.question and kind is LineKind.APPROVED:
         return answer_of(row)
-    return tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items())
+    return tuple(Argument(name, value) for name, value in as_object(content.get("arguments")).items())
 
 
 def _alike(row: Confirmation) -> tuple[Argument, ...]:
@@ -151,12 +151,12 @@ def _standing(kind: LineKind, row: Confirmation | None) -> int | None:
 def _said(kind: LineKind, content: JsonObject) -> str | None:
     """Our sentence about the step, and the reason that a person gave."""
     entry = LINES[kind]
-    said = (text(content.get("text")) if entry.text else "", text(content.get("reason")) if entry.reason else "")
+    said = (as_text(content.get("text")) if entry.text else "", as_text(content.get("reason")) if entry.reason else "")
     return "\n".join(filter(None, said)) or None
 
 
 def _text(kind: LineKind, content: JsonObject, row: Confirmation | None) -> str | None:
-    said = text(content.get("text"))
+    said = as_text(content.get("text"))
     if kind in (LineKind.UNSEALED, LineKind.STOPPED):
         return said
     if not LINES[kind].result or not said:
@@ -166,11 +166,11 @@ def _text(kind: LineKind, content: JsonObject, row: Confirmation | None) -> str 
 
 def _change(change: JsonObject) -> FieldDiff:
     before: Json = change.get("before")
-    return FieldDiff(text(change.get("name")), ABSENT if change.get("added") else before, change.get("after"))
+    return FieldDiff(as_text(change.get("name")), ABSENT if change.get("added") else before, change.get("after"))
 
 
 def _user(person: Json) -> str | None:
-    return text(obj(person).get("user")) or None
+    return as_text(as_object(person).get("user")) or None
 
 
 def _reason(value: Json) -> Reason | None:
@@ -202,13 +202,13 @@ def _moment(value: Json) -> int | None:
 
 def verdict_view(body: Mapping[str, Json], *, what: str = "") -> VerdictView:
     """The stored result of somebody's vote."""
-    state = State(text(body.get("state"))) if body.get("state") else State.WAITING
-    outcome = OutcomeKind(text(body.get("outcome"))) if body.get("outcome") else None
+    state = State(as_text(body.get("state"))) if body.get("state") else State.WAITING
+    outcome = OutcomeKind(as_text(body.get("outcome"))) if body.get("outcome") else None
     counted = _counted(body.get("kind"), state)
     again = counted is Counted.RUN_AGAIN
     return VerdictView(
         counted=counted,
-        tool=text(body.get("tool")) or "the call",
+        tool=as_text(body.get("tool")) or "the call",
         what=what,
         votes=_number(body.get("votes"), 0),
         quorum=_number(body.get("quorum"), 1),
@@ -217,7 +217,7 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "") -> VerdictView:
         why=_reason(body.get("reason")),
         face=face(state, outcome) if state is not State.WAITING else None,
         fields=tuple(texts(body.get("fields"))),
-        unresolved=text(body.get("unresolved")) or None,
+        unresolved=as_text(body.get("unresolved")) or None,
         question=_yes(body.get("question")) is True,
     )
 

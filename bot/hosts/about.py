@@ -14,7 +14,7 @@ from urllib.parse import quote
 from bot.hosts.host import Unreachable
 from bot.hosts.server import ServerInfo, Settle
 from runtime.adk.signing import OUR_API
-from runtime.jsontypes import Json, JsonObject, obj, objects, texts
+from runtime.jsontypes import Json, JsonObject, as_object, objects, texts
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 
@@ -67,7 +67,7 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerIn
     name = quote(app, safe="")
     info_status, info = await _tolerant(get, app_info(app))
     described, version = await _found(get, "/openapi.json"), await _found(get, "/version")
-    ours = obj(obj(described).get("info")).get("title") == OUR_API
+    ours = as_object(as_object(described).get("info")).get("title") == OUR_API
     fields = _run_fields(described)
     metadata = "customMetadata" in fields
     resumable = _is_resumable((await _tolerant(get, f"/dev/apps/{name}/build_graph"))[1])
@@ -92,7 +92,7 @@ def app_info(app: str) -> str:
 def _app_notes(status: int, info: Json, *, resumable: bool) -> Iterator[str]:
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         yield NOT_DESCRIBED
-    elif status == HTTPStatus.BAD_REQUEST and NO_LLM_AGENT in str(obj(info).get("detail")) and not resumable:
+    elif status == HTTPStatus.BAD_REQUEST and NO_LLM_AGENT in str(as_object(info).get("detail")) and not resumable:
         yield MAY_END
 
 
@@ -129,7 +129,7 @@ def _check_app(app: str, listed: Json) -> None:
 
 
 def _name(version: Json) -> str:
-    info = obj(version)
+    info = as_object(version)
     language, number = info.get("language"), info.get("version")
     if not isinstance(number, str):
         return "an ADK server"
@@ -137,21 +137,21 @@ def _name(version: Json) -> str:
 
 
 def _run_fields(openapi: Json) -> JsonObject:
-    schemas = obj(obj(obj(openapi).get("components")).get("schemas"))
-    return obj(obj(schemas.get("RunAgentRequest")).get("properties"))
+    schemas = as_object(as_object(as_object(openapi).get("components")).get("schemas"))
+    return as_object(as_object(schemas.get("RunAgentRequest")).get("properties"))
 
 
 def _is_resumable(graph: Json) -> bool:
-    config = obj(obj(graph).get("resumability_config"))
+    config = as_object(as_object(graph).get("resumability_config"))
     return config.get("is_resumable") is True
 
 
 def _schemas(info: Json) -> Iterator[tuple[str, JsonObject]]:
     """The tools' parameters, by the tools' names."""
-    for agent in obj(obj(info).get("agents")).values():
-        for tool in objects(obj(agent).get("tools")):
+    for agent in as_object(as_object(info).get("agents")).values():
+        for tool in objects(as_object(agent).get("tools")):
             for declared in objects(tool.get("functionDeclarations")):
                 name = declared.get("name")
-                schema = obj(declared.get("parametersJsonSchema"))
+                schema = as_object(declared.get("parametersJsonSchema"))
                 if isinstance(name, str) and schema:
                     yield name, schema

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 from bot.confirmation.sign_in import Credential, SignIn, SignInMethod
-from runtime.jsontypes import Json, JsonObject, obj, text
+from runtime.jsontypes import Json, JsonObject, as_object, as_text
 from runtime.wire import FunctionCall
 
 NODE = "wf_auth:"
@@ -36,20 +36,20 @@ class AskedCredential:
 def read_request(call: FunctionCall, tools: Mapping[str, str]) -> AskedCredential | None:
     """None for a kind that a person can't give. `tools`: the names of the session's calls, by their ids."""
     args = call.args or {}
-    config = obj(_named(args, "authConfig"))
-    scheme, oauth2 = obj(_named(config, "authScheme")), _oauth2(config)
-    about = text(_named(args, "functionCallId"))
+    config = as_object(_named(args, "authConfig"))
+    scheme, oauth2 = as_object(_named(config, "authScheme")), _oauth2(config)
+    about = as_text(_named(args, "functionCallId"))
     tool = tools.get(about) or _short_name(about) or "sign_in"
-    kind = text(scheme.get("type") or _named(scheme, "type_")).lower()
-    message = text(args.get("message"))
+    kind = as_text(scheme.get("type") or _named(scheme, "type_")).lower()
+    message = as_text(args.get("message"))
     message = "" if message == SAYS_NOTHING else message
-    if auth_uri := text(_named(oauth2, "authUri")):
-        return _by_oauth(tool, auth_uri, text(_named(oauth2, "redirectUri")), message)
+    if auth_uri := as_text(_named(oauth2, "authUri")):
+        return _by_oauth(tool, auth_uri, as_text(_named(oauth2, "redirectUri")), message)
     if kind == "apikey":
-        shown: JsonObject = {"key": text(scheme.get("name")) or "API key"}
+        shown: JsonObject = {"key": as_text(scheme.get("name")) or "API key"}
         return AskedCredential(tool, SignIn(way=SignInMethod.KEY), shown, message)
     if kind == "http":
-        name = text(scheme.get("scheme")).lower()
+        name = as_text(scheme.get("scheme")).lower()
         way = SignInMethod.PASSWORD if name == "basic" else SignInMethod.TOKEN
         return AskedCredential(tool, SignIn(way=way), {"scheme": name or "bearer"}, message)
     return None
@@ -70,25 +70,25 @@ def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> Aske
 
 def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
     """The request's own configuration, with what the person gave."""
-    config = deepcopy(obj(_named(call.args or {}, "authConfig")))
-    exchanged = obj(_named(config, "exchangedAuthCredential")) or obj(_named(config, "rawAuthCredential"))
+    config = deepcopy(as_object(_named(call.args or {}, "authConfig")))
+    exchanged = as_object(_named(config, "exchangedAuthCredential")) or as_object(_named(config, "rawAuthCredential"))
     config.pop("exchanged_auth_credential", None)
     config["exchangedAuthCredential"] = _filled(deepcopy(exchanged), config, given)
     return config
 
 
 def _filled(credential: JsonObject, config: JsonObject, given: Credential) -> JsonObject:
-    scheme = obj(_named(config, "authScheme"))
+    scheme = as_object(_named(config, "authScheme"))
     match given.way:
         case SignInMethod.OAUTH:
-            oauth2 = obj(_named(credential, "oauth2"))
+            oauth2 = as_object(_named(credential, "oauth2"))
             kept = {name: value for name, value in oauth2.items() if name not in ("auth_response_uri", "redirect_uri")}
             kept |= {"authResponseUri": given.value, "redirectUri": given.redirect_uri}
             return {"authType": "oauth2", **credential, "oauth2": kept}
         case SignInMethod.KEY:
             return {"authType": "apiKey", "apiKey": given.value}
         case SignInMethod.TOKEN:
-            name = text(scheme.get("scheme")) or "bearer"
+            name = as_text(scheme.get("scheme")) or "bearer"
             return {"authType": "http", "http": {"scheme": name, "credentials": {"token": given.value}}}
         case SignInMethod.PASSWORD:
             both: JsonObject = {"username": given.username, "password": given.value}
@@ -96,7 +96,7 @@ def _filled(credential: JsonObject, config: JsonObject, given: Credential) -> Js
 
 
 def _oauth2(config: JsonObject) -> JsonObject:
-    return obj(obj(_named(config, "exchangedAuthCredential")).get("oauth2"))
+    return as_object(as_object(_named(config, "exchangedAuthCredential")).get("oauth2"))
 
 
 def _short_name(about: str) -> str:

@@ -22,7 +22,7 @@ from bot.hosts.host import AgentMessage, HostRequest, UnansweredWait
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
 from runtime.confirming import Answer, Request, answer_to_question, read_answer
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, obj, text
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
 from runtime.wire import REQUEST_CONFIRMATION, Event, FunctionCall, FunctionResponse
 
 OF_THE_FRAMEWORK = "adk_"
@@ -185,12 +185,12 @@ def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Paus
 
 def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> PauseRequest:  # noqa: ARG001  (as `_question`)
     args = call.args or {}
-    payload = obj(args.get("payload"))
-    about = FunctionCall(id=_short(named), name=text(payload.get("tool_name")), args=obj(payload.get("args")))
+    payload = as_object(args.get("payload"))
+    about = FunctionCall(id=_short(named), name=as_text(payload.get("tool_name")), args=as_object(payload.get("args")))
     if not about.name:
         raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
     return PauseRequest(
-        _request(event, named, about, text(args.get("message")), payload.get("confirmation_payload")),
+        _request(event, named, about, as_text(args.get("message")), payload.get("confirmation_payload")),
         call.id or "",
         Ask.NODE,
         named,
@@ -201,12 +201,12 @@ def _question(event: Event, call: FunctionCall, named: str, node: str) -> PauseR
     args = call.args or {}
     by_node = "interruptId" in args or "interrupt_id" in args
     of_node = (_node_name(node) or event.author) if by_node else QUESTION_TOOL
-    name = text(args.get("toolName")) or of_node
+    name = as_text(args.get("toolName")) or of_node
     payload = args.get("payload")
     arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
     about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=arguments)
     schema = args.get("response_schema", args.get("responseSchema"))
-    request = _request(event, named, about, text(args.get("message")), None)
+    request = _request(event, named, about, as_text(args.get("message")), None)
     return PauseRequest(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
 
 
@@ -241,7 +241,7 @@ def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
     It begins with the fields' defaults, because google-adk gives its node a null for a field that is left out.
     """
     if has_fields(schema):
-        properties = obj((schema or {}).get("properties"))
+        properties = as_object((schema or {}).get("properties"))
         defaults: JsonObject = {
             name: rules["default"]
             for name, rules in properties.items()
@@ -254,7 +254,7 @@ def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
 
 
 def has_fields(schema: JsonObject | None) -> bool:
-    return bool(obj((schema or {}).get("properties")))
+    return bool(as_object((schema or {}).get("properties")))
 
 
 def answer_part(
@@ -296,7 +296,7 @@ def _response(asked: PauseRequest, payload: Json) -> JsonObject:
 
 def answered(schema: JsonObject | None, payload: Json) -> Json:
     """The answer, from what was filled into a form (`form_of`)."""
-    return obj(payload) if has_fields(schema) else obj(payload).get(ANSWER)
+    return as_object(payload) if has_fields(schema) else as_object(payload).get(ANSWER)
 
 
 def _is_json(text: str) -> bool:

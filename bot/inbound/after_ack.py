@@ -21,7 +21,7 @@ from bot.inbound.payloads import Body, at_of, beside, person_of
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
 from runtime.errors import ConfirmError, StoreError, reason
-from runtime.jsontypes import JsonObject, text
+from runtime.jsontypes import JsonObject, as_text
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Addressee:
     @classmethod
     def of(cls, body: Body) -> Self:
         """The person who clicked or used a shortcut."""
-        return cls(beside(body, person_of(body)), text(body.get("response_url")))
+        return cls(beside(body, person_of(body)), as_text(body.get("response_url")))
 
     @classmethod
     def reader(cls, reader: HomeReader, channel: str, url: str) -> Self:
@@ -97,7 +97,7 @@ class AfterAck:
         await self._sender.open_view(turn, body["trigger_id"], view)
 
     async def _told(self, message: Message, to: Addressee) -> None:
-        thread_ts, both = text(to.target.get("thread_ts")), to.target.get("in_channel")
+        thread_ts, both = as_text(to.target.get("thread_ts")), to.target.get("in_channel")
         if to.url and not both and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return
         for pause in PAUSES:

@@ -25,7 +25,7 @@ from bot.operations.operator_times import spelled
 from bot.store.audit_log import Story
 from bot.store.ledger_lines import content_of
 from bot.store.repository import moment
-from runtime.jsontypes import Json, JsonObject, obj, objects, text, texts
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 INDENT = "    "
 
@@ -114,8 +114,8 @@ def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, 
 
 def _ours(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
     """A line that no thread shows, because it concerns the installation and not a session."""
-    who, said = text(obj(content.get("who")).get("user")), text(content.get("text"))
-    until = text(content.get("until"))
+    who, said = as_text(as_object(content.get("who")).get("user")), as_text(content.get("text"))
+    until = as_text(content.get("until"))
     parts = [str(kind), f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
     return " ".join(filter(None, parts)) + (f": {visible(said)}" if said else "")
 
@@ -133,18 +133,18 @@ def _short(step: StepView, content: JsonObject) -> Iterator[str]:
 
 def _reason(step: StepView, content: JsonObject) -> str:
     """A person's own words."""
-    return visible(step.reason or text(content.get("reason")))
+    return visible(step.reason or as_text(content.get("reason")))
 
 
 def _changes(content: JsonObject) -> Iterator[str]:
     for change in objects(content.get("diff")):
         before = "nothing" if change.get("added") else quick(change.get("before"))
-        yield f"{visible(text(change.get('name')))}: {before} → {quick(change.get('after'))}"
+        yield f"{visible(as_text(change.get('name')))}: {before} → {quick(change.get('after'))}"
 
 
 def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator[str]:
     """In which capacity somebody acted, and how."""
-    entries, way = texts(content.get("entries")), text(content.get("way"))
+    entries, way = texts(content.get("entries")), as_text(content.get("way"))
     heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.kind is not LineKind.ESCALATED else ""]
     heard.append(f"by {way}" if way else "")
     heard.append(f"on version {step.revision}" if step.revision > 1 or step.kind is LineKind.VOTE_REFUSED else "")
@@ -161,9 +161,9 @@ def _until(step: StepView) -> str:
 
 def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
     """Arguments, changes and texts in full: the thread may cut them, an audit may not."""
-    if step.kind is LineKind.ASKED and (hint := text(content.get("text"))):
+    if step.kind is LineKind.ASKED and (hint := as_text(content.get("text"))):
         yield f"“{visible(hint)}”"
-    yield from _values(obj(content.get("arguments")))
+    yield from _values(as_object(content.get("arguments")))
     yield from _changes(content)
     if reason := _reason(step, content):
         yield f"“{reason}”"

@@ -11,7 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.directory.names import person_name
 from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject, obj, objects, text
+from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 PAGE = 200
 PAGES = 50
@@ -46,14 +46,16 @@ async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
         raise LookupFailed(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
     except (aiohttp.ClientError, OSError) as error:
         raise LookupFailed(f"Slack could not be reached ({type(error).__name__}). Check the network.") from error
-    text_ = wanted.lower().lstrip("@#")
-    return [one for one in found if text_ in f"{one.entry} {one.name} {one.note}".lower()]
+    text = wanted.lower().lstrip("@#")
+    return [one for one in found if text in f"{one.entry} {one.name} {one.note}".lower()]
 
 
 async def _groups(client: AsyncWebClient) -> AsyncIterator[NamedId]:
     answer = await client.usergroups_list(include_count=True)
     for group in objects(answer.get("usergroups")):
-        yield NamedId(f"group:{text(group.get('id'))}", f"@{text(group.get('handle'))}", text(group.get("name")))
+        yield NamedId(
+            f"group:{as_text(group.get('id'))}", f"@{as_text(group.get('handle'))}", as_text(group.get("name"))
+        )
 
 
 async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
@@ -65,8 +67,8 @@ async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
         )
         for channel in objects(answer.get("channels")):
             inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
-            yield NamedId(text(channel.get("id")), f"#{text(channel.get('name'))}", inside)
-        cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
+            yield NamedId(as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", inside)
+        cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return
 
@@ -78,9 +80,9 @@ async def _people(client: AsyncWebClient) -> AsyncIterator[NamedId]:
         answer = await client.users_list(limit=PAGE, cursor=cursor or None)
         for user in objects(answer.get("members")):
             other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
-            if not any(user.get(flag) for flag in other) and text(user.get("id")) != "USLACKBOT":
-                address = text(obj(user.get("profile")).get("email"))
-                yield NamedId(f"user:{text(user.get('id'))}", person_name(user), address)
-        cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
+            if not any(user.get(flag) for flag in other) and as_text(user.get("id")) != "USLACKBOT":
+                address = as_text(as_object(user.get("profile")).get("email"))
+                yield NamedId(f"user:{as_text(user.get('id'))}", person_name(user), address)
+        cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return

@@ -16,7 +16,7 @@ from bot.config.settings import Settings
 from bot.slack.directory.names import handles, person_name
 from bot.slack.workspaces.tokens import client_for
 from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, obj, text
+from runtime.jsontypes import Json, as_object, as_text
 from runtime.store.database import Database
 
 PATIENCE = 5.0
@@ -79,9 +79,9 @@ async def names_of(client: AsyncWebClient | None, ids: Iterable[str]) -> KnownNa
 async def _name(client: AsyncWebClient, id_: str) -> str:
     if _CHANNEL.fullmatch(id_):
         answer = await client.conversations_info(channel=id_)
-        name = text(obj(answer.get("channel")).get("name"))
+        name = as_text(as_object(answer.get("channel")).get("name"))
         return f"#{name}" if name else ""
-    return person_name(obj((await client.users_info(user=id_)).get("user")))
+    return person_name(as_object((await client.users_info(user=id_)).get("user")))
 
 
 async def _groups(client: AsyncWebClient, known: dict[str, str]) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.jsontypes import Json, objects, texts
-from runtime.jsontypes import obj as as_object
-from runtime.jsontypes import text as as_text
-
-__all__ = ["as_object", "as_text", "label", "objects", "texts"]
+from runtime.jsontypes import Json, as_object, as_text
 
 
 def label(value: Json) -> str:

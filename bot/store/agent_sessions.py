@@ -18,7 +18,7 @@ from bot.store.attempts import attempts, earlier, over
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import MANY_CARDS, cards_owed, owe_thread
 from bot.store.tables import confirmations, mail, sessions, switches
-from runtime.jsontypes import text
+from runtime.jsontypes import as_text
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
@@ -189,13 +189,13 @@ def title_of(words: str) -> str:
     >>> title_of("<@U0BOT> please  deploy\\ncheckout")
     'please deploy checkout'
     >>> len(title_of("word " * 100))
-    80
+    75
     """
-    text = " ".join(re.sub(r"<[@!#][^>]*>", "", words).split())
-    if len(text) <= LONGEST_TITLE:
-        return text
-    cut = text[: LONGEST_TITLE - 1].rpartition(" ")[0]
-    return f"{cut or text[: LONGEST_TITLE - 1]}…"
+    title = " ".join(re.sub(r"<[@!#][^>]*>", "", words).split())
+    if len(title) <= LONGEST_TITLE:
+        return title
+    cut = title[: LONGEST_TITLE - 1].rpartition(" ")[0]
+    return f"{cut or title[: LONGEST_TITLE - 1]}…"
 
 
 def _works(tx: Tx, key: str) -> bool:
@@ -219,7 +219,7 @@ def _change(tx: Tx, key: str, status: AgentStatus) -> StatusChange:
 def _first_words(tx: Tx, key: str) -> str:
     found = select(mail.c.body).where(mail.c.session == key, mail.c.kind == "words").order_by(mail.c.id).limit(1)
     body = tx.execute(found).scalar_one_or_none()
-    return text(json.loads(body).get("text")) if body else ""
+    return as_text(json.loads(body).get("text")) if body else ""
 
 
 def _note(tx: Tx, key: str, status: AgentStatus | None) -> None:

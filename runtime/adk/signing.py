@@ -13,7 +13,7 @@ import hmac
 from dataclasses import dataclass
 
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, obj
+from runtime.jsontypes import Json, JsonObject, as_object, canonical
 from runtime.wire import REQUEST_INPUT as REQUEST_INPUT
 
 OUR_API = "adk-confirm"
@@ -58,16 +58,16 @@ def announcing(calls: dict[str, Announcement]) -> JsonObject:
 
 def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     """What the plugin said of this call; None where there is no plugin."""
-    calls = obj(obj((metadata or {}).get(ANNOUNCED)).get("calls"))
-    found = obj(calls.get(call_id))
+    calls = as_object(as_object((metadata or {}).get(ANNOUNCED)).get("calls"))
+    found = as_object(calls.get(call_id))
     if not found:
         return None
     return Announcement(
         gated=found.get("gated") is True,
         edits=found.get("edits") is True,
         signed=found.get("signed") is True,
-        schema=obj(found.get("schema")) or None,
-        payload_schema=obj(found.get("payloadSchema")) or None,
+        schema=as_object(found.get("schema")) or None,
+        payload_schema=as_object(found.get("payloadSchema")) or None,
     )
 
 
@@ -132,7 +132,7 @@ class SignedResponse:
 
 def signatures_in(metadata: JsonObject | None) -> JsonObject:
     """The signatures that came with a message, by the ids of what it answers."""
-    return obj((metadata or {}).get(SIGNATURES))
+    return as_object((metadata or {}).get(SIGNATURES))
 
 
 def checked_secret(secret: str, name: str = "The plugin's secret") -> str:

@@ -10,10 +10,10 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.sandbox.people.people import Person
-from bot.sandbox.reading import as_object
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.sandbox.workspace.registration import App
+from runtime.jsontypes import as_object
 
 Body = dict[str, Any]
 

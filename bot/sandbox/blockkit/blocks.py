@@ -30,8 +30,7 @@ from bot.sandbox.blockkit.schema import (
     text,
     whole,
 )
-from bot.sandbox.reading import as_text, objects
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_text, objects
 
 Surface = Literal["message", "modal", "home"]
 LONGEST_TABLE = 10_000

@@ -19,8 +19,8 @@ from bot.sandbox.blockkit.schema import (
     text,
     whole,
 )
-from bot.sandbox.reading import as_object, as_text, label, objects
-from runtime.jsontypes import Json, JsonObject
+from bot.sandbox.reading import label
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 ACTION_ID = string(255)
 PLACEHOLDER = text(150)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bot.sandbox.reading import as_text
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_text
 
 Complaints = Iterator[str]
 Check = Callable[[Json, str], Complaints]

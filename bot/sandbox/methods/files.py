@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
-from bot.sandbox.reading import as_text, objects
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Channel, StoredFile
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_text, objects
 
 
 def get_upload_url(call: Call) -> JsonObject:

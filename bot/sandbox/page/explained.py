@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.sandbox.people.plain import Reader
-from bot.sandbox.reading import as_object, as_text, objects, texts
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.records import User
 from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 _LONG = 90
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from bot.sandbox.methods.call import Made
 from bot.sandbox.page.explained import Names, listed
-from bot.sandbox.reading import as_object, as_text, label, objects, texts
+from bot.sandbox.reading import label
 from bot.sandbox.server.delivery import Delivery
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object, as_text, objects, texts
 
 # What Slack delivers
 

@@ -17,11 +17,11 @@ from bot.audit.ledger import LedgerLine
 from bot.sandbox.methods.call import Made
 from bot.sandbox.page import explained, explained_slack
 from bot.sandbox.page.explained import Names
-from bot.sandbox.reading import as_object, as_text, label, objects
+from bot.sandbox.reading import label
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 Kind = Literal["event", "click", "call", "request", "answer", "ledger"]
 _KEPT = 2000

@@ -6,9 +6,8 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from bot.sandbox.people.state import SLOTS, state_of
-from bot.sandbox.reading import as_object, as_text, objects
 from bot.sandbox.workspace.records import View
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _URL = re.compile(r"https?://\S+")

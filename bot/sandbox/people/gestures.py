@@ -12,14 +12,13 @@ from bot.sandbox.blockkit.elements import OPTION, interactive
 from bot.sandbox.blockkit.limits import check_blocks, check_text, check_view
 from bot.sandbox.blockkit.schema import array
 from bot.sandbox.people import forms, state
-from bot.sandbox.reading import as_object, as_text, objects
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.delivery import Delivery, Outbox
 from bot.sandbox.server.payloads import Payloads
 from bot.sandbox.workspace.records import Channel, Install, Message, User, View
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.errors import Forbidden, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 _MENTION = re.compile(r"(<@\w+>)")
 TROUBLE = "We had some trouble connecting. Try again?"

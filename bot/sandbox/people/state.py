@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bot.sandbox.blockkit.elements import interactive
-from bot.sandbox.reading import as_text
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_text
 
 
 class Slot(NamedTuple):

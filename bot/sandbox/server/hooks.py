@@ -8,14 +8,13 @@ from aiohttp import web
 
 from bot.sandbox.blockkit.limits import check_blocks, check_text
 from bot.sandbox.people.gestures import Gestures
-from bot.sandbox.reading import as_object, as_text
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.faults import Faults
 from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.workspace.tickets import Hook
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object, as_text
 
 
 class Hooks:

@@ -9,7 +9,6 @@ from aiohttp import web
 
 from bot.sandbox.methods import access, agents, chat, conversations, extras, files, people, streams, views
 from bot.sandbox.methods.call import Args, Call, Made, Method, Methods
-from bot.sandbox.reading import as_text
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.api_request import ApiRequest, read
 from bot.sandbox.server.faults import Faults
@@ -17,7 +16,7 @@ from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.server.rates import Rates
 from bot.sandbox.workspace.records import Install
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_text
 
 METHODS: Methods = {
     **chat.METHODS,

@@ -13,9 +13,8 @@ from typing import Literal
 from bot.sandbox.blockkit.blocks import complaints
 from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN
 from bot.sandbox.blockkit.schema import Complaints, Shape, anything, array, choice, kinds, string
-from bot.sandbox.reading import as_text, objects
 from bot.sandbox.refusals import ApiRefusal
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_text, objects
 
 Display = Literal["timeline", "plan"]
 

@@ -10,7 +10,7 @@ from bot.slack.cache import LookupCache
 from bot.slack.directory.questions import Questions
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.methods import CHANNEL_INFO, CHANNEL_MEMBERS
-from runtime.jsontypes import obj, text, texts
+from runtime.jsontypes import as_object, as_text, texts
 
 _PAGE, _PAGES = 1000, 20
 
@@ -48,7 +48,7 @@ class Channels:
 
     async def _ask_info(self, at: Workspace, channel: str) -> ChannelFacts:
         answer = await self._questions.ask(at, CHANNEL_INFO, lambda client: client.conversations_info(channel=channel))
-        found = obj(answer.get("channel"))
+        found = as_object(answer.get("channel"))
         private = any(found.get(flag) for flag in ("is_private", "is_im", "is_mpim", "is_group"))
         return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
 
@@ -64,7 +64,7 @@ class Channels:
                 ),
             )
             found.update(texts(answer.get("members")))
-            cursor = text(obj(answer.get("response_metadata")).get("next_cursor")) or None
+            cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor")) or None
             if cursor is None:
                 break
         return frozenset(found)

@@ -26,7 +26,7 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.methods import BY_EMAIL, GROUP_USERS, GROUPS, USERS_INFO
-from runtime.jsontypes import JsonObject, canonical, obj, objects, text, texts
+from runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
 KNOWN_FOR = 30.0
 MOST_DMS = 10
@@ -218,7 +218,7 @@ class Directory:
             )
         except Gone:
             return frozenset()
-        return _people(at, [text(obj(answer.get("user")).get("id"))])
+        return _people(at, [as_text(as_object(answer.get("user")).get("id"))])
 
 
 def _team(at: Workspace) -> str | None:
@@ -235,11 +235,11 @@ def _people(at: Workspace, users: Iterable[str]) -> frozenset[Person]:
 
 
 def _account(person: Person, answer: JsonObject) -> Account:
-    user = obj(answer.get("user"))
-    grid = obj(user.get("enterprise_user"))
-    teams = {text(user.get("team_id")), text(grid.get("enterprise_id")), *texts(grid.get("teams"))}
+    user = as_object(answer.get("user"))
+    grid = as_object(user.get("enterprise_user"))
+    teams = {as_text(user.get("team_id")), as_text(grid.get("enterprise_id")), *texts(grid.get("teams"))}
     return Account(
-        Person(person.team, text(user.get("id"))),
+        Person(person.team, as_text(user.get("id"))),
         teams=frozenset(teams - {""}),
         bot=bool(user.get("is_bot")) or bool(user.get("is_workflow_bot")),
         deleted=bool(user.get("deleted")),

@@ -15,7 +15,7 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.methods import GROUPS, USERS_INFO
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import Json, JsonObject, obj, objects, text
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
@@ -43,7 +43,7 @@ class NameLookup:
 
     def note(self, at: Workspace, user: str, answer: JsonObject) -> None:
         """Keeps a name from an answer of `users.info`, whoever asked for it. Empty: Slack did not say."""
-        self._put(at, user, person_name(obj(answer.get("user"))))
+        self._put(at, user, person_name(as_object(answer.get("user"))))
 
     def _put(self, at: Workspace, id_: str, name: str) -> None:
         self._known.pop((at.team, id_), None)
@@ -85,12 +85,12 @@ class NameLookup:
 
 def person_name(user: JsonObject) -> str:
     """What Slack's clients call somebody. Empty if Slack does not say."""
-    profile = obj(user.get("profile"))
-    real = text(profile.get("real_name")) or text(user.get("real_name"))
-    return (text(profile.get("display_name")) or real or text(user.get("name"))).strip()
+    profile = as_object(user.get("profile"))
+    real = as_text(profile.get("real_name")) or as_text(user.get("real_name"))
+    return (as_text(profile.get("display_name")) or real or as_text(user.get("name"))).strip()
 
 
 def handles(groups: Json) -> Iterator[tuple[str, str]]:
     """The ids and the handles of user groups, as `usergroups.list` gives them."""
     for group in objects(groups):
-        yield text(group.get("id")), text(group.get("handle"))
+        yield as_text(group.get("id")), as_text(group.get("handle"))

@@ -40,7 +40,7 @@ from bot.slack.outbound.methods import (
 )
 from bot.slack.outbound.newest_form import NewestForm
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import JsonObject, obj, objects, text
+from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class Sender:
 
         async def open_() -> str:
             answer = await self._calls.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
-            return str(obj(answer["channel"])["id"])
+            return str(as_object(answer["channel"])["id"])
 
         return await self._dms.get((at, user), open_)
 
@@ -221,14 +221,14 @@ class Sender:
         Outside of channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all
         people together, so nobody has more than a share of it: beyond that it raises `Later`.
         """
-        at, user, channel = _at(target), text(target.get("user")), text(target.get("channel"))
+        at, user, channel = _at(target), as_text(target.get("user")), as_text(target.get("channel"))
         theirs = ((at.team, user), WHISPERS, MINUTE)
         if self._whispers.wait(*theirs) > 0:
             raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
         for _ in range(2 if target.get("in_channel") else 1):
             self._whispers.take(*theirs)
         if channel:
-            thread_ts = text(target.get("thread_ts")) or None
+            thread_ts = as_text(target.get("thread_ts")) or None
             try:
                 if target.get("in_channel"):
                     await self._in_thread_as_well(at, channel, user, message, thread_ts)
@@ -333,9 +333,9 @@ class Sender:
 
 
 def _at(target: JsonObject) -> Workspace:
-    return Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
+    return Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
 
 
 def _opened(answer: JsonObject) -> Opened:
-    view = obj(answer.get("view"))
-    return Opened(text(view.get("id")), text(view.get("hash")))
+    view = as_object(answer.get("view"))
+    return Opened(as_text(view.get("id")), as_text(view.get("hash")))

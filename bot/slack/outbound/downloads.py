@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.hosts.host import Attachment
 from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject, text
+from runtime.jsontypes import JsonObject, as_text
 
 MOST_FILES = 10
 MOST_BYTES = 10 * 1024 * 1024
@@ -44,7 +44,7 @@ async def _attachment(client: AsyncWebClient, file: JsonObject) -> Attachment:
 
 
 async def _download(client: AsyncWebClient, file: JsonObject) -> bytes:
-    address = text(file.get("url_private_download"))
+    address = as_text(file.get("url_private_download"))
     if not _is_slacks(address, client.base_url):
         raise Unread("it is not kept at Slack")  # the token goes to nobody else
     async with (
@@ -77,11 +77,11 @@ def _is_slacks(address: str, base_url: str) -> bool:
 
 
 def _kind(file: JsonObject) -> str:
-    return text(file.get("mimetype")) or "application/octet-stream"
+    return as_text(file.get("mimetype")) or "application/octet-stream"
 
 
 def _name(file: JsonObject) -> str:
-    return text(file.get("name")) or "file"
+    return as_text(file.get("name")) or "file"
 
 
 def _in_words(name: str, why: str) -> Attachment:

@@ -15,7 +15,7 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.message_ids import Identity, identity
 from bot.slack.outbound.methods import DELETE, HISTORY, REPLIES, WHOAMI, Method
-from runtime.jsontypes import Json, JsonObject, obj, objects, text
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class SentMessages:
         for _ in range(_PAGES):
             page = await self._page(at, channel, thread_ts, oldest, cursor)
             found += [_sent(message) for message in objects(page.get("messages")) if message.get("user") == own]
-            cursor = text(obj(page.get("response_metadata")).get("next_cursor")) or None
+            cursor = as_text(as_object(page.get("response_metadata")).get("next_cursor")) or None
             if cursor is None:
                 break
         return sorted(found, key=lambda one: one.ts)
@@ -123,11 +123,11 @@ class SentMessages:
         """The app's own user. This matters because anybody can write metadata that looks like ours."""
 
         async def who() -> str:
-            return text((await self._whoami(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))
+            return as_text((await self._whoami(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))
 
         return await self._own.get(at, who)
 
 
 def _sent(message: JsonObject) -> SentMessage:
-    names = tuple(text(file.get("name")) for file in objects(message.get("files")))
-    return SentMessage(text(message.get("ts")), message.get("metadata"), names)
+    names = tuple(as_text(file.get("name")) for file in objects(message.get("files")))
+    return SentMessage(as_text(message.get("ts")), message.get("metadata"), names)

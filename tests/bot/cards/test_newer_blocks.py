@@ -13,13 +13,12 @@ from blocks.kit import Message
 from blocks.newer import Newer, everything, kinds
 from blocks.verdict import notice_modal
 from bot.sandbox.people.seen import Modal, Seen
-from bot.sandbox.reading import objects
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack
 from bot.slack.outbound.feature_support import INSTEAD
 from bot.slack.outbound.newest_form import FEATURES
 from bot.store.refused_features import refused_features
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
 from tests.support.office import Office, Opens
 from tests.support.outgoing import AT, Outgoing, outgoing

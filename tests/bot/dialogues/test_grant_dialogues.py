@@ -11,10 +11,9 @@ from sqlalchemy import update
 
 from bot.operations.operate import operate
 from bot.sandbox.people.seen import Seen
-from bot.sandbox.reading import as_object
 from bot.store.tables import grants
 from runtime.errors import ConfirmError
-from runtime.jsontypes import Json
+from runtime.jsontypes import Json, as_object
 from runtime.store.database import Tx
 from tests.support.office import Office, configured, office
 

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from bot.app import running
 from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Modal, Seen, find_control
-from bot.sandbox.reading import objects
+from runtime.jsontypes import objects
 from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonLines
 from tests.support.foreign.alone import ran

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.ids import Ref, block_id
-from bot.sandbox.reading import as_object
+from runtime.jsontypes import as_object
 from tests.support.office import Office, Opens
 
 SECRET = """

@@ -13,8 +13,7 @@ from playwright.async_api import expect
 import bot.sandbox.page.page
 from blocks.card_text import heading
 from blocks.tasks import TaskView, plan
-from bot.sandbox.reading import objects
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
 from tests.blocks.test_golden import SENT
 from tests.sandbox.page.conftest import Scene
