@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -151,6 +154,19 @@ def test_every_dependency_has_an_exact_version_for_deployments() -> None:
     pinned = {canonicalize_name(name): version for name, version in pins}
     assert wanted
     assert [str(one) for one in wanted if pinned.get(canonicalize_name(one.name), "") not in one.specifier] == []
+
+
+def test_the_examples_in_docstrings_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    packages = ("bot", "runtime", "blocks", "examples", "tests/support")
+    paths = [path for package in packages for path in (ROOT / package).rglob("*.py") if ">>> " in path.read_text()]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    results = {name: doctest.testmod(importlib.import_module(name)) for name in names}
+    monkeypatch.undo()
+    time.tzset()
+    assert len(results) > 20
+    assert [name for name, result in results.items() if result.failed or not result.attempted] == []
 
 
 @pytest.mark.parametrize("package", ["bot", "runtime"])

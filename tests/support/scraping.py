@@ -10,7 +10,7 @@ class Scraped:
     """One page of metrics.
 
     >>> Scraped('# TYPE x counter\\nx_total{a="1",b="2"} 3').value("x_total", a="1")
-    3.0
+    3
     """
 
     def __init__(self, page: str) -> None:

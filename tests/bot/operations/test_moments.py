@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -30,12 +28,6 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     yield set_zone
     monkeypatch.undo()
     time.tzset()
-
-
-@pytest.mark.parametrize("name", ["bot.operations.operator_times", "bot.store.purge"])
-def test_the_examples_hold(name: str) -> None:
-    failed, attempted = doctest.testmod(importlib.import_module(name))
-    assert (failed, attempted > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,16 @@
+"""Sentences about a call that people are not asked about."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.confirmation.words import ungoverned, ungoverned_to_model
+from bot.policy.model import CallRefusal, CallRefusalReason
+
+
+@pytest.mark.parametrize("why", CallRefusalReason)
+def test_every_call_that_nobody_is_asked_about_says_why(why: CallRefusalReason) -> None:
+    found = CallRefusal(why, 2, "the call has no 'env'")
+    people, model = ungoverned(found), ungoverned_to_model(found)
+    assert people.endswith(".")
+    assert people != model
