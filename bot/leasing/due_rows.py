@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, Double, Integer, String, Table, bindparam, literal, select, update
+from sqlalchemy import Column, ColumnElement, Double, Integer, String, Table, bindparam, literal, select, update
 
 from runtime.store.database import Tx, for_update
 from runtime.store.lease import Lease, free
@@ -23,7 +23,12 @@ SKIPPED = 0.05
 _LOOKED_AT = 1000
 """How many due rows are considered when turns are taken."""
 
+_NOBODYS = " "
+"""Begins the turn of a row that is nobody's: no name begins like this."""
+
 _NOBODY: Mapping[str, str] = {}
+
+Turn = ColumnElement[str] | ColumnElement[str | None] | None
 
 
 def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
@@ -50,9 +55,10 @@ class RowKind:
 
     `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn` says whose a row
     is. Rows of one person or thread take turns with those of others and get half of the slots at most, so that hundreds
-    of rows of one delay nobody else. `overtaken` is called for a row whose lease was lost here: what was sent last may
-    have arrived after what its new holder sent, so the new holder must look. `urgent` rows do not wait for clicks, but
-    leave them some room.
+    of rows of one delay nobody else. A row whose `turn` is null is nobody's: it waits for no turn, and `reserved` slots
+    are only for such rows. `overtaken` is called for a row whose lease was lost here: what was sent last may have
+    arrived after what its new holder sent, so the new holder must look. `urgent` rows do not wait for clicks, but leave
+    them some room.
     """
 
     table: Table
@@ -62,14 +68,20 @@ class RowKind:
     at_once: int = 64
     deadline: Callable[[Tx, str], float | None] = _never
     about: Callable[[str], AbstractContextManager[None]] = _nothing  # how log lines name a row
-    turn: Column[str] | Column[str | None] | None = None
+    turn: Turn = None
+    reserved: int = 0
     overtaken: Callable[[Tx, str], None] | None = None
     urgent: bool = False
     while_busy: int = 1
 
     @property
+    def most_in_turn(self) -> int:
+        """So many rows that are somebody's may be attended to at once."""
+        return self.at_once - self.reserved
+
+    @property
     def most_each(self) -> int:
-        return max(1, self.at_once // 2)
+        return max(1, self.most_in_turn // 2)
 
 
 def claim_due(
@@ -109,9 +121,7 @@ class _Statements:
 
 
 @cache
-def _statements(
-    table: Table, key: Column[str] | Column[int], turn: Column[str] | Column[str | None] | None
-) -> _Statements:
+def _statements(table: Table, key: Column[str] | Column[int], turn: Turn) -> _Statements:
     now, most = bindparam("now", type_=Double), bindparam("most", type_=Integer)
     row = bindparam("row", type_=key.type)
     is_due = table.c.due_at <= now, free(table, now)
@@ -130,12 +140,18 @@ def _statements(
 
 
 def _turn_of(row: Any) -> str:
-    return row.turn or f" {row.key}"  # it belongs to nobody in particular
+    return row.turn or f"{_NOBODYS}{row.key}"
+
+
+def _in_turns(turns: Iterable[str]) -> int:
+    """How many of these rows are somebody's."""
+    return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
 def _too_many(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
-    """Whether somebody would have more than their share."""
-    return any(count > kind.most_each for count in Counter([*at_work.values(), *turns]).values())
+    """Whether somebody, or all people together, would have more than their share."""
+    every = [*at_work.values(), *turns]
+    return _in_turns(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
 def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work: Mapping[str, str]) -> list[Any]:
@@ -148,7 +164,13 @@ def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work:
         if count[turn] < kind.most_each:
             ranked.append((count[turn], place, row))
         count[turn] += 1
-    chosen = [row for _, _, row in sorted(ranked, key=lambda one: one[:2])[:room]]
+    chosen: list[Any] = []
+    left = kind.most_in_turn - _in_turns(at_work.values())
+    for _, _, row in sorted(ranked, key=lambda one: one[:2]):
+        left -= _in_turns([_turn_of(row)])
+        if left >= 0 or row.turn is None:
+            chosen.append(row)
+    chosen = chosen[:room]
     if chosen and tx.dialect != "sqlite":  # there the writer is alone
         table = kind.table
         keys = [row.key for row in chosen]

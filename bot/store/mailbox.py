@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import Row, bindparam, case, exists, null, select, update
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, Unsealed
@@ -32,6 +32,9 @@ _LETTERS = select(mail).where(mail.c.session == bindparam("session_"), mail.c.do
 _MOST_AT_ONCE = 50
 _WAITING, _NEXT_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(_MOST_AT_ONCE))
 _DONE = Prepared(update(mail).where(mail.c.id == bindparam("id_")).values(done_at=bindparam("at_")))
+_DECIDED = exists().where(mail.c.session == sessions.c.key, mail.c.done_at.is_(None), mail.c.confirmation.is_not(None))
+WHOSE_TURN = case((_DECIDED.correlate(sessions), null()), else_=sessions.c.starter)
+"""A session with a decision for its agent waits for nobody's turn; any other takes turns by the person who began it."""
 _REST = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))

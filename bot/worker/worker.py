@@ -29,7 +29,7 @@ from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.workspaces.removal import removed
 from bot.store.casting import count_next, put_right
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
-from bot.store.mailbox import paused, read_session
+from bot.store.mailbox import WHOSE_TURN, paused, read_session
 from bot.store.outbox import may_be_doubled
 from bot.store.repository import (
     CONFIRMATIONS,
@@ -112,9 +112,10 @@ class Worker:
                 while_busy=4,  # people decide on these
             ),
             RowKind(
-                *(sessions, sessions.c.key, SESSIONS, session_worker.attend),
+                *(sessions, sessions.c.key, SESSIONS, session_worker.attend, 512),
                 about=lambda key: about(session=session_in(key)),
-                turn=sessions.c.starter,
+                turn=WHOSE_TURN,
+                reserved=448,  # for decisions: those wait for no agent that thinks
                 urgent=True,
             ),
             RowKind(

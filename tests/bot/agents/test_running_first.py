@@ -18,12 +18,14 @@ from bot.policy.approvers import OPERATOR
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import CONFIRMATIONS, SESSIONS
 from bot.store.slack_lanes import THREADS
-from bot.store.tables import confirmations, mail
+from bot.store.tables import confirmations, mail, sessions
 from runtime import Answer, Runner
 from runtime.store.database import Tx
 from tests.support.office import AT_ONCE, Office, office
+from tests.support.waiting import until
 
 LAB = "tests.support.lab:agent"
+THINK_FOR_ONE = 32
 PATIENCE = 60.0
 """What is awaited here would not come at all without the mend, or only after the trouble is over."""
 
@@ -117,6 +119,32 @@ async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> N
     await hang.reached()
     await have_run(at, 20)
     at.slack.faults.clear()
+
+
+@pytest.mark.parametrize("people", ["ann", "ann and cyd"])
+async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thinks(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, people: str
+) -> None:
+    """As many as may think at once: for the person who asked for the call, or for all people together."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, target=LAB) as at:
+        card = await at.ask('pay {"to": "Ada", "amount": 20}')
+        await at.rests()
+        askers = [at.ann, at.cyd] if people == "ann and cyd" else [at.ann]
+        for number in range(THINK_FOR_ONE * len(askers)):
+            await askers[number % len(askers)].says("@adk-confirm think about it", at.deploys)
+        await until(lambda: at.bot.database.read(as_many_at_work, THINK_FOR_ONE * len(askers)))
+
+        await at.bob.clicks(card, "Approve")
+
+        await have_run(at, 1)
+        gate.touch()
+
+
+def as_many_at_work(tx: Tx, many: int) -> bool:
+    """Whether so many sessions are being attended to."""
+    return len(tx.execute(select(sessions.c.key).where(sessions.c.lease_token.is_not(None))).all()) >= many
 
 
 def words_wait(tx: Tx) -> bool:

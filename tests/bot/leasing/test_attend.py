@@ -413,3 +413,23 @@ async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Dat
         return [key for key, _ in (*claimed, *again)]
 
     assert await database.run(claim) == ["a0", "a1", "a2", "a3"]
+
+
+async def test_what_is_nobodys_has_slots_of_its_own(database: Database) -> None:
+    kind = RowKind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose, reserved=4)
+
+    def claim_twice(tx: Tx) -> tuple[list[str], list[str]]:
+        rows.create(tx.connection)
+        people = [
+            {"key": f"{name}{n}", "whose": name, "due_at": float(n)} for name in ("a", "b", "c") for n in range(2)
+        ]
+        tx.execute(insert(rows), people)
+        first, _ = claim_due(tx, kind, 8, 30.0)
+        tx.execute(insert(rows), [{"key": f"n{n}", "due_at": 9.0} for n in range(5)])
+        second, _ = claim_due(tx, kind, 4, 30.0, {key: claim.turn for key, claim in first})
+        return [key for key, _ in first], [key for key, _ in second]
+
+    first, second = await database.run(claim_twice)
+    assert sorted(first) == ["a0", "a1", "b0", "c0"], "the others are kept for rows that are nobody's"
+    assert len(second) == 4
+    assert {key[0] for key in second} == {"n"}
