@@ -160,6 +160,7 @@ async def serve(config: Path) -> None:
     """The bot, until it is ended."""
     from bot.app import running
     from bot.config.settings import load_settings
+    from bot.slack.directory import channels
     from bot.slack.outbound import client, methods
     from bot.slack.outbound.calls import CallLimits
     from runtime.interpreter import tune_the_interpreter
@@ -168,6 +169,7 @@ async def serve(config: Path) -> None:
     if _NO_LIMITS in os.environ:
         vars(client)["POST"] = replace(methods.POST, per_minute=100_000)
         vars(client)["UPDATE"] = replace(methods.UPDATE, per_minute=100_000)
+        vars(channels)["CHANNEL_INFO"] = replace(methods.CHANNEL_INFO, per_minute=100_000)
         limits = CallLimits(posts=10_000)
     async with running(load_settings(config, os.environ), limits=limits) as bot:
         tune_the_interpreter()
