@@ -1,4 +1,5 @@
-"""Out: what a session's agent is told. Letters become what a host can do with them, or nothing, when it is too late."""
+"""Delivers letters (messages, decisions) from a session's mailbox to the agent's host. Skips those that come too
+late."""
 
 from __future__ import annotations
 
@@ -45,12 +46,14 @@ from runtime.store.lease import Lease
 log = logging.getLogger(__name__)
 
 ELSEWHERE = 0.3
-"""So soon it is looked again whether the replica that has a credential has taken the session."""
+"""Seconds until the session is tried again while another replica holds the credential that it needs."""
 
 Exchange = AsyncIterator[Heard]
 
 
 class Deliveries:
+    """Turns a session's letters into calls to the host, and records what became of them."""
+
     def __init__(self, lease: Lease, host: Host, rules: RulesInForce, sign_ins: SignIns) -> None:
         self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
         self._sign_ins = sign_ins
@@ -62,39 +65,42 @@ class Deliveries:
         attachments: tuple[Attachment, ...],
         stop: asyncio.Event | None = None,
     ) -> Exchange | None:
-        """What this mail means to the host: one letter, or the answers of one turn. None: it has become pointless.
-        `stop` is set when somebody stops the run."""
+        """Starts the exchange with the host for this mail: one letter, or the answers of one turn. Returns None if
+        nothing needs to be sent any more. `stop` is set when somebody stops the run."""
         letter = mail.letters[0]
         if letter.kind == "words":
             since = await self._begun_before(session, letter)
-            told = UserWords(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
-            return self._host.say(session.session, told, stop=stop)
+            user_words = UserWords(
+                mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments
+            )
+            return self._host.say(session.session, user_words, stop=stop)
         if letter.kind not in ANSWERS:
             return await self._settlement(session, mail, stop)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         return self._host.answer(session.session, answers, stop=stop) if answers else None
 
     def begun(self, mail: Mail) -> list[Task]:
-        """The calls that start with this mail, since no event reports them."""
+        """The calls that start when this mail is delivered. No event reports them."""
         calls = []
         for letter in mail.letters:
-            if letter.confirmation is not None and _may_lapse(letter):
+            if letter.confirmation is not None and _is_approval(letter):
                 asked = mail.about(letter).asked
                 if asked.ask in (Ask.CONFIRMATION, Ask.NODE):
                     calls.append(Task(call_id=asked.call_id, tool=asked.tool, state=TaskState.RUNNING))
         return calls
 
     async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
-        """The host did not get them. What was approved may be given to it again, or expires."""
+        """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
         for letter in letters:
             await self._attempts.over(session.key, _mark(letter))
             if letter.confirmation is not None:
-                with suppress(Illegal):  # it was no approval, or not on its way
+                with suppress(Illegal):  # not an approval, or not being delivered
                     await self._lease.run(never_arrived, letter.confirmation)
                 await self._lease.run(out_of_reach, letter.confirmation)
 
     async def lost(self, letters: Sequence[Letter], lost: RequestLost) -> None:
-        """The session that asked is gone. What was approved will not run, unless it did just before."""
+        """Records that the session or the request no longer exists at the host. An approved call will not run, but it
+        may have run just before."""
         kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
         for letter in letters:
             if letter.confirmation is None:
@@ -102,11 +108,11 @@ class Deliveries:
             row = await self._lease.read(read_confirmation, letter.confirmation)
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
-            said, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
-            await self._lease.run(see, row.id, HostReport(kind=kind, text=said, altered=altered))
+            text, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
+            await self._lease.run(see, row.id, HostReport(kind=kind, text=text, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
-        """When it was first tried to send this, if it was."""
+        """When sending this letter was first tried, or None if this is the first attempt."""
         before = await self._attempts.begin(session.key, _mark(letter))
         return None if before is None else before.at
 
@@ -151,8 +157,8 @@ class Deliveries:
         )
 
     async def _credential(self, row: Confirmation) -> Credential | None:
-        """What the person gave. None: it was lost with the process that had it, or is no longer wanted; then the person
-        is asked again. Raises `NotNow` while another replica has it."""
+        """The credential that the person gave. Returns None if the call no longer needs it, or if it was lost with the
+        process that held it; in that case the person is asked again. Raises `NotNow` while another replica holds it."""
         if row.state is not State.APPROVED or row.outcome is not None:
             return None
         found = next((one for vote in row.approvals if (one := self._sign_ins.of(vote.id)) is not None), None)
@@ -167,7 +173,7 @@ class Deliveries:
         return None
 
     async def done(self, letters: Sequence[Letter]) -> None:
-        """The agent has them."""
+        """Forgets the credentials that the agent has now."""
         for letter in letters if self._sign_ins.holds_any else ():
             row = await self._lease.read(read_confirmation, letter.confirmation) if letter.confirmation else None
             for vote in row.approvals if row is not None and row.asked.sign_in else ():
@@ -190,16 +196,16 @@ class Deliveries:
         return self._host.settle(*where, delivery.word, attempt, approval, stop)
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> Confirmation | None:
-        """The row as it was last looked at, or None. An approval goes to the host once. If it was being sent when the
-        process died, the session says whether it arrived."""
+        """Returns the row if its approval may be sent now, otherwise None. An approval is sent once: if the process
+        died while sending, this asks the host's session whether the approval arrived."""
         host = await self._host.capabilities()
         patience = host.patience
         given = row.handed_at is not None and row.attempt == delivery.attempt
         if given and (row.outcome is None or host.exactly_once):
             look = await self._host.look(row.asked.session)
             if not _open(row, look):
-                # It has the answer. Telling one that counts answers itself makes it go on where a kill has left it; any
-                # other only if it did not act on it.
+                # The host has the answer. A host that counts answers may get it again, and resumes where it was killed.
+                # Any other host gets it again only if it did not act on it.
                 return row if host.exactly_once or not _known(row, look) else None
             assert row.handed_at is not None
             rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
@@ -209,14 +215,14 @@ class Deliveries:
         elif patience and isinstance(delivery, AnswerDelivery):
             look = await self._host.look(row.asked.session)
             if _known(row, look) and not _open(row, look):
-                return None  # somebody else answered it; what came of it is copied
+                return None  # somebody else answered; the outcome is copied from the session
         try:
             handed = await self._lease.run(hand_over, row.id, delivery, self._rules.now.seal)
         except Illegal as error:
             log.info("not begun: %s", error)
             return None
         if handed.handed_at is None:
-            return None  # refused just now
+            return None  # this call refused it
         return handed
 
 
@@ -225,7 +231,7 @@ def _delivery(letter: Letter) -> Delivery:
 
 
 def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) -> HostAnswer:
-    """The approval for one more attempt."""
+    """The approval for one more attempt of a call."""
     asked = row.asked
     return HostAnswer(
         request_id=asked.request_id,
@@ -241,19 +247,19 @@ def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) 
 
 
 def unreachable(letter: Letter, error: Unreachable) -> AgentMessage:
-    """The thread's line if a letter can't be delivered: the agent is down, or refuses it, and why."""
+    """The thread's line when a letter can't be delivered, with the reason: the agent is down, or refuses it."""
     if isinstance(error, RefusedByHost):
         return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
-    text = words.UNREACHABLE_APPROVED if _may_lapse(letter) else words.UNREACHABLE
+    text = words.UNREACHABLE_APPROVED if _is_approval(letter) else words.UNREACHABLE
     return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 
 def on_its_way(letter: Letter) -> AgentMessage:
-    """The thread's line while nobody knows whether a letter arrives."""
+    """The thread's line while it is unknown whether a letter arrived."""
     return AgentMessage(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
 
 
-def _may_lapse(letter: Letter) -> bool:
+def _is_approval(letter: Letter) -> bool:
     if letter.confirmation is None:
         return False
     delivery = delivery_from_json(json.dumps(letter.body))

@@ -1,4 +1,4 @@
-"""What is found out before people are asked: the policy of the call, who asked for it, and where its card goes."""
+"""Prepares a request before people are asked: finds its policy, who asked for the call, and where to post its card."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ from runtime.store.lease import Lease
 
 T = TypeVar("T")
 
-Unfits = Callable[[Workspace, GoverningPolicy | CallRefusal], Awaitable[CallRefusalReason | None]]
-"""Why nobody in a workspace may be asked, although a policy is found."""
+WhyUnfit = Callable[[Workspace, GoverningPolicy | CallRefusal], Awaitable[CallRefusalReason | None]]
+"""Returns why nobody in a workspace may be asked although a policy covers the call, or None."""
 
 
 class Intake:
-    def __init__(self, directory: Directory, rules: RulesInForce, unfit: Unfits) -> None:
+    """Looks up, in Slack and in the store, what a new request needs."""
+
+    def __init__(self, directory: Directory, rules: RulesInForce, unfit: WhyUnfit) -> None:
         self._directory, self._rules, self._unfit = directory, rules, unfit
 
     def decides(self, session: Session, request: HostRequest) -> bool:
-        """Whether people decide how a long-running operation ends, by the policy for its tool."""
+        """Whether the policy lets people decide how this long-running operation ends."""
         return self._rules.now.policies.decides_operation(request_facts(session, request))
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
-        """Looks up everything that is needed to put a request to people, or to refuse it at once."""
-        asked_by = session.starter  # whoever else speaks in the thread: it is their session that signs in
+        """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
+        asked_by = session.starter  # the agent signs in for the session's starter, whoever else writes in the thread
         if request.ask is not Ask.CREDENTIAL:
             asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = replace(request_facts(session, request), asker=asked_by.user)
@@ -73,11 +75,10 @@ class Intake:
         policies = self._rules.now.policies
         if not policies.conditional:
             return policies.resolve(call)
-        return await asyncio.to_thread(policies.resolve, call)  # a `when` may take up to 0.1 s over these arguments
+        return await asyncio.to_thread(policies.resolve, call)  # a `when` condition may take up to 0.1 s
 
     async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
-        """The rights of everybody whose grant covers this call, looked up now: they may have changed since the grant
-        was given."""
+        """Looks up the current rights of everyone whose grant covers this call. They may have changed since."""
         asked, (at, stored) = asked_of(session, opening), await lease.read(read_grants, session.key)
         given = [grant for grant in stored if is_for(grant, asked, policy, at)]
 
@@ -104,8 +105,8 @@ class Intake:
         return (place,) if unfit is None else CallRefusal(unfit, found.index)
 
     async def _dms(self, session: Session, found: GoverningPolicy, call: CallFacts) -> tuple[Place, ...] | CallRefusal:
-        """In a direct message nobody else can see the thread, so each approver gets the card as a direct message
-        too."""
+        """The approvers' direct messages. Nobody else can see a thread in a direct message, so each approver gets the
+        card in their own."""
         at = Workspace(session.team, session.enterprise)
         people = _in_turn(await self._directory.people(found.policy.approvers, at, call))
         if isinstance(people, Unresolved | NotWritable):
@@ -120,13 +121,13 @@ class Intake:
     async def _dm_to(
         self, session: Session, found: GoverningPolicy, people: Sequence[Person]
     ) -> tuple[Place, ...] | CallRefusal:
-        places, gone = await self._written_to(session, people)
+        places, gone = await self._reachable(session, people)
         return places or CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, str(gone))
 
-    async def _written_to(
+    async def _reachable(
         self, session: Session, people: Sequence[Person]
     ) -> tuple[tuple[Place, ...], SlackTrouble | None]:
-        """The people who can be written to, and why the others can't. One who can't keeps nobody else from being
+        """The places of the people who can be written to, and the error for one who can't. The others are still
         asked."""
         places: list[Place] = []
         gone: SlackTrouble | None = None
@@ -146,14 +147,15 @@ def read_grants(tx: Tx, key: str) -> tuple[datetime, list[Grant]]:
 
 
 def _in_turn(answer: T) -> T:
-    """The answer. While the request only waits for its turn to ask Slack, it is put off and not refused."""
+    """Returns the answer. Raises `NotNow` if Slack could not be asked yet, so that the request is delayed and not
+    refused."""
     if isinstance(answer, Unresolved) and answer.after is not None:
         raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
     return answer
 
 
 def request_facts(session: Session, request: HostRequest) -> CallFacts:
-    """What a policy may look at, except who asked."""
+    """The facts about a call that a policy may look at, without the person who asked."""
     return CallFacts(
         tool=request.tool,
         args=request.arguments,
@@ -178,19 +180,20 @@ def _not_to_be_shown(request: HostRequest) -> CallRefusal | None:
 
 
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
-    """The turn's author: the person of its earlier calls, or else the one who spoke last."""
+    """The person who asked for a call: the one known from earlier calls of the turn, otherwise the last to write."""
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id and not row.asked.sign_in:
             return row.asked.asked_by
     if speaker is not None:
-        return _of_those_who_spoke(tx, session, speaker)
+        return _speaker(tx, session, speaker)
     said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
     user = next((letter.person for letter in tx.execute(said) if letter_stands(tx, letter)), None)
-    return _of_those_who_spoke(tx, session, user) if user else session.starter
+    return _speaker(tx, session, user) if user else session.starter
 
 
-def _of_those_who_spoke(tx: Tx, session: Session, user: str) -> Person:
-    """A letter names only the user. In a channel that companies share, the workspace may be another one."""
+def _speaker(tx: Tx, session: Session, user: str) -> Person:
+    """Finds the person for a user id. A letter stores only the user; in a channel shared between companies they may be
+    from another workspace."""
     known = (find_session(tx, session.key) or session).speakers
     own = Person(session.team, user)
     return own if own in known else next((one for one in known if one.user == user), own)

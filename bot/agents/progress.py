@@ -1,6 +1,6 @@
-"""What the thread shows while an agent runs: that it is at work, its tool calls, and its words as they come.
+"""Shows in the thread what a running agent does: that it is at work, its tool calls, and its reply as it is written.
 
-This happens in a task of its own, which the run never waits for and which ends with the lease.
+This happens in a task of its own. The run never waits for it, and it ends with the lease.
 """
 
 from __future__ import annotations
@@ -19,44 +19,46 @@ from runtime.store.lease import Lease
 log = logging.getLogger(__name__)
 
 SOON = 1.0
-"""An agent that answers within so many seconds is not shown as thinking: each status is a call to Slack."""
+"""An agent that answers within this many seconds is not shown as thinking, since each status costs a call to Slack."""
 
 LOOK = 1.0
-"""So often what tools do is shown, if it has changed."""
+"""Seconds between updates of the tool calls, if they changed."""
 
 _tasks: set[asyncio.Task[None]] = set()
-"""One that waits for Slack may outlive its run for a moment."""
+"""Keeps references to running tasks: one that waits for Slack may outlive its run for a moment."""
 
 
 class Stage(Protocol):
-    """The thread, so far as it shows what is not stored yet."""
+    """The thread's live display: everything that is shown before it is stored."""
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Shows people who wait that the agent is at work. Returns whether it is shown."""
+        """Shows that the agent is at work. Returns whether Slack shows it."""
         ...
 
     async def quiet(self, session: Session) -> None:
-        """It is not at work any more."""
+        """Removes the status that `thinking` set."""
         ...
 
     async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
-        """A part of a reply. It may be shown, or dropped."""
+        """Adds a part of a reply. The display may drop it."""
         ...
 
     def task(self, session: Session, task: Task) -> None:
-        """A tool call began or ended. It may be shown."""
+        """Reports that a tool call began or ended. The display may show it."""
         ...
 
     async def look(self, lease: Lease, session: Session) -> None:
-        """Time has passed, or something came, so show what is due."""
+        """Sends what is due. Called when time has passed or something new came."""
         ...
 
     def whole(self, session: Session) -> bool:
-        """The reply is complete: no more parts are shown. Returns whether some were."""
+        """Says that the reply is complete and no more parts follow. Returns whether parts were shown."""
         ...
 
 
-class Showing:
+class ProgressDisplay:
+    """Passes the progress of one run on to the thread, in a background task."""
+
     def __init__(self, stage: Stage, lease: Lease, session: Session) -> None:
         self._stage, self._lease, self._session = stage, lease, session
         self._pieces: list[MessageDelta] = []
@@ -83,8 +85,8 @@ class Showing:
         self._news.set()
 
     def whole(self) -> tuple[Task, ...]:
-        """What was said is there as a whole. The tool calls that were shown with it; those that run are shown with what
-        follows."""
+        """Ends the current reply. Returns the finished tool calls that were shown with it. Calls that still run are
+        shown with the next reply."""
         self._pieces.clear()
         seen = self._stage.whole(self._session)
         ended = tuple(task for task in self._tasks.values() if task.state is not TaskState.RUNNING)
@@ -100,7 +102,7 @@ class Showing:
         self._seen = self._stage.whole(self._session) or self._seen
 
     def rest(self) -> tuple[Task, ...]:
-        """After the end: the tool calls that are shown, and after which nothing was said."""
+        """The tool calls that are shown and have no reply after them. Call this after `end`."""
         return tuple(self._tasks.values()) if self._seen else ()
 
     async def _show(self) -> None:

@@ -1,8 +1,8 @@
-"""A session's mailbox: what is told to its agent, and what the agent says and asks in turn. One writer a session.
+"""Works on one session: passes messages and decisions to its agent, and stores what the agent says and asks.
 
-What people read is told by the teller, so no run waits for a post. Slack is asked for files that came with somebody's
-words, and for the places of new cards: meanwhile the agent hears what was decided. While the agent runs, which may take
-long, the session is looked at for calls that began.
+Each session has one writer at a time. Replies are stored in the outbox and posted elsewhere, so no run waits for a
+post. Some steps wait for Slack: fetching files, and finding the place of a new card. Decisions still reach the agent
+meanwhile. While the agent runs, its session is read regularly for calls that began.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
 from bot.agents.intake import Intake, request_facts
-from bot.agents.progress import Showing, Stage
+from bot.agents.progress import ProgressDisplay, Stage
 from bot.agents.sign_ins import SignIns
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
@@ -70,20 +70,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GLANCE = 1.0
-"""While an agent runs, its session is looked at this often for calls that began."""
+"""Seconds between looks at the session of a running agent, to find calls that began."""
 
 LOOK_FOR_STOPS = 3.0
-"""A stop is told at once. Should that get lost, it is found within so many seconds."""
+"""Seconds between checks for a stop while an agent runs, in case the notification of the stop was lost."""
 
 LOOK_AGAIN = 10.0
-"""So often a session is looked at in which a call's outcome is open."""
+"""Seconds between looks at a session in which the outcome of a call is open."""
 
 
 class RunThread(Stage, Protocol):
-    """The thread as a run needs it. Everything that stays there goes through the outbox."""
+    """What a run needs of the thread. Lasting messages go through the outbox instead."""
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
-        """The files that came with a message."""
+        """Downloads the files that came with a message."""
         ...
 
 
@@ -103,11 +103,11 @@ class SessionWorker:
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
         parts = (self._host, self._thread, self._intake, self._rules, self._sign_ins, self._clicks)
-        await _Stretch(lease, *parts).attend(key)
+        await _LeasedSession(lease, *parts).attend(key)
 
 
-class _Stretch:
-    """One stretch of work on a session, under its lease."""
+class _LeasedSession:
+    """One period of work on a session, while this process holds its lease."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Stretch:
         can = await self._capabilities()
         together, several = can is None or can.siblings_together, can is not None and can.several_answers
         session, mail = await self._lease.read(read_first, key, together=together, several=several)
-        told = False
+        sent_any = False
         while letters := mail.letters:
             if (forged := next((letter for letter in letters if not letter.stands), None)) is not None:
                 await self._lease.run(refuse_letter, key, forged)
@@ -146,7 +146,7 @@ class _Stretch:
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[AgentMessage] = []
-                    with self._going_first(letters[0]) as self._started:
+                    with self._with_priority(letters[0]) as self._started:
                         tasks = await self._deliver(session, mail, held)
                     await self._take_in(session, letters[0], held)
                     await self._say_tasks(session, letters[0], tasks)
@@ -161,14 +161,14 @@ class _Stretch:
                 raise NotNow(error.again_after, str(error)) from error
             mail = await self._lease.run(then_next_mail, key, letters, together=together, several=several)
             await self._deliveries.done(letters)
-            told = True
-        again = await self._look_again(session, told)
+            sent_any = True
+        again = await self._look_again(session, sent_any)
         if together:
             await self._say_held_back(session, mail.rows)
         await self._lease.finish(rest, key, together=together, again=again)
 
     async def _capabilities(self) -> Capabilities | None:
-        """None while the host can't be asked."""
+        """What the host supports. None if it can't be asked now."""
         try:
             return await self._host.capabilities()
         except Unreachable:
@@ -177,33 +177,33 @@ class _Stretch:
     async def _decisions_first(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
     ) -> T:
-        """Waits for what Slack is asked about the letters that are `under_way`. Meanwhile decisions go to the agent.
-        Such a decision stays in the mailbox and is sent again in its turn, as after a crash, and what followed from it
-        is taken in then."""
-        task, told = asyncio.ensure_future(asking), set(self._under_way)
+        """Waits for a question to Slack about the letters that are `under_way`, and sends decisions to the agent
+        meanwhile. Such a decision stays in the mailbox. It is sent again in its turn, as after a crash, and its results
+        are taken in then."""
+        task, sent = asyncio.ensure_future(asking), set(self._under_way)
         try:
             while not (await asyncio.wait({task}, timeout=GLANCE))[0]:
-                await self._tell_decisions(session, told, turns)
+                await self._send_decisions(session, sent, turns)
             if isinstance(task.exception(), PutOff):
-                await self._tell_decisions(session, told, turns)
+                await self._send_decisions(session, sent, turns)
             return await task
         finally:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
 
-    async def _tell_decisions(self, session: Session, told: set[int], turns: Collection[str]) -> None:
-        """Sends the decisions in the mailbox, except those in `told`."""
+    async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
+        """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
         can = await self._capabilities()
         together, several = can is None or can.siblings_together, can is not None and can.several_answers
         while True:
-            ahead = Overtaking(frozenset(told), turns)
+            ahead = Overtaking(frozenset(sent), turns)
             mail = await self._lease.read(read_mail, session.key, together=together, several=several, overtaking=ahead)
             if not mail.letters or mail.paused or not all(one.stands for one in mail.letters):
                 return
-            told.update(one.id for one in mail.letters)
+            sent.update(one.id for one in mail.letters)
             try:
-                with self._going_first(mail.letters[0]) as self._started:
+                with self._with_priority(mail.letters[0]) as self._started:
                     tasks = await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
                 await self._say_tasks(session, mail.letters[0], tasks)
@@ -211,14 +211,15 @@ class _Stretch:
                 log.info("said again when its turn comes: %s", error)
                 return
 
-    # Out: what the agent is told
+    # Out: messages and decisions for the agent
 
-    def _going_first(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
-        """What people decided goes before all that can wait, until the agent says something."""
+    def _with_priority(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
+        """Gives a decision priority over all work that can wait, until the agent answers."""
         return nullcontext(_nothing) if letter.confirmation is None else self._clicks.starting()
 
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
-        """Returns the tool calls that people see and after which the agent said nothing."""
+        """Sends letters and shows what the agent does. Returns the tool calls that are shown and have no reply after
+        them."""
         letters = mail.letters
         attachments: tuple[Attachment, ...] = ()
         stopped = mail.stopped
@@ -234,13 +235,13 @@ class _Stretch:
         if exchange is None:
             return ()
         await self._lease.sure()
-        showing = Showing(self._thread, self._lease, session)
-        hides = self._hides(mail.rows)
+        showing = ProgressDisplay(self._thread, self._lease, session)
+        hides = self._may_hide(mail.rows)
         for task in [] if hides else self._deliveries.begun(mail):
             showing.task(task)
         try:
             listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
-            await self._meanwhile(session, letters[0], listening, stop)
+            await self._run_and_watch(session, letters[0], listening, stop)
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
             raise
@@ -251,14 +252,14 @@ class _Stretch:
             if error.again_after is not None:
                 await self._say(session, on_its_way(letters[0]))
                 raise NotNow(error.again_after, str(error)) from error
-            # What it came to is read from the session; what the server said of it may quote the call.
+            # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
         finally:
             showing.end()
         return showing.rest()
 
     async def _say_tasks(self, session: Session, letter: Letter, tasks: Sequence[Task]) -> None:
-        """A reply that shows tool calls, and has no words."""
+        """Stores a reply that shows tool calls and has no text."""
         invocation = next((task.invocation_id for task in tasks if task.invocation_id), "")
         if invocation:
             said = AgentMessage(event=f"tasks:{letter.mark}"[:256], author="", text="", invocation_id=invocation)
@@ -272,43 +273,48 @@ class _Stretch:
         await self._say(session, unreachable(letters[0], error))
 
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
-        """Says, once for each approval that waits for others of its turn, why nothing happens."""
+        """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""
         for row, undecided in held_back(rows):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._say(session, said)
 
     async def _listen(
-        self, session: Session, letter: Letter, exchange: Exchange, showing: Showing, held: list[AgentMessage] | None
+        self,
+        session: Session,
+        letter: Letter,
+        exchange: Exchange,
+        showing: ProgressDisplay,
+        held: list[AgentMessage] | None,
     ) -> None:
-        """With a list to hold them, the agent's words wait until it is known what a policy hides in them, since they
-        may come before the call, or before its result."""
+        """Stores what the agent says. If `held` is a list, messages are collected there, because they may quote a call
+        before it is known what the call's policy hides."""
         looks = letter.confirmation is not None
-        async for heard in exchange:
+        async for item in exchange:
             self._started()
-            if isinstance(heard, Task):
+            if isinstance(item, Task):
                 if held is None:
-                    showing.task(replace(heard, result=self._sign_ins.hide(heard.result)))
+                    showing.task(replace(item, result=self._sign_ins.hide(item.result)))
                 continue
-            if looks:  # what became of the call stands in the thread before the words about it
+            if looks:  # the thread shows the outcome of a call before the agent's words about it
                 await self._glance(session, letter)
-            looks = letter.confirmation is not None and isinstance(heard, AgentMessage)
+            looks = letter.confirmation is not None and isinstance(item, AgentMessage)
             if held is not None:
-                held += [heard] if isinstance(heard, AgentMessage) else []
-            elif isinstance(heard, MessageDelta):
-                showing.piece(replace(heard, text=self._sign_ins.hide(heard.text)))
+                held += [item] if isinstance(item, AgentMessage) else []
+            elif isinstance(item, MessageDelta):
+                showing.piece(replace(item, text=self._sign_ins.hide(item.text)))
             else:
-                await self._say(session, heard, letter, showing.whole())
+                await self._say(session, item, letter, showing.whole())
 
-    def _hides(self, rows: Sequence[Confirmation]) -> bool:
-        """Whether a call of this session may hold something hidden, by the file now or before."""
+    def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
+        """Whether a policy, of the current file or of a stored call, may hide something in this session."""
         policies = (*self._rules.now.policies.entries, *(row.policy for row in rows))
         return any(policy.redact for policy in policies)
 
-    async def _meanwhile(
+    async def _run_and_watch(
         self, session: Session, letter: Letter, exchange: Awaitable[None], stop: asyncio.Event
     ) -> None:
-        """Reads the outcomes of the session's calls while the agent runs, and notices if somebody stops it."""
+        """Runs the exchange. Meanwhile reads the outcomes of the session's calls, and looks for a stop."""
         running = asyncio.ensure_future(exchange)
         watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
@@ -324,8 +330,8 @@ class _Stretch:
         await running
 
     async def _watch(self, session: Session, letter: Letter, stop: asyncio.Event) -> None:
-        """Sets `stop` when the run is stopped, here or at another replica. What was stopped before its mail was read
-        is known."""
+        """Sets `stop` when somebody stops the run, here or at another replica. A stop before the mail was read is
+        already known."""
         while not stop.is_set():
             await self._stops.wait(LOOK_FOR_STOPS)
             try:
@@ -347,11 +353,11 @@ class _Stretch:
         look = await self._host.look(session.session)
         said_now = (*look.said, *held)
         rows, spoken = await self._lease.read(read_known, session.key)
-        await self._copy_outcomes(rows, look)  # words about a call come after its outcome, and hide what it hides
+        await self._copy_outcomes(rows, look)  # first, so that words about a call come after it and are masked
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
-                await self._say(session, self._hidden(session, said, look), letter)
+                await self._say(session, self._masked(session, said, look), letter)
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
             if waits.said.event not in spoken and waits.request not in operations:
@@ -369,25 +375,25 @@ class _Stretch:
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)
 
-    def _hidden(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
-        """Masks words that come with a call that nobody was asked about yet; the thread knows the others."""
+    def _masked(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
+        """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
         text = said.text
         for request in look.open_requests:
             hidden = self._rules.now.policies.redactor(request_facts(session, request), request.payload)
             text = hidden.mask_text(text)
         return replace(said, text=text)
 
-    async def _look_again(self, session: Session, told: bool) -> float | None:
-        """A run that broke off may still end. While it may, its session is looked at again in so many seconds."""
+    async def _look_again(self, session: Session, sent_any: bool) -> float | None:
+        """Seconds until the session must be looked at again because a run that broke off may still end, or None."""
         try:
             patience = (await self._host.capabilities()).patience
-            if not patience or not await self._lease.read(in_the_air, session.key, patience):
+            if not patience or not await self._lease.read(may_still_end, session.key, patience):
                 return None
-            if not told:
+            if not sent_any:
                 await self._observe(session, await self._host.look(session.session))
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
-        return LOOK_AGAIN if await self._lease.read(in_the_air, session.key, patience) else None
+        return LOOK_AGAIN if await self._lease.read(may_still_end, session.key, patience) else None
 
     async def _observe(self, session: Session, look: SessionSnapshot) -> None:
         await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
@@ -400,16 +406,16 @@ class _Stretch:
                 await self._copy(row, outcome)
 
     async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
-        if row.state is not State.APPROVED and (line := _pointless(outcome)) is not None:
+        if row.state is not State.APPROVED and (line := _why_pointless(outcome)) is not None:
             await self._lease.run(not_asked_any_longer, row.id, line)
             return
         kind = outcome.became
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
             return
-        if _others_answered(row, outcome):
+        if _was_answered_elsewhere(row, outcome):
             await self._lease.run(answered_elsewhere, row.id, outcome.confirmed)
         if outcome.confirmed is False and row.state is not State.APPROVED:
-            return  # our own denial, come true
+            return  # our own denial arrived
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
         try:
             text = None if outcome.text is None else self._sign_ins.hide(outcome.text)
@@ -417,13 +423,13 @@ class _Stretch:
                 see, row.id, HostReport(kind=kind, text=text, begun_at=begun, altered=outcome.altered)
             )
         except Illegal as error:
-            log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
+            log.info("not copied: %s", error)  # the row has changed; the next look sorts it out
 
     async def _say(
         self, session: Session, said: AgentMessage, letter: Letter | None = None, tasks: Sequence[Task] = ()
     ) -> None:
-        """Puts words into the outbox. If a turn failed on somebody's message (`letter`), they can try it again;
-        anything else that failed is tried again by itself."""
+        """Puts a message into the outbox. If the agent failed on a person's message (`letter`), the person can try
+        again. Other failures are retried automatically."""
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
@@ -431,28 +437,29 @@ class _Stretch:
 
 
 def _nothing() -> None:
-    """For what goes before nothing."""
+    """Used where nothing is prioritised."""
 
 
-def _pointless(outcome: HostOutcome) -> LineKind | None:
-    """Why an answer would do nothing any more."""
+def _why_pointless(outcome: HostOutcome) -> LineKind | None:
+    """Why an answer would have no effect, or None."""
     if outcome.asked_anew:
         return LineKind.ASKED_ANEW
     return LineKind.LEFT_BEHIND if outcome.left_behind else None
 
 
-def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:
-    """What nobody decided here, or what was denied there although it was approved here and not handed over yet."""
+def _was_answered_elsewhere(row: Confirmation, outcome: HostOutcome) -> bool:
+    """Whether somebody answered this outside Slack: nobody decided here, or it was denied there before our approval was
+    sent."""
     ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
     return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
 
 
 def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
-    """The session's confirmations, and the agent's events that are in the outbox or in the thread already."""
+    """The session's confirmations, and the ids of the agent's events that are in the outbox or already posted."""
     return session_confirmations(tx, key), all_spoken(tx, key)
 
 
-def in_the_air(tx: Tx, key: str, patience: float) -> bool:
+def may_still_end(tx: Tx, key: str, patience: float) -> bool:
     """Whether a call of the session runs, or broke off so recently that it may still end."""
     at = now(tx)
     return any(

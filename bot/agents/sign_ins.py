@@ -1,7 +1,7 @@
-"""What people gave to sign in, until their agents have it: in this process's memory, and nowhere else.
+"""Credentials that people gave to sign in. They are kept only in this process's memory, until the agent has them.
 
-What an agent says may quote it, and so may an error of its server. So this process hides it in the texts that it passes
-on, for as long as it remembers it.
+An agent's reply or a server's error may quote a credential, so this process masks credentials in every text that it
+passes on, for as long as it remembers them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from runtime.jsontypes import JsonObject
 REMEMBERED = 24 * 3600.0
 MOST = 1000
 SHORTEST_HIDDEN = 4
-"""Shorter than this a secret is a word like any other."""
+"""A shorter secret is not masked, since it may be an ordinary word."""
 
 
 class SignIns:
-    """`holder` names this process among the replicas."""
+    """Remembers and masks credentials. `holder` names this process among the replicas."""
 
     def __init__(self, holder: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._holder, self._clock = holder, clock
-        self._given: dict[str, tuple[Credential, float]] = {}  # by the vote that brought it, with when
-        self._secrets: dict[str, float] = {}  # with when each was given
+        self._given: dict[str, tuple[Credential, float]] = {}  # by vote id: the credential and when it was given
+        self._secrets: dict[str, float] = {}  # secret: when it was given
 
     @property
     def holder(self) -> str:
@@ -37,7 +37,7 @@ class SignIns:
         return bool(self._given)
 
     def keep(self, vote: str, credential: Credential) -> JsonObject:
-        """What the vote says about where its credential is."""
+        """Keeps a credential. Returns what the vote stores about where it is."""
         self._forget_old()
         self._given[vote] = credential, self._clock()
         self._secrets.update(dict.fromkeys(credential.secrets, self._clock()))
@@ -50,18 +50,18 @@ class SignIns:
         return None if found is None else found[0]
 
     def forget(self, vote: str) -> None:
-        """The agent has it, or does not want it any more. It is still hidden in texts."""
+        """Forgets a credential that the agent has or no longer wants. Texts are still masked."""
         self._given.pop(vote, None)
 
     def hide(self, text: str) -> str:
-        """The text without anything that people gave."""
+        """The text with everything masked that people gave."""
         for secret in self._secrets:
             if len(secret) >= SHORTEST_HIDDEN and secret in text:
                 text = text.replace(secret, MASK)
         return text
 
     def hide_in(self, error: ConfirmError) -> None:
-        """The same for the message of an error."""
+        """Masks the message of an error in place."""
         error.args = tuple(self._in_args(error.args))
 
     def _in_args(self, args: tuple[object, ...]) -> Iterator[object]:

@@ -15,7 +15,7 @@ from bot.confirmation.states import ConfirmationEvent, Transition, changed
 from runtime.replacing import replace
 
 
-class Owed(StrEnum):
+class DueWork(StrEnum):
     """Why a confirmation needs attention, in the order in which it gets it."""
 
     COUNT = "count"
@@ -31,36 +31,36 @@ class Owed(StrEnum):
 
 def next_due(row: Confirmation) -> datetime | None:
     """When something is due, drawing aside. A time in the past means now, `None` means never."""
-    return min((since for since, what in claims(row) if what is not Owed.DRAW), default=None)
+    return min((since for since, what in scheduled_work(row) if what is not DueWork.DRAW), default=None)
 
 
-def to_draw(row: Confirmation) -> bool:
+def needs_drawing(row: Confirmation) -> bool:
     """Whether a card shows an older version of the row."""
-    return any(what is Owed.DRAW for _, what in claims(row))
+    return any(what is DueWork.DRAW for _, what in scheduled_work(row))
 
 
-def owed(row: Confirmation, now: datetime) -> tuple[Owed, ...]:
+def due_work(row: Confirmation, now: datetime) -> tuple[DueWork, ...]:
     """What needs attention now: counting first, drawing last, so that one drawing shows all of it."""
-    return tuple(what for since, what in claims(row) if since <= now)
+    return tuple(what for since, what in scheduled_work(row) if since <= now)
 
 
-def claims(row: Confirmation) -> tuple[tuple[datetime, Owed], ...]:
+def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
     """All that is or will be due, and when. Expiry and giving up wait until stored votes are counted."""
     pending = row.pending
     waiting = row.state is State.WAITING
     not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None
     places = [place for place in row.places if place.ts is not None or not row.quiet]
     behind = any(place.drawn_version < row.face for place in places)
-    times: tuple[tuple[datetime | None, Owed], ...] = (
-        (pending[0].stored_at if pending else None, Owed.COUNT),
-        (row.remind_at if waiting else None, Owed.REMIND),
-        (row.escalate_at if waiting and not row.escalated else None, Owed.ESCALATE),
-        (row.deadline if waiting and not pending else None, Owed.EXPIRE),
-        (row.start_by if not_begun else None, Owed.LAPSE),
-        (row.unknown_until if row.unknown and not pending else None, Owed.GIVE_UP),
-        (row.grant_look_at if row.grant_until and not pending else None, Owed.LOOK_AT_GRANT),
-        (row.grant_until if not pending else None, Owed.END_GRANT),
-        (row.changed_at if behind else None, Owed.DRAW),
+    times: tuple[tuple[datetime | None, DueWork], ...] = (
+        (pending[0].stored_at if pending else None, DueWork.COUNT),
+        (row.remind_at if waiting else None, DueWork.REMIND),
+        (row.escalate_at if waiting and not row.escalated else None, DueWork.ESCALATE),
+        (row.deadline if waiting and not pending else None, DueWork.EXPIRE),
+        (row.start_by if not_begun else None, DueWork.LAPSE),
+        (row.unknown_until if row.unknown and not pending else None, DueWork.GIVE_UP),
+        (row.grant_look_at if row.grant_until and not pending else None, DueWork.LOOK_AT_GRANT),
+        (row.grant_until if not pending else None, DueWork.END_GRANT),
+        (row.changed_at if behind else None, DueWork.DRAW),
     )
     return tuple((since, what) for since, what in times if since is not None)
 
@@ -70,26 +70,26 @@ def tick(row: Confirmation, now: datetime) -> Transition:
 
     What expires is not reminded of first, however late the clock is looked at.
     """
-    due = owed(row, now)
-    if Owed.EXPIRE in due:
+    due = due_work(row, now)
+    if DueWork.EXPIRE in due:
         asked = row.asked
         reason = words.expired_to_model(row.policy.expires_after, question=asked.question, sign_in=asked.sign_in)
         return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
-    if Owed.LAPSE in due:
+    if DueWork.LAPSE in due:
         if row.attempt > 1:
             return lapse_again(row, now)
         reason = words.lapsed_to_model(row.policy.start_within)
         return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
-    if Owed.GIVE_UP in due:
+    if DueWork.GIVE_UP in due:
         return settle(row, OutcomeKind.NOBODY_KNOWS, now)
     steps: list[Step] = []
-    if Owed.END_GRANT in due:  # its card no longer offers to revoke it
+    if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
         row = changed(replace(row, grant_until=None, grant_look_at=None), now)
-    if Owed.REMIND in due:
+    if DueWork.REMIND in due:
         row = changed(replace(row, remind_at=None), now)
         votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum
         steps.append(replace(step_of(row, LineKind.REMINDED, now), votes=votes, quorum=quorum, until=row.deadline))
-    if Owed.ESCALATE in due:
+    if DueWork.ESCALATE in due:
         row = changed(replace(row, escalated=True), now)
         entries = tuple(str(entry) for entry in row.policy.escalate_to)
         steps.append(replace(step_of(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))

@@ -15,7 +15,7 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.effects import AnswerDelivery, Delivery
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
-from bot.confirmation.schedule import next_due, to_draw
+from bot.confirmation.schedule import needs_drawing, next_due
 from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Person
@@ -266,7 +266,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
         tx.notify(CONFIRMATIONS)
     if change.steps:
         tx.report(change)
-    if to_draw(row):
+    if needs_drawing(row):
         owe_card(tx, session.key, row)
     return row
 
@@ -276,7 +276,7 @@ def save_places(tx: Tx, row: Confirmation) -> None:
     _SAVE_BODY(tx, id_=row.id, **{f"{name}_": value for name, value in _sealed_body(tx, row).items()})
 
 
-def due_again(tx: Tx, confirmation_id: str) -> None:
+def recompute_due(tx: Tx, confirmation_id: str) -> None:
     """Due when the row says so, whatever the column says: after a `retry`, or left by an earlier version."""
     _, row = lock_confirmation(tx, confirmation_id)
     here = update(confirmations).where(confirmations.c.id == row.id)

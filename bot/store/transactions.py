@@ -17,7 +17,7 @@ from bot.confirmation.effects import Delivery
 from bot.confirmation.grants import GrantRefusal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, begin, observe, start, take_back, unreached
-from bot.confirmation.schedule import tick, to_draw
+from bot.confirmation.schedule import needs_drawing, tick
 from bot.confirmation.states import Transition, changed
 from bot.store.repository import chain_of, lock_confirmation, moment, now, save, save_places
 from bot.store.slack_lanes import card_done
@@ -134,7 +134,7 @@ def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmat
         at = now(tx)
         tx.report(VotesShown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
     save_places(tx, after)
-    if not to_draw(after):
+    if not needs_drawing(after):
         card_done(tx, confirmation_id)
     return after
 
@@ -142,7 +142,7 @@ def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmat
 def drawn(tx: Tx, confirmation_id: str) -> None:
     """All its cards show the row, unless it has changed meanwhile."""
     _, row = lock_confirmation(tx, confirmation_id)
-    if not to_draw(row):
+    if not needs_drawing(row):
         card_done(tx, confirmation_id)
 
 

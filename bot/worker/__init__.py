@@ -1,4 +1,4 @@
-"""The work in the background: counting, timers, drawing, checkpoints, and how it is started and stopped.
+"""Background work: counts votes, applies deadlines, draws cards, makes checkpoints. Also starts and stops all of it.
 
-Begin with `worker.py`. `confirmation/schedule.py` computes what is due from the state; nobody sets it.
+Begin with `worker.py`. `confirmation/schedule.py` computes what is due from a row's state.
 """

@@ -1,4 +1,4 @@
-"""Asks Slack about voters, and lets other rows have their turn while Slack takes its time."""
+"""Asks Slack about voters in the background, so that other rows are not held up while Slack is slow."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class PeopleLookup(Protocol):
     ) -> Facts: ...
 
 
-class Asking:
-    """A question goes on after the row that asked it was put off. The row finds the answer when it comes up again."""
+class BackgroundLookup:
+    """Asks about a voter in a task that goes on after the row was put off. The row finds the answer when it is tried
+    again."""
 
     def __init__(self, people: PeopleLookup) -> None:
         self._people = people
@@ -49,7 +50,7 @@ class Asking:
         return asked.result()
 
     def stop(self) -> None:
-        """Nobody here waits for the answers any more."""
+        """Cancels the open questions."""
         for asked in self._asked.values():
             asked.cancel()
 

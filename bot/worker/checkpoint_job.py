@@ -1,10 +1,10 @@
 """Makes checkpoints: seals the chains that grew, stores the checkpoint and writes it outside the database.
 
-One replica at a time does it, under a lock. The store says what is due, so a restart misses nothing.
+One replica at a time does this, under a lock. What is due follows from the store, so a restart misses nothing.
 
-The database alone is not trusted to say what is sealed. At the start and every hour, the column for it is compared with
-the checkpoints and corrected. Each process also remembers the last checkpoint that it made or saw. If
-that one is missing from the store, the next one is made over it anyway, and everybody can see the gap.
+The database is not trusted to say which chains are sealed. At the start and every hour, its index is compared with the
+checkpoints and corrected. Each process also remembers the last checkpoint that it made or saw. If that checkpoint is
+missing from the store, the next one is still made on top of it, so that the gap is visible.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Post = Callable[[str], Awaitable[None]]
 
 
 class CheckpointJob:
-    """Makes checkpoints until it is stopped, and one last then. `post` writes a line to the audit's channel."""
+    """Makes checkpoints until it is stopped, and a last one then. `post` writes a line to the audit channel."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class CheckpointJob:
         self._stopping.set()
 
     async def _seal_moved(self, *, at_once: bool) -> timedelta:
-        """Returns the seconds until it should look again. Of several checkpoints in a row only the last is
-        published."""
+        """Makes and publishes checkpoints. Returns the seconds until the next look. Of several in a row only the last
+        is published."""
         made: Checkpoint | None = None
         try:
             while True:
@@ -99,7 +99,7 @@ class CheckpointJob:
                 await self._tell(made)
 
     async def _doubt(self) -> None:
-        """Checks the index once an hour. There is no time for it at the stop: the next start does it."""
+        """Checks the index of sealed chains once an hour. The stop skips this; the next start does it."""
         at = asyncio.get_running_loop().time()
         due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
         if self._stopping.is_set() or not due:
@@ -122,7 +122,7 @@ class CheckpointJob:
             async with asyncio.timeout(_POSTING):
                 await self._post(str(made))
         except (ConfirmError, TimeoutError) as error:
-            # The log has it, and the next one that the channel gets is sealed over it.
+            # The log has this checkpoint, and the next one in the channel covers it.
             why = str(error) or f"no answer within {_POSTING:g} seconds"
             log.warning("checkpoint %d is not in the audit channel: %s", made.number, why)
 
@@ -136,9 +136,9 @@ class CheckpointJob:
 
 @dataclass(frozen=True)
 class SealingResult:
-    """The checkpoint, if one was made; the seconds until to look again; whether more chains wait to be sealed.
+    """The checkpoint, if one was made; the seconds until the next look; and whether more chains need sealing.
 
-    `last` is the last checkpoint in the store; `gone` is the number of one that has disappeared.
+    `last` is the last checkpoint in the store. `gone` is the number of a checkpoint that has disappeared.
     """
 
     made: Checkpoint | None

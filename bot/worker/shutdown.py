@@ -1,7 +1,8 @@
-"""Stops the process in time. Each part has its deadline on one clock, so that delays do not add up.
+"""Stops the process in time. Each part has a deadline, counted from the beginning of the stop, so that delays don't add
+up.
 
-A part that misses its deadline is left behind, and the log says so. Its work is still owed, and the next start does it.
-`exit_by` ends the process whatever else holds it up, even a tool that blocks the event loop.
+A part that misses its deadline is abandoned, and the log says so. The next start finishes its work. `exit_by` ends the
+process even if a tool blocks the event loop.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ LAST_REQUESTS = 0.25
 
 
 class AtWork(Protocol):
+    """Something that knows which rows it works on."""
+
     @property
     def at_work(self) -> list[str]: ...
 
@@ -65,7 +68,7 @@ class Shutdown:
     async def ended(
         self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: AtWork | None = None
     ) -> None:
-        """Lets tasks end until `by`, then cancels them and lets them clean up until `cancelled_by`."""
+        """Waits for tasks to end until `by`, then cancels them and lets them clean up until `cancelled_by`."""
         await asyncio.wait(tasks, timeout=self._until(by))
         late = [task for task in tasks if not task.done()]
         if left is not None:
@@ -79,7 +82,7 @@ class Shutdown:
                 log.error("%s had failed", task.get_name(), exc_info=error)
 
     async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: StopDeadline) -> None:
-        """Closes a part, or gives it up at its deadline."""
+        """Closes a part, or abandons it at its deadline."""
         closing = asyncio.ensure_future(close())
         await asyncio.wait({closing}, timeout=self._until(by))
         if not closing.done():
@@ -99,7 +102,7 @@ def _say(left: Sequence[str]) -> None:
 
 
 def exit_by(mark: StopDeadline, code: int) -> None:
-    """Ends the process by then, whatever it does. Called from a signal handler; the store survives this."""
+    """Ends the process by the deadline, whatever it is doing. Called from a signal handler. The store survives this."""
 
     def end() -> None:
         log.warning("not everything ended in time: the process ends here, and what is left goes on at the next start")
@@ -111,7 +114,7 @@ def exit_by(mark: StopDeadline, code: int) -> None:
 
 
 def end_now(code: int) -> None:
-    """Ends the process without waiting for threads, since a tool or a disk may block one for any time."""
+    """Ends the process without waiting for threads: a tool or a disk may block one for any time."""
     logging.shutdown()
     with suppress(OSError, ValueError):
         sys.stdout.flush()

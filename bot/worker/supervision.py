@@ -1,7 +1,7 @@
-"""Supervises background tasks: one that ends unexpectedly is reported and started again.
+"""Supervises background tasks: restarts one that ends unexpectedly, and reports it.
 
-A task counts as down from its failure until it has run for a while again. `/readyz` and `/metrics` say so, and the log
-has the traceback. The failure of one task leaves the others alone.
+A task counts as down from its failure until it has run steadily again. `/readyz` and `/metrics` show that, and the log
+has the traceback. Other tasks are not affected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class TaskMeter(Protocol):
 
 
 class Supervisor:
-    """Starts and restarts tasks. After `stop` it restarts nothing; whoever began a task must also end it."""
+    """Starts and restarts tasks. After `stop` it restarts nothing, but each task must also be told to end by its
+    owner."""
 
     def __init__(self, readiness: Readiness, meter: TaskMeter) -> None:
         self._readiness, self._meter = readiness, meter
@@ -38,7 +39,7 @@ class Supervisor:
         self._names: set[str] = set()
 
     def begin(self, name: str, run: Job) -> asyncio.Task[None]:
-        """`run` must go on until it is stopped, and must allow another call after a failure."""
+        """Starts a task. `run` must go on until it is stopped, and must allow another call after a failure."""
         if name in self._names:
             raise ValueError(f"there are two background tasks called {name}")
         self._names.add(name)
@@ -48,7 +49,7 @@ class Supervisor:
         return asyncio.create_task(supervised.keep_running(), name=f"adk-confirm-{name}")
 
     def stop(self) -> None:
-        """A task that waits to be restarted runs once more, so that it can end in its own way."""
+        """Stops restarting. A task that waits to be restarted runs once more, so that it can clean up."""
         self._stopping.set()
 
 
@@ -109,6 +110,6 @@ def pause_after(failures: int) -> float:
 
 
 def _is_cancelled() -> bool:
-    """Whether the cancellation was meant for the task itself."""
+    """Whether the task itself was cancelled, and not something that it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

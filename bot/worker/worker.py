@@ -19,7 +19,7 @@ from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Place, State, Vote
-from bot.confirmation.schedule import Owed, claims, owed, to_draw
+from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
@@ -37,16 +37,16 @@ from bot.store.repository import (
     SESSIONS,
     Session,
     chain_of,
-    due_again,
     now,
     read_confirmation,
+    recompute_due,
     session_in,
 )
 from bot.store.slack_lanes import CARDS, THREADS, cards_owed
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, drawn, keep_time, look_at_grant, placed
 from bot.telemetry.tracing import following
-from bot.worker.asking import Asking, PeopleLookup
+from bot.worker.asking import BackgroundLookup, PeopleLookup
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, texts
 from runtime.store.database import Database, Tx
@@ -54,29 +54,30 @@ from runtime.store.lease import TERM, Lease
 from runtime.telemetry.logs import about
 
 WHILE_OWED, LONGEST_HOLD = 0.5, 20.0
-"""For each other card that is owed, the card of an approved call waits so much longer for its end, up to this long."""
+"""The card of an approved call waits for the call's end: this many seconds for each other card that is due, and no
+longer than the second number."""
 
 P = ParamSpec("P")
-RowOwed = tuple[Confirmation, tuple[Owed, ...]]
-"""A confirmation, and what needs attention now."""
+RowWithDueWork = tuple[Confirmation, tuple[DueWork, ...]]
+"""A confirmation, and what it needs now."""
 
 HELD_FOR = 300.0
-"""How long a vote waits until Slack can be asked about it. Then it is refused, and its voter is told why."""
+"""Seconds that a vote waits until Slack can be asked about it. Then it is refused, and the voter gets the reason."""
 
 
 class CardDrawer(Protocol):
-    """Draws what people look at."""
+    """Draws cards and answers to voters in Slack."""
 
     async def draw(
         self, lease: Lease, row: Confirmation, session: Session, around: CardContext = ...
     ) -> Sequence[Place]:
-        """Brings every place up to date, and returns the places with what Slack said."""
+        """Updates every card of a confirmation, and returns the places with what Slack answered."""
         ...
 
     async def reply(
         self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
     ) -> None:
-        """Shows a voter the result of their vote, and of the votes that they gave together with it."""
+        """Shows a voter the result of their vote, and of the votes that they gave in the same form."""
         ...
 
 
@@ -95,7 +96,7 @@ class Worker:
         term: float = TERM,
         clicks: Backpressure | None = None,
     ) -> None:
-        self._people, self._drawing, self._rules = Asking(people), drawing, rules
+        self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
         self._clicks = clicks = clicks or Backpressure()
         kinds = (
             RowKind(
@@ -109,7 +110,7 @@ class Worker:
                 about=lambda key: about(confirmation=key),
                 turn=cards.c.session,
                 overtaken=draw_again,
-                while_busy=4,  # people decide on these
+                while_busy=4,  # people wait for these to decide
             ),
             RowKind(
                 *(sessions, sessions.c.key, SESSIONS, session_worker.attend, 512),
@@ -146,36 +147,36 @@ class Worker:
         return [row for attendant in self._attendants for row in attendant.at_work]
 
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
-        """Counts stored votes and applies the clock. It never waits for a card."""
+        """Counts stored votes and applies deadlines. Never waits for a card to be drawn."""
         nothing_was_due = True
-        row, owed_now = await lease.read(what_is_owed, confirmation_id)
+        row, owed_now = await lease.read(read_due_work, confirmation_id)
         while True:
-            due = set(owed_now) - {Owed.DRAW}
+            due = set(owed_now) - {DueWork.DRAW}
             if not await self._is_sound(row):
-                row, owed_now = await lease.run(then_owed(put_right), confirmation_id, self._rules.now)
+                row, owed_now = await lease.run(then_due(put_right), confirmation_id, self._rules.now)
             elif due:
                 row, owed_now = await self._decide(row, due, lease)
             else:
                 break
             nothing_was_due = False
         if nothing_was_due:
-            await lease.run(due_again, confirmation_id)
+            await lease.run(recompute_due, confirmation_id)
 
-    async def _decide(self, row: Confirmation, due: set[Owed], lease: Lease) -> RowOwed:
+    async def _decide(self, row: Confirmation, due: set[DueWork], lease: Lease) -> RowWithDueWork:
         try:
-            if Owed.COUNT in due:
+            if DueWork.COUNT in due:
                 with following("count", row=row):
                     return await self._count(lease, row)
-            if Owed.LOOK_AT_GRANT in due:
+            if DueWork.LOOK_AT_GRANT in due:
                 return await self._look_at_grant(lease, row)
         except NotNow:
-            await lease.run(keep_time, row.id)  # it does not wait for what Slack says about a voter
+            await lease.run(keep_time, row.id)  # deadlines apply even while Slack is asked about a voter
             raise
-        return await lease.run(then_owed(keep_time), row.id)
+        return await lease.run(then_due(keep_time), row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
-        """Draws until every card shows the current row. For a call that was just approved, only its end is drawn if it
-        comes within a second, since Slack allows few updates a minute."""
+        """Draws until every card shows the current row. A call that was just approved often ends within a second: then
+        only its end is drawn, because Slack allows few updates a minute."""
         await self._clicks.stand_back()
         while (due := await lease.read(due_card, confirmation_id)) is not None:
             if isinstance(due, float):
@@ -194,24 +195,24 @@ class Worker:
         def sound() -> bool:
             return checked(row, row.changed_at, rules.policies, rules.seal).row is row
 
-        # If a row fails its checks, its conditions are evaluated again, which takes a while.
+        # A row that fails its checks has its conditions evaluated again, which is slow.
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()
 
-    async def _count(self, lease: Lease, row: Confirmation) -> RowOwed:
+    async def _count(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
         vote = row.pending[0]
         facts = None
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))
             facts = await self._people.facts(row, vote, self._rules.now.policies, session.speakers)
             after = waits_for_slack(row, vote, facts)
-            if after is not None and await lease.read(age, vote) < HELD_FOR:
+            if after is not None and await lease.read(seconds_waiting, vote) < HELD_FOR:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
-        if vote.edit is not None:  # so that the transaction finds the answers of the conditions for the edited call
+        if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
         with self._clicks.hurrying():
-            return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules.now)
+            return await lease.run(then_due(count_next), row.id, vote.id, facts, self._rules.now)
 
-    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowOwed:
+    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
         session = await lease.read(read_session, chain_of(row.asked.session))
         grant = await lease.read(read_grant, row.id)
         why = None
@@ -222,12 +223,12 @@ class Worker:
                 return await self._people.facts(row, vote, self._rules.now.policies)
 
             why = await would_withhold(grant, row, session.speakers, self._rules.now, at, ask)
-        return await lease.run(then_owed(look_at_grant), row.id, why)
+        return await lease.run(then_due(look_at_grant), row.id, why)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)
         await self._drawing.reply(lease, target, body, together)
-        await lease.finish(told, vote)
+        await lease.finish(mark_shown, vote)
 
 
 def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
@@ -237,9 +238,9 @@ def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
     return row
 
 
-def what_is_owed(tx: Tx, confirmation_id: str) -> RowOwed:
+def read_due_work(tx: Tx, confirmation_id: str) -> RowWithDueWork:
     row = read_known(tx, confirmation_id)
-    return row, owed(row, now(tx))
+    return row, due_work(row, now(tx))
 
 
 @dataclass(frozen=True)
@@ -252,59 +253,58 @@ class DueCard:
 
 
 def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
-    """What to draw, or how many seconds to wait before that. None: every card shows the current row."""
+    """What to draw, or how many seconds to wait first. None if every card shows the current row."""
     row = read_known(tx, confirmation_id)
-    if not to_draw(row):
+    if not needs_drawing(row):
         return None
-    if (wait := until_drawn(tx, row)) > 0:
+    if (wait := seconds_until_drawn(tx, row)) > 0:
         return wait
-    return DueCard(row, read_session(tx, chain_of(row.asked.session)), read_around(tx, row))
+    return DueCard(row, read_session(tx, chain_of(row.asked.session)), read_card_context(tx, row))
 
 
-def until_drawn(tx: Tx, row: Confirmation) -> float:
-    """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not
-    wait. While many cards are due they wait longer, since Slack allows about fifty updates a minute."""
+def seconds_until_drawn(tx: Tx, row: Confirmation) -> float:
+    """Seconds that the cards of a call that was just approved wait for its end. A card that is not posted yet does not
+    wait. Many due cards make the wait longer, since Slack allows about fifty updates a minute."""
     if row.decision is None or not row.runs or not row.card_channels or row.unreached or paused(tx):
         return 0.0
     wait = min(SOON + (cards_owed(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()
 
 
-def then_owed(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowOwed]:
-    """The same transaction, which also returns what is then due for the row."""
+def then_due(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowWithDueWork]:
+    """Wraps a transaction function so that it also returns what the changed row needs next."""
 
     @wraps(change)
-    def changed(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> RowOwed:
+    def changed(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> RowWithDueWork:
         row = change(tx, *args, **kwargs)
-        return row, owed(row, now(tx))
+        return row, due_work(row, now(tx))
 
     return changed
 
 
-def age(tx: Tx, vote: Vote) -> float:
+def seconds_waiting(tx: Tx, vote: Vote) -> float:
     return (now(tx) - vote.stored_at).total_seconds()
 
 
 def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
-    """When a confirmation next needs more than drawing. Nothing can be said of one that this process can't read."""
+    """When a confirmation next needs something besides drawing. None if this process can't read the row."""
     try:
         row = read_confirmation(tx, confirmation_id)
     except (NewerVersion, UnreadableRecord):
         return None
-    times = [since.timestamp() for since, what in claims(row) if what is not Owed.DRAW] if row else []
+    times = [since.timestamp() for since, what in scheduled_work(row) if what is not DueWork.DRAW] if row else []
     return min((at for at in times if at > tx.now()), default=None)
 
 
-def read_around(tx: Tx, row: Confirmation) -> CardContext:
-    """What a card shows besides its row."""
+def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
+    """What a card shows besides its row: grants, and whether runs are paused."""
     given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
     pause = paused(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
     return CardContext(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
 
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
-    """Where the answer goes, what it is, and what is known of the votes that were given together with it, this one
-    included."""
+    """Reads where to show an answer, the answer, and the answers to all votes of the same form."""
     row = tx.execute(select(replies.c.target, replies.c.body).where(replies.c.vote == vote)).one()
     target: JsonObject = json.loads(row.target)
     batch = texts(target.get("batch"))
@@ -312,7 +312,8 @@ def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObje
     return target, json.loads(row.body), [json.loads(body) for body in tx.execute(found).scalars()] if batch else []
 
 
-def told(tx: Tx, vote: str) -> None:
-    """The row is kept for a day, so that the same click is recognised if it comes again."""
+def mark_shown(tx: Tx, vote: str) -> None:
+    """Marks a voter's answer as shown. The row is kept for a day, to recognise the same click if Slack delivers it
+    again."""
     tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, owed_since=None, told_at=tx.now()))
     tx.execute(delete(replies).where(replies.c.told_at < tx.now() - 86_400))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import OutcomeKind, Place, VoteKind
-from bot.confirmation.schedule import Owed, next_due, owed
+from bot.confirmation.schedule import DueWork, due_work, next_due
 from tests.support.deciding import ANNA, BEN, MALLORY, NOON, Desk, make_policy
 
 
@@ -25,9 +25,9 @@ def waiting(**keys: object) -> Desk:
 
 def test_new_cards_are_owed_at_once_and_then_nothing_until_the_first_timer() -> None:
     desk = waiting(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], expires_after="1h")
-    assert owed(desk.row, NOON) == (Owed.DRAW,)
+    assert due_work(desk.row, NOON) == (DueWork.DRAW,)
     drawn(desk)
-    assert owed(desk.row, NOON) == ()
+    assert due_work(desk.row, NOON) == ()
     assert next_due(desk.row) == NOON + timedelta(minutes=10)
     desk.wait(minutes=10)
     drawn(desk)
@@ -42,7 +42,7 @@ def test_one_place_behind_is_enough_to_be_owed_a_drawing() -> None:
     drawn(desk)
     first, second = desk.row.places
     desk.row = replace(desk.row, places=(first, replace(second, drawn_version=0)))
-    assert owed(desk.row, NOON) == (Owed.DRAW,)
+    assert due_work(desk.row, NOON) == (DueWork.DRAW,)
 
 
 def test_a_stored_vote_is_owed_its_count_before_all_else() -> None:
@@ -50,17 +50,17 @@ def test_a_stored_vote_is_owed_its_count_before_all_else() -> None:
     desk.wait(minutes=30)
     desk.store(VoteKind.APPROVE, ANNA)
     desk.wait(minutes=40)
-    assert owed(desk.row, desk.now) == (Owed.COUNT, Owed.DRAW)
+    assert due_work(desk.row, desk.now) == (DueWork.COUNT, DueWork.DRAW)
     assert next_due(desk.row) == NOON + timedelta(minutes=30), "that its card is not drawn yet makes it no earlier"
     desk.count()
-    assert owed(desk.row, desk.now) == (Owed.EXPIRE, Owed.DRAW)
+    assert due_work(desk.row, desk.now) == (DueWork.EXPIRE, DueWork.DRAW)
 
 
 def test_a_vote_that_changes_nothing_is_owed_no_drawing() -> None:
     desk = waiting()
     drawn(desk)
     desk.approve(MALLORY)
-    assert owed(desk.row, desk.now) == ()
+    assert due_work(desk.row, desk.now) == ()
 
 
 def test_what_is_approved_is_due_when_it_would_lapse_until_it_is_given_to_the_host() -> None:

@@ -17,7 +17,7 @@ from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.grants import Grant, GrantRefusal, is_for, revoked, withheld
 from bot.confirmation.model import AskedCall, Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, observe
-from bot.confirmation.schedule import Owed, owed, tick
+from bot.confirmation.schedule import DueWork, due_work, tick
 from bot.confirmation.states import Illegal
 from bot.policy.approvers import Approver, Person, Unresolved
 from bot.policy.model import Policy
@@ -226,13 +226,13 @@ def test_a_look_ends_a_grant_that_lets_nothing_through_any_more() -> None:
     desk = Desk(make_policy(grant="30m"), asked=make_asked(arguments=ARGUMENTS))
     desk.approve(ANNA, grant=True)
     desk.now += timedelta(minutes=1)
-    assert Owed.LOOK_AT_GRANT in owed(desk.row, desk.now)
+    assert DueWork.LOOK_AT_GRANT in due_work(desk.row, desk.now)
 
     away = GrantRefusal(Refusal(reason=Reason.CANNOT_ASK), ANNA)
     for why in (None, away):
         looked = grant_looked_at(desk.row, desk.now, why).row
         assert (looked.grant_until, looked.face) == (desk.row.grant_until, desk.row.face)
-        assert Owed.LOOK_AT_GRANT not in owed(looked, desk.now)
+        assert DueWork.LOOK_AT_GRANT not in due_work(looked, desk.now)
 
     change = grant_looked_at(desk.row, desk.now, GrantRefusal(Refusal(reason=Reason.DELETED), ANNA))
     assert change.row.grant_until is None
@@ -274,13 +274,13 @@ def test_what_a_grant_lets_through_needs_no_card_until_people_have_to_say_someth
     row = let_one_through(make_policy(grant="30m", grant_on=["service"]))
     at = NOON + timedelta(minutes=2)
     assert row.state is State.APPROVED
-    assert Owed.DRAW not in owed(row, at)
+    assert DueWork.DRAW not in due_work(row, at)
 
     row = replace(row, handed_at=at)
     running = observe(row, HostReport(kind=OutcomeKind.RUNNING), at).row
-    assert Owed.DRAW not in owed(running, at)
-    assert Owed.DRAW not in owed(observe(running, HostReport(kind=OutcomeKind.DONE), at).row, at)
-    assert Owed.DRAW in owed(observe(running, HostReport(kind=OutcomeKind.UNKNOWN), at).row, at)
+    assert DueWork.DRAW not in due_work(running, at)
+    assert DueWork.DRAW not in due_work(observe(running, HostReport(kind=OutcomeKind.DONE), at).row, at)
+    assert DueWork.DRAW in due_work(observe(running, HostReport(kind=OutcomeKind.UNKNOWN), at).row, at)
 
 
 def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:
@@ -289,7 +289,7 @@ def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:
     row = desk.row
     end = row.grant_until
     assert end is not None
-    assert Owed.END_GRANT in owed(row, end)
+    assert DueWork.END_GRANT in due_work(row, end)
     over = tick(row, end).row
     assert over.grant_until is None
     assert over.face > row.face, "its card offers to revoke it no longer"

@@ -17,7 +17,7 @@ from bot.confirmation.decision import elsewhere
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.confirmation.outcome import HostReport, begin, observe, take_back
-from bot.confirmation.schedule import Owed, next_due, owed, tick
+from bot.confirmation.schedule import DueWork, due_work, next_due, tick
 from bot.confirmation.seals import with_seal
 from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
@@ -150,7 +150,7 @@ class Confirming(RuleBasedStateMachine):
     @rule()
     def look_at_the_clock(self) -> None:
         self.took(tick(self.desk.row, self.desk.now))
-        left = set(owed(self.desk.row, self.desk.now)) - {Owed.COUNT, Owed.DRAW}
+        left = set(due_work(self.desk.row, self.desk.now)) - {DueWork.COUNT, DueWork.DRAW}
         assert not left, "one look at the clock brings all that the clock can bring"
 
     @precondition(lambda self: not self.calm)
@@ -268,7 +268,7 @@ class Confirming(RuleBasedStateMachine):
     def due_in_the_past_means_owed(self) -> None:
         row, now = self.desk.row, self.desk.now
         due = next_due(row)
-        assert (due is not None and due <= now) is bool(set(owed(row, now)) - {Owed.DRAW})
+        assert (due is not None and due <= now) is bool(set(due_work(row, now)) - {DueWork.DRAW})
         if due is None:
             assert row.state is not State.WAITING
             assert not row.pending

@@ -26,7 +26,7 @@ from bot.operations.pause import owe_drawings
 from bot.store.mailbox import paused
 from bot.store.open import socket_path
 from bot.store.tables import confirmations
-from bot.worker.worker import read_around
+from bot.worker.worker import read_card_context
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
@@ -153,7 +153,7 @@ async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
 
     paused = await at.command("pause", "--as", "lee", "--reason", "the database moves", "--json")
     assert json.loads(paused.out) == {"changed": True}
-    around = await at.database.read(read_around, await at.row(await at.asks()))
+    around = await at.database.read(read_card_context, await at.row(await at.asks()))
     assert around.notices == (Paused("operator lee", "the database moves"),)
     assert (
         (await at.command("pending"))
