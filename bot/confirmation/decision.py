@@ -24,7 +24,7 @@ the session's mailbox, which belongs into the same transaction.
 >>> from bot.policy.approvers import Account
 >>> from bot.policy.model import Policies
 >>> from bot.confirmation.model import SessionKey, Vote, VoteKind
->>> from bot.confirmation.seals import with_seal
+>>> from bot.confirmation.fingerprints import with_seal
 >>> from bot.config.rules import Rules
 >>> from bot.confirmation.votes import count, store_vote
 >>> lead, noon, seal = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC), Seal("not a real secret", "call")
@@ -52,10 +52,10 @@ from bot.confirmation.authorise import Reason
 from bot.confirmation.edits import amendments
 from bot.confirmation.effects import AnswerDelivery, Step, Unsealed
 from bot.confirmation.exact_json import check_json
+from bot.confirmation.fingerprints import voters as sealed_voters
+from bot.confirmation.fingerprints import with_decision, with_terms
 from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, GrantRefusal, granted
 from bot.confirmation.model import AskedCall, Confirmation, OutsideAnswer, Revision, State, VoteKind
-from bot.confirmation.seals import voters as sealed_voters
-from bot.confirmation.seals import with_decision, with_terms
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed, decided
 from bot.policy.approvers import SLACK, Person, is_operator
 from bot.policy.model import Policy

@@ -10,9 +10,9 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import denial, elsewhere, step_of
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
+from bot.confirmation.fingerprints import decision_stands, first_with, with_decision
+from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
-from bot.confirmation.seals import decision_stands, first_with, with_decision
-from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.states import (
     OUTCOMES,
     SEEN_BY_HOSTS,

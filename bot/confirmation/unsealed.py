@@ -15,9 +15,9 @@ from bot.confirmation import words
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.fingerprints import first_with, revision_stands, terms_stand, vote_stands, with_terms
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.outcome import altered
-from bot.confirmation.seals import first_with, revision_stands, terms_stand, vote_stands, with_terms
 from bot.confirmation.states import Transition, changed
 from bot.policy.model import GoverningPolicy, Policies
 from runtime.replacing import replace

@@ -27,9 +27,9 @@ from bot.confirmation.authorise import (
 from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from bot.confirmation.edits import Edited, check_edit, edited
 from bot.confirmation.effects import FieldChange, Step
+from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
-from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.sign_in import BY_SIGNING_IN
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.unsealed import checked

@@ -13,8 +13,8 @@ from sqlalchemy import and_, func, select, update
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
+from bot.confirmation.fingerprints import with_seal
 from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
-from bot.confirmation.seals import with_seal
 from bot.confirmation.states import Transition
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import count, needs_asking, store_vote

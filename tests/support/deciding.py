@@ -12,6 +12,7 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import elsewhere, open_confirmation
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
+from bot.confirmation.fingerprints import with_seal
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import (
     AskedCall,
@@ -25,7 +26,6 @@ from bot.confirmation.model import (
 )
 from bot.confirmation.outcome import HostReport, begin, observe
 from bot.confirmation.schedule import tick
-from bot.confirmation.seals import with_seal
 from bot.confirmation.states import Transition
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import count, store_vote

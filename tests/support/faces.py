@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
+from bot.confirmation.fingerprints import with_seal
 from bot.confirmation.model import (
     Confirmation,
     Decision,
@@ -17,7 +18,6 @@ from bot.confirmation.model import (
     VoteKind,
     VoteState,
 )
-from bot.confirmation.seals import with_seal
 from tests.support.deciding import ANNA, BEN, SEAL
 
 

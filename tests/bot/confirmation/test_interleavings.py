@@ -15,10 +15,10 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Permitted, authorise
 from bot.confirmation.decision import elsewhere
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
+from bot.confirmation.fingerprints import with_seal
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.confirmation.outcome import HostReport, begin, observe, take_back
 from bot.confirmation.schedule import DueWork, due_work, next_due, tick
-from bot.confirmation.seals import with_seal
 from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.confirmation.unsealed import checked

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bot.audit.fingerprint import Seal
+from bot.confirmation.fingerprints import terms_stand, vote_stands
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, State, VoteKind, VoteState
-from bot.confirmation.seals import terms_stand, vote_stands
 from bot.confirmation.stored_json import VERSION, delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Approver
 from bot.policy.model import Policy

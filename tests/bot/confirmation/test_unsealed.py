@@ -11,6 +11,7 @@ from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.decision import approve
+from bot.confirmation.fingerprints import vote_stands, with_seal
 from bot.confirmation.model import (
     Confirmation,
     Decision,
@@ -22,7 +23,6 @@ from bot.confirmation.model import (
     VoteState,
 )
 from bot.confirmation.outcome import begin, run_again
-from bot.confirmation.seals import vote_stands, with_seal
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import row_from_json, row_to_json
 from bot.confirmation.unsealed import checked
