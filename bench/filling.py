@@ -19,7 +19,7 @@ async def fill(
 ) -> list[str]:
     """Confirmations that wait, each in a session of its own; what a click on each carries. `first`: their numbers
     begin there."""
-    from bot.audit.fingerprint import Seal
+    from bot.audit.fingerprint import Fingerprints
     from bot.config.rules import Rules
     from bot.config.settings import parse_settings
     from bot.confirmation.model import Place
@@ -33,7 +33,7 @@ async def fill(
     from runtime.store.database import Tx
 
     policies = parse_settings(config.format(port=0), {}).policies
-    rules = Rules(policies, Seal(KEY, "call"))
+    rules = Rules(policies, Fingerprints(KEY, "call"))
     ann = Person("T0ACME", "U0ANN")
 
     def one(tx: Tx, number: int) -> str:

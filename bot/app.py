@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.config.reload import ended
 from bot.config.settings import Settings
 from bot.hosts import open_host
@@ -21,7 +21,7 @@ from bot.inbound.bolt_app import bolt, connect, listen
 from bot.inbound.http import make_site
 from bot.operations.control import serve_control
 from bot.operations.operate import operator_handlers
-from bot.parts import Parts, call_seal
+from bot.parts import Parts, call_fingerprints
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.scopes import scopes_for
 from bot.slack.workspaces.tokens import SeveralWorkspaces, open_workspaces
@@ -90,7 +90,7 @@ async def _opened(
     database.listen(metrics.heard)
     database.listen(log_line)
     assert settings.agent is not None
-    guard = CallGuard(Seal(secret, "stored call").of, may_start(call_seal(secret)))
+    guard = CallGuard(Fingerprints(secret, "stored call").of, may_start(call_fingerprints(secret)))
     host = await open_host(
         settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
     )

@@ -13,7 +13,7 @@ from blocks.verdict import notice_message
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
 from bot.agents.sign_ins import SignIns
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LedgerKeys
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
@@ -67,12 +67,12 @@ class Parts:
     # The rules, and what replicas know of each other
 
     @cached_property
-    def seal(self) -> Seal:
-        return call_seal(self.secret)
+    def fingerprints(self) -> Fingerprints:
+        return call_fingerprints(self.secret)
 
     @cached_property
     def rules(self) -> RulesInForce:
-        return RulesInForce(Rules(self.settings.policies, self.seal))
+        return RulesInForce(Rules(self.settings.policies, self.fingerprints))
 
     @cached_property
     def reloading(self) -> Reloading | None:
@@ -112,7 +112,7 @@ class Parts:
 
     @cached_property
     def addresses(self) -> SignInAddresses:
-        return SignInAddresses(self.seal, self.settings.slack.public_url)
+        return SignInAddresses(self.fingerprints, self.settings.slack.public_url)
 
     @cached_property
     def cards(self) -> Cards:
@@ -223,6 +223,6 @@ class Parts:
         return OperatorContext(self.database, self.rules, self.directory, self.reloading)
 
 
-def call_seal(secret: str) -> Seal:
+def call_fingerprints(secret: str) -> Fingerprints:
     """Signs what people decided. An embedded agent's calls are checked with it too."""
-    return Seal(secret, "call")
+    return Fingerprints(secret, "call")

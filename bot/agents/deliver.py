@@ -169,7 +169,7 @@ class Deliveries:
                 raise NotNow(ELSEWHERE, "Another replica has what somebody gave to sign in.")
         log.warning("what somebody gave to sign in is lost with the process that had it: they are asked again")
         with suppress(Illegal):
-            await self._lease.run(sign_in_again, row.id, self._rules.now.seal)
+            await self._lease.run(sign_in_again, row.id, self._rules.now.fingerprints)
         return None
 
     async def done(self, letters: Sequence[Letter]) -> None:
@@ -217,7 +217,7 @@ class Deliveries:
             if _known(row, look) and not _open(row, look):
                 return None  # somebody else answered; the outcome is copied from the session
         try:
-            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.now.seal)
+            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.now.fingerprints)
         except Illegal as error:
             log.info("not begun: %s", error)
             return None

@@ -9,7 +9,7 @@ import hmac
 from runtime.jsontypes import Json, canonical
 
 
-class Seal:
+class Fingerprints:
     """Makes and checks seals. Each purpose has its own key, so that no seal can be used for another purpose.
 
     >>> seal = Seal("not a real secret", "call")
@@ -23,14 +23,14 @@ class Seal:
     def __init__(self, secret: str, purpose: str) -> None:
         self._use(_derived(secret.encode(), purpose))
 
-    def within(self, purpose: str) -> Seal:
+    def within(self, purpose: str) -> Fingerprints:
         """A seal for one kind of thing within this purpose, with its own key. There are few purposes, so their seals
         are kept."""
-        seal = self._within.get(purpose)
-        if seal is None:
-            seal = self._within[purpose] = object.__new__(Seal)
-            seal._use(_derived(self._key, purpose))
-        return seal
+        fingerprints = self._within.get(purpose)
+        if fingerprints is None:
+            fingerprints = self._within[purpose] = object.__new__(Fingerprints)
+            fingerprints._use(_derived(self._key, purpose))
+        return fingerprints
 
     def of(self, value: Json) -> str:
         # `hmac.digest` would give up the interpreter's lock each time, and wait for other threads to get it back.
@@ -39,14 +39,14 @@ class Seal:
         return made.hexdigest()
 
     def matches(self, value: Json, sealed: str) -> bool:
-        return same_seal(self.of(value), sealed)
+        return same_fingerprint(self.of(value), sealed)
 
     def _use(self, key: bytes) -> None:
         self._key, self._keyed = key, hmac.new(key, digestmod=hashlib.sha256)
-        self._within: dict[str, Seal] = {}
+        self._within: dict[str, Fingerprints] = {}
 
 
-def same_seal(one: str, other: str) -> bool:
+def same_fingerprint(one: str, other: str) -> bool:
     """Compares in constant time. As bytes, because `compare_digest` takes only ASCII texts, and the database may hold
     anything."""
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))

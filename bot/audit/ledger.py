@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from blocks.ledger_kinds import LineKind as LineKind
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.seen_lines import SeenLines
 from runtime.jsontypes import JsonObject, canonical
 from runtime.replacing import replace
@@ -36,11 +36,11 @@ class LedgerKeys:
     __slots__ = ("checkpoint", "letter", "line", "row", "seen", "session")
 
     def __init__(self, secret: str) -> None:
-        self.line = Seal(secret, "ledger line")
-        self.checkpoint = Seal(secret, "checkpoint")
-        self.row = Seal(secret, "confirmation row")
-        self.letter = Seal(secret, "letter")
-        self.session = Seal(secret, "session")
+        self.line = Fingerprints(secret, "ledger line")
+        self.checkpoint = Fingerprints(secret, "checkpoint")
+        self.row = Fingerprints(secret, "confirmation row")
+        self.letter = Fingerprints(secret, "letter")
+        self.session = Fingerprints(secret, "session")
         self.seen = SeenLines()
 
 

@@ -44,7 +44,7 @@ def api(
     origins: tuple[str, ...],
 ) -> int:
     """Serve agents over ADK's HTTP API, such as --agent examples.oncall:agent."""
-    from bot.audit.fingerprint import Seal
+    from bot.audit.fingerprint import Fingerprints
     from bot.config.environment import Environment
     from bot.config.settings import sealing_secret
     from runtime.rest.guard import TOKEN_VARIABLE, Guard
@@ -52,7 +52,7 @@ def api(
     from runtime.target import load_agent
 
     secret = sealing_secret(Environment.read(os.environ))
-    sealer = None if secret is None else Seal(secret.get_secret_value(), "stored call").of
+    sealer = None if secret is None else Fingerprints(secret.get_secret_value(), "stored call").of
     guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
     loaded = [load_agent(target) for target in agents]
     return serve_until_stopped(Serving(loaded, guard, port, store, dialect, shared_state, sealer))

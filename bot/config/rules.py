@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.policy.model import Policies
 
 
@@ -13,7 +13,7 @@ class Rules:
     """What counting a vote needs besides the row."""
 
     policies: Policies
-    seal: Seal
+    fingerprints: Fingerprints
 
 
 class RulesInForce:

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.authorise import Reason
@@ -63,7 +63,9 @@ from runtime.jsontypes import Json
 from runtime.replacing import replace
 
 
-def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime) -> Transition:
+def open_confirmation(
+    confirmation_id: str, asked: AskedCall, policy: Policy, fingerprints: Fingerprints, now: datetime
+) -> Transition:
     """Opens a confirmation under the policy that governs the request, as the policy is now."""
     check_json(asked.arguments, f"The call to {asked.tool}")
     check_json(asked.payload, f"The payload that {asked.tool} asks for")
@@ -71,7 +73,7 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, se
         number=1,
         arguments=asked.arguments,
         payload=asked.payload,
-        fingerprint=asked.sealed(seal, asked.arguments, asked.payload, revision=1),
+        fingerprint=asked.fingerprint(fingerprints, asked.arguments, asked.payload, revision=1),
         at=now,
     )
     row = Confirmation(
@@ -85,7 +87,7 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, se
         escalate_at=now + policy.escalate_after if policy.escalate_after else None,
         changed_at=now,
     )
-    row = with_terms(row, seal)
+    row = with_terms(row, fingerprints)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     asking = replace(
         step_of(row, LineKind.ASKED, now),
@@ -100,21 +102,21 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, se
     return Transition(row=row, steps=(asking,))
 
 
-def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
+def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
     """Approves: the counted votes are from enough *people*, on the current revision."""
-    voters = sealed_voters(row, VoteKind.APPROVE, seal)
+    voters = sealed_voters(row, VoteKind.APPROVE, fingerprints)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
         wish = words.wanted_otherwise_to_model(row.asked.tool, amended)
         return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, voters[-1], wish)
-    grant = granted(row, now, seal)
+    grant = granted(row, now, fingerprints)
     row = decided(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
     row = replace(row, start_by=now + row.policy.start_within)
     if grant is not None:
         row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
-    row = with_decision(row, seal)
+    row = with_decision(row, fingerprints)
     steps = [
         replace(
             step_of(row, LineKind.APPROVED, now),
@@ -133,12 +135,12 @@ def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
 
 
 def let_through(
-    confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime, grant: Grant
+    confirmation_id: str, asked: AskedCall, policy: Policy, fingerprints: Fingerprints, now: datetime, grant: Grant
 ) -> Transition:
     """Approves a request that a grant covers. Nobody is asked."""
-    row = open_confirmation(confirmation_id, asked, policy, seal, now).row
+    row = open_confirmation(confirmation_id, asked, policy, fingerprints, now).row
     row = decided(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
-    row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), seal)
+    row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), fingerprints)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     step = replace(
         step_of(row, LineKind.GRANT_USED, now),
@@ -194,18 +196,18 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
 
 
-def sign_in_lost(row: Confirmation, now: datetime, seal: Seal) -> Transition:
+def sign_in_lost(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
     """Asks the person again, since the process that had the credential ended before the agent got it. This is a new
     revision, so that the earlier sign-in does not count twice."""
     if row.outcome is not None or not row.asked.sign_in:
         raise Illegal(row, ConfirmationEvent.ASK_AGAIN)
     row = replace(decided(row, ConfirmationEvent.ASK_AGAIN, now), decision=None, start_by=None, handed_at=None)
     before = row.revision
-    fingerprint = row.asked.sealed(seal, before.arguments, before.payload, before.number + 1)
+    fingerprint = row.asked.fingerprint(fingerprints, before.arguments, before.payload, before.number + 1)
     fresh = replace(before, number=before.number + 1, fingerprint=fingerprint, at=now)
     row = replace(row, unreached=False, revisions=(*row.revisions, fresh), deadline=now + row.policy.expires_after)
     step = replace(step_of(row, LineKind.SIGN_IN_LOST, now), who=row.asked.asked_by, until=row.deadline)
-    return Transition(row=with_terms(row, seal), steps=(step,))
+    return Transition(row=with_terms(row, fingerprints), steps=(step,))
 
 
 POINTLESS = {LineKind.ASKED_ANEW: words.ASKED_ANEW, LineKind.LEFT_BEHIND: words.LEFT_BEHIND}

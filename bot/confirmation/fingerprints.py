@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.edits import Edited, edited
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.model import AskedCall, Confirmation, Revision, Vote, VoteKind, VoteState
@@ -24,12 +24,12 @@ _ASKED: TypeAdapter[AskedCall] = TypeAdapter(AskedCall)
 # Terms: what was asked, and under which policy
 
 
-def with_terms(row: Confirmation, seal: Seal) -> Confirmation:
-    return replace(row, sealed=seal.within("terms").of(_terms(row)))
+def with_terms(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
+    return replace(row, sealed=fingerprints.within("terms").of(_terms(row)))
 
 
-def terms_stand(row: Confirmation, seal: Seal) -> bool:
-    return seal.within("terms").matches(_terms(row), row.sealed)
+def terms_stand(row: Confirmation, fingerprints: Fingerprints) -> bool:
+    return fingerprints.within("terms").matches(_terms(row), row.sealed)
 
 
 def _terms(row: Confirmation) -> JsonObject:
@@ -54,29 +54,31 @@ def first_with(row: Confirmation, fingerprint: str) -> Revision | None:
     return next((revision for revision in row.revisions if revision.fingerprint == fingerprint), None)
 
 
-def revision_stands(row: Confirmation, seal: Seal) -> bool:
+def revision_stands(row: Confirmation, fingerprints: Fingerprints) -> bool:
     """Whether the current revision of a waiting confirmation is the one of its fingerprint, and not an earlier one put
     back."""
     revision = row.revision
-    return row.asked.is_sealed(seal, revision.arguments, revision.payload, revision.number, revision.fingerprint)
+    return row.asked.has_fingerprint(
+        fingerprints, revision.arguments, revision.payload, revision.number, revision.fingerprint
+    )
 
 
 # Votes
 
 
-def with_seal(vote: Vote, row: Confirmation, seal: Seal) -> Vote:
+def with_fingerprint(vote: Vote, row: Confirmation, fingerprints: Fingerprints) -> Vote:
     """Seals a vote for this confirmation and for the call that its revision held at that time."""
     if vote.edit is not None:
         check_json(vote.edit.arguments, "The edit")
         check_json(vote.edit.payload, "The payload")
     revision = _numbered(row, vote.revision)
     vote = replace(vote, reason=(vote.reason or "").strip() or None, of=revision.fingerprint if revision else "")
-    return replace(vote, sealed=seal.within("vote").of(_said(row, vote)))
+    return replace(vote, sealed=fingerprints.within("vote").of(_said(row, vote)))
 
 
-def vote_stands(row: Confirmation, vote: Vote, seal: Seal) -> bool:
+def vote_stands(row: Confirmation, vote: Vote, fingerprints: Fingerprints) -> bool:
     """Whether somebody gave this vote through this app, on the call for which it counts here."""
-    if not seal.within("vote").matches(_said(row, vote), vote.sealed):
+    if not fingerprints.within("vote").matches(_said(row, vote), vote.sealed):
         return False
     given_on = _numbered(row, vote.revision)
     if vote.state is VoteState.PENDING:
@@ -92,9 +94,9 @@ def vote_stands(row: Confirmation, vote: Vote, seal: Seal) -> bool:
     return canonical([made.arguments, made.payload]) == canonical([after.arguments, after.payload])
 
 
-def voters(row: Confirmation, kind: VoteKind, seal: Seal) -> tuple[Person, ...]:
+def voters(row: Confirmation, kind: VoteKind, fingerprints: Fingerprints) -> tuple[Person, ...]:
     """Who makes the quorum: each account once, by votes whose seals fit. Only these make a decision."""
-    sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_stands(row, vote, seal))
+    sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_stands(row, vote, fingerprints))
     return replace(row, votes=sound).voters(kind)
 
 
@@ -133,14 +135,14 @@ def _said(row: Confirmation, vote: Vote) -> JsonObject:
 # The decision
 
 
-def with_decision(row: Confirmation, seal: Seal) -> Confirmation:
+def with_decision(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
     """Seals an approval that sealed votes, or a sealed grant, have just made."""
     assert row.decision is not None
-    return replace(row, decision=replace(row.decision, sealed=seal.within("decision").of(_decision(row))))
+    return replace(row, decision=replace(row.decision, sealed=fingerprints.within("decision").of(_decision(row))))
 
 
-def decision_stands(row: Confirmation, seal: Seal) -> bool:
-    return row.decision is not None and seal.within("decision").matches(_decision(row), row.decision.sealed)
+def decision_stands(row: Confirmation, fingerprints: Fingerprints) -> bool:
+    return row.decision is not None and fingerprints.within("decision").matches(_decision(row), row.decision.sealed)
 
 
 def _decision(row: Confirmation) -> JsonObject:

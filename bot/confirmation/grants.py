@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
 from bot.confirmation.exact_json import ExactObject
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
@@ -63,12 +63,12 @@ class Grant:
         except ValidationError as error:
             raise UnreadableRecord("A stored grant is not what adk-confirm writes.") from error
 
-    def under(self, seal: Seal) -> Grant:
-        return replace(self, sealed=seal.within("grant").of(self._terms))
+    def under(self, fingerprints: Fingerprints) -> Grant:
+        return replace(self, sealed=fingerprints.within("grant").of(self._terms))
 
-    def is_sealed(self, seal: Seal) -> bool:
+    def is_sealed(self, fingerprints: Fingerprints) -> bool:
         """Whether the grant is exactly as it was given: nobody made or changed it in the database."""
-        return seal.within("grant").matches(self._terms, self.sealed)
+        return fingerprints.within("grant").matches(self._terms, self.sealed)
 
     @property
     def _terms(self) -> JsonObject:
@@ -84,7 +84,7 @@ class Grant:
 _ADAPTER: TypeAdapter[Grant] = TypeAdapter(Grant)
 
 
-def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
+def granted(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Grant | None:
     """The grant that comes with an approval, if the policy offers one and every approver gave it."""
     offered = row.policy.grant
     if offered is None or row.asked.wants_payload or not row.approvals:
@@ -103,7 +103,7 @@ def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
         until=now + (LONGEST_SESSION if offered.length == "session" else offered.length),
         uses=offered.uses,
     )
-    return grant.under(seal)
+    return grant.under(fingerprints)
 
 
 def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:
@@ -129,11 +129,11 @@ class GrantRefusal:
 
 
 def withheld(
-    grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
+    grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], fingerprints: Fingerprints
 ) -> GrantRefusal | None:
     """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about
     each giver for this call. A giver about whom nothing is known gives nothing."""
-    if not grant.is_sealed(seal):
+    if not grant.is_sealed(fingerprints):
         return GrantRefusal(Refusal(reason=Reason.UNSEALED))
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
         return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Act
 from bot.confirmation.exact_json import ExactJson, ExactObject
@@ -163,13 +163,13 @@ class AskedCall:
         """Whether the same person asks for the same call again, with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
-    def sealed(self, seal: Seal, arguments: JsonObject, payload: Json, revision: int) -> str:
+    def fingerprint(self, fingerprints: Fingerprints, arguments: JsonObject, payload: Json, revision: int) -> str:
         """The fingerprint of the call in a revision. It binds what is shown to what runs."""
-        return seal.of({**self._call(arguments, payload), "revision": revision})
+        return fingerprints.of({**self._call(arguments, payload), "revision": revision})
 
-    def is_sealed(
+    def has_fingerprint(
         self,
-        seal: Seal,
+        fingerprints: Fingerprints,
         arguments: JsonObject,
         payload: Json,
         revision: int,
@@ -179,7 +179,9 @@ class AskedCall:
     ) -> bool:
         """Whether the fingerprint fits. `older`: one from before revision numbers were part of it is accepted too."""
         call = self._call(arguments, payload)
-        return seal.matches({**call, "revision": revision}, fingerprint) or (older and seal.matches(call, fingerprint))
+        return fingerprints.matches({**call, "revision": revision}, fingerprint) or (
+            older and fingerprints.matches(call, fingerprint)
+        )
 
     def _call(self, arguments: JsonObject, payload: Json) -> JsonObject:
         return {

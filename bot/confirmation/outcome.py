@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.audit.fingerprint import Seal, same_seal
+from bot.audit.fingerprint import Fingerprints, same_fingerprint
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import denial, elsewhere, step_of
@@ -41,7 +41,7 @@ class HostReport:
     altered: bool = False  # refused, because it was not the call that was approved
 
 
-def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> Transition:
+def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fingerprints) -> Transition:
     """The last check before a host gets an approval: it is for the decided call and for this attempt, and still in
     time.
 
@@ -54,13 +54,20 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> T
         raise Illegal(row, ConfirmationEvent.BEGIN, " a second time")
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, ConfirmationEvent.BEGIN, f" after {row.start_by}")
-    bound = same_seal(delivery.fingerprint, row.decision.fingerprint)
-    if row.doubt is not None or not bound or not decision_stands(row, seal) or not _intact(row, delivery, seal):
+    bound = same_fingerprint(delivery.fingerprint, row.decision.fingerprint)
+    if (
+        row.doubt is not None
+        or not bound
+        or not decision_stands(row, fingerprints)
+        or not _intact(row, delivery, fingerprints)
+    ):
         return altered(row, now)
     return Transition(row=changed(replace(row, handed_at=now), now, visible=False))
 
 
-def start(row: Confirmation, now: datetime, seal: Seal, *, begun_at: datetime, again: bool = False) -> Transition:
+def start(
+    row: Confirmation, now: datetime, fingerprints: Fingerprints, *, begun_at: datetime, again: bool = False
+) -> Transition:
     """Our own runtime is about to run the call. It may do so only if the outcome is `running` afterwards.
 
     An approval is good for one start. `again`: the process died while the call ran, and its tool can be repeated
@@ -68,7 +75,7 @@ def start(row: Confirmation, now: datetime, seal: Seal, *, begun_at: datetime, a
     """
     before = row.outcome.kind if row.outcome else None
     allowed = (None, OutcomeKind.RUNNING) if again else (None,)
-    if row.doubt is None and row.state is State.APPROVED and before in allowed and decision_stands(row, seal):
+    if row.doubt is None and row.state is State.APPROVED and before in allowed and decision_stands(row, fingerprints):
         running = HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at)
         return _copied(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
@@ -131,12 +138,12 @@ def settle(
     return Transition(row=row, steps=(step,), delivery=delivery)
 
 
-def run_again(row: Confirmation, now: datetime, seal: Seal) -> Transition:
+def run_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
     """A new quorum wants the same approved call to run once more."""
-    voters = sealed_voters(row, VoteKind.RUN_AGAIN, seal)
+    voters = sealed_voters(row, VoteKind.RUN_AGAIN, fingerprints)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
-    row = with_decision(again(row, now, by=voters[-1]), seal)
+    row = with_decision(again(row, now, by=voters[-1]), fingerprints)
     step = replace(
         step_of(row, LineKind.RUN_AGAIN, now),
         people=voters,
@@ -156,7 +163,7 @@ def lapse_again(row: Confirmation, now: datetime) -> Transition:
     return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 
 
-def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
+def _intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -> bool:
     """Whether arguments, payload and the answer to send all fit the fingerprint."""
     asked, payload = row.asked, delivery.payload
     if isinstance(delivery, AnswerDelivery) and not asked.wants_payload:
@@ -167,7 +174,7 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
     made = first_with(row, delivery.fingerprint)
     if made is None:
         return False
-    return asked.is_sealed(seal, delivery.arguments, payload, made.number, delivery.fingerprint)
+    return asked.has_fingerprint(fingerprints, delivery.arguments, payload, made.number, delivery.fingerprint)
 
 
 def altered(row: Confirmation, now: datetime) -> Transition:

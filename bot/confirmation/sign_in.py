@@ -13,7 +13,7 @@ from enum import StrEnum
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit, urlunsplit
 
 from blocks.ids import Ref, parse_ref
-from bot.audit.fingerprint import Seal, same_seal
+from bot.audit.fingerprint import Fingerprints, same_fingerprint
 from bot.confirmation.model import Confirmation
 from runtime.jsontypes import Json, JsonObject
 
@@ -87,7 +87,7 @@ def callback_at(public_url: str | None) -> str | None:
 class SignInAddresses:
     """The addresses for signing in. `public_url`: where browsers reach this app, if they do."""
 
-    seal: Seal
+    fingerprints: Fingerprints
     public_url: str | None
 
     def of(self, row: Confirmation) -> str | None:
@@ -106,7 +106,7 @@ class SignInAddresses:
 
     def is_for(self, row: Confirmation, state: str) -> bool:
         """Whether this app made this state, for this confirmation, its person and its revision."""
-        return same_seal(self._state_of(row), state)
+        return same_fingerprint(self._state_of(row), state)
 
     def is_redirect(self, row: Confirmation, url: str) -> bool:
         """Whether an address is the one to which the browser was sent."""
@@ -130,7 +130,7 @@ class SignInAddresses:
     def _state_of(self, row: Confirmation) -> str:
         person = row.asked.asked_by
         about: Json = [row.id, row.revision.number, row.revision.fingerprint, person.team, person.user]
-        return f"{Ref(row.id, row.revision.number).encode()}.{self.seal.within('sign-in').of(about)}"
+        return f"{Ref(row.id, row.revision.number).encode()}.{self.fingerprints.within('sign-in').of(about)}"
 
 
 def ref_in(state: str) -> Ref | None:

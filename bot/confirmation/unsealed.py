@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.authorise import Reason, Refusal
@@ -37,21 +37,21 @@ _DECIDED = frozenset(
 _VOTES_GONE = frozenset({LineKind.VOTE_FELL, LineKind.VOTE_REFUSED})
 
 
-def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
+def checked(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
     """The row without what no seal covers. If everything is sealed, nothing changes, and checking twice changes nothing
     more."""
     if row.doubt is not None:
-        return _in_doubt(row, row.doubt, now, policies, seal)
+        return _in_doubt(row, row.doubt, now, policies, fingerprints)
     if row.state is State.WAITING or row.unknown:
-        if not terms_stand(row, seal):
-            return _under_the_file(row, now, policies, seal)
-        if row.state is State.WAITING and not revision_stands(row, seal):
+        if not terms_stand(row, fingerprints):
+            return _under_the_file(row, now, policies, fingerprints)
+        if row.state is State.WAITING and not revision_stands(row, fingerprints):
             return _not_the_call(row, now)
-    return _without(row, tuple(vote for vote in _in_play(row) if not vote_stands(row, vote, seal)), now)
+    return _without(row, tuple(vote for vote in _in_play(row) if not vote_stands(row, vote, fingerprints)), now)
 
 
 def _in_doubt(
-    row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, seal: Seal
+    row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, fingerprints: Fingerprints
 ) -> Transition:
     """Somebody changed the row, or put an older one back. Its parts may still have seals that fit, so the ledger
     decides: a decision is not open again, and a vote that ended does not count again."""
@@ -65,18 +65,18 @@ def _in_doubt(
         row = changed(replace(row, unsealed=True), now)
         return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
     if LineKind.REAPPLIED in happened:
-        return _under_the_file(row, now, policies, seal)
+        return _under_the_file(row, now, policies, fingerprints)
     if row.unknown or happened & _VOTES_GONE:
         change = _without(row, _in_play(row), now)
-        return change.then(checked(change.row, now, policies, seal))
-    sound = checked(row, now, policies, seal)
+        return change.then(checked(change.row, now, policies, fingerprints))
+    sound = checked(row, now, policies, fingerprints)
     if sound.row is not row:
         return Transition(row=row).then(sound)
     row = changed(replace(row, unsealed=True), now)  # nothing that decides: where its cards are, or when it reminds
     return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
 
 
-def under(row: Confirmation, found: GoverningPolicy, seal: Seal) -> Confirmation:
+def under(row: Confirmation, found: GoverningPolicy, fingerprints: Fingerprints) -> Confirmation:
     """The row under another policy. Times count from when it was asked. Whoever was notified is not notified again."""
     old, new = row.policy, found.policy
     reminded = old.remind_after is not None and row.remind_at is None
@@ -89,7 +89,7 @@ def under(row: Confirmation, found: GoverningPolicy, seal: Seal) -> Confirmation
         escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
         escalated=told_already,
     )
-    return with_terms(row, seal)
+    return with_terms(row, fingerprints)
 
 
 def _in_play(row: Confirmation) -> tuple[Vote, ...]:
@@ -112,9 +112,9 @@ def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transi
     return Transition(row=row, steps=(alarm, *(_refused(row, vote, now) for vote in waiting)))
 
 
-def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
+def _under_the_file(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
     """No seal covers the policy in the row or who asked, so its votes do not count either."""
-    known = _call_is_known(row, seal)
+    known = _call_is_known(row, fingerprints)
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
     found = policies.resolve(row.asked.facts(row.revision.arguments))
@@ -126,36 +126,38 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: 
     row = replace(change.row, unsealed=row.unsealed or bool(steps))
     row = changed(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
-        return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
-    row = under(_numbered(row, seal) if known else row, found, seal)
+        return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), fingerprints).after(
+            *steps
+        )
+    row = under(_numbered(row, fingerprints) if known else row, found, fingerprints)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Transition(row=row, steps=(*steps, *moved))
 
 
-def _call_is_known(row: Confirmation, seal: Seal) -> bool:
+def _call_is_known(row: Confirmation, fingerprints: Fingerprints) -> bool:
     """Whether the fingerprint of the current revision is of its call, also if an older version made it."""
     revision = row.revision
     made = revision if row.state is State.WAITING else first_with(row, revision.fingerprint)
     assert made is not None
-    return row.asked.is_sealed(
-        seal, revision.arguments, revision.payload, made.number, revision.fingerprint, older=True
+    return row.asked.has_fingerprint(
+        fingerprints, revision.arguments, revision.payload, made.number, revision.fingerprint, older=True
     )
 
 
-def _numbered(row: Confirmation, seal: Seal) -> Confirmation:
+def _numbered(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
     """The current revision with a fingerprint of this version. Its call has to be known."""
     revision = row.revision
-    fingerprint = row.asked.sealed(seal, revision.arguments, revision.payload, revision.number)
+    fingerprint = row.asked.fingerprint(fingerprints, revision.arguments, revision.payload, revision.number)
     return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
-def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Transition:
+def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, fingerprints: Fingerprints) -> Transition:
     """No policy in the file covers it. What waits is denied, and nobody can answer an unknown outcome any more."""
     step = replace(step_of(row, LineKind.REAPPLIED, now), text=why)
     if row.state is State.WAITING:
         return deny(row, now, None, to_model).after(step)
     nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
-    return Transition(row=with_terms(replace(row, policy=nobody), seal), steps=(step,))
+    return Transition(row=with_terms(replace(row, policy=nobody), fingerprints), steps=(step,))
 
 
 def _not_the_call(row: Confirmation, now: datetime) -> Transition:

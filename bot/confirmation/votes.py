@@ -152,7 +152,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     pending = row.pending
     if not pending or pending[0].id != vote_id:
         raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
-    sound = checked(row, now, rules.policies, rules.seal)
+    sound = checked(row, now, rules.policies, rules.fingerprints)
     if sound.row is not row:
         return sound
     vote = pending[0]
@@ -231,8 +231,8 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
         case VoteKind.RUN_AGAIN:
             row = _counted(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
-            enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.seal)) >= row.policy.quorum
-            return run_again(row, now, rules.seal).after(step) if enough else Transition(row=row, steps=(step,))
+            enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.fingerprints)) >= row.policy.quorum
+            return run_again(row, now, rules.fingerprints).after(step) if enough else Transition(row=row, steps=(step,))
         case VoteKind.REVOKE:
             return revoke(_counted(row, vote, now), now, vote.voter, vote.reason)
     assert_never(vote.kind)
@@ -257,8 +257,8 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
 
 
 def or_approved(row: Confirmation, now: datetime, rules: Rules) -> Transition:
-    enough = len(sealed_voters(row, VoteKind.APPROVE, rules.seal)) >= row.policy.quorum
-    return approve(row, now, rules.seal) if enough else Transition(row=row)
+    enough = len(sealed_voters(row, VoteKind.APPROVE, rules.fingerprints)) >= row.policy.quorum
+    return approve(row, now, rules.fingerprints) if enough else Transition(row=row)
 
 
 def _edit_of(row: Confirmation, vote: Vote) -> Edited:
@@ -271,7 +271,7 @@ def _revised(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules:
         number=row.revision.number + 1,
         arguments=after.arguments,
         payload=after.payload,
-        fingerprint=row.asked.sealed(rules.seal, after.arguments, after.payload, row.revision.number + 1),
+        fingerprint=row.asked.fingerprint(rules.fingerprints, after.arguments, after.payload, row.revision.number + 1),
         author=vote.voter,
         at=now,
     )

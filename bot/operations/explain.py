@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from blocks.values import quick
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.confirmation import words
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable
@@ -197,4 +197,6 @@ def _as_asked(policy: Policy, call: CallFacts) -> Confirmation:
         team=call.team,
         channel=call.channel,
     )
-    return open_confirmation("explained", asked, policy, Seal("explained", "call"), datetime.fromtimestamp(0, UTC)).row
+    return open_confirmation(
+        "explained", asked, policy, Fingerprints("explained", "call"), datetime.fromtimestamp(0, UTC)
+    ).row

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import select
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind, stamp
 from bot.confirmation.grants import Grant
 from bot.policy.redaction import Redactor
@@ -50,12 +50,12 @@ class GrantInForce:
         }
 
 
-def read_grants(tx: Tx, seal: Seal | None) -> list[GrantInForce]:
+def read_grants(tx: Tx, fingerprints: Fingerprints | None) -> list[GrantInForce]:
     """Sorted by when they end."""
-    return [_shown(tx, grant, seal) for grant in all_grants(tx)]
+    return [_shown(tx, grant, fingerprints) for grant in all_grants(tx)]
 
 
-def _shown(tx: Tx, grant: Grant, seal: Seal | None) -> GrantInForce:
+def _shown(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> GrantInForce:
     redactor = _redactor(tx, grant)
     return GrantInForce(
         id=grant.id,
@@ -67,7 +67,7 @@ def _shown(tx: Tx, grant: Grant, seal: Seal | None) -> GrantInForce:
         session=grant.session.id,
         uses=_uses(tx, grant),
         team=grant.team,
-        sealed=None if seal is None else grant.is_sealed(seal),
+        sealed=None if fingerprints is None else grant.is_sealed(fingerprints),
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.config.reload import Reloading, same_policies
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
@@ -160,7 +160,7 @@ def secret_of(settings: Settings) -> str:
 
 
 def rules_of(settings: Settings) -> Rules:
-    return Rules(settings.policies, Seal(secret_of(settings), "call"))
+    return Rules(settings.policies, Fingerprints(secret_of(settings), "call"))
 
 
 def _people(settings: Settings, database: Database) -> PeopleLookup:

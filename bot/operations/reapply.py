@@ -231,7 +231,7 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
-    sound = checked(row, now, rules.policies, rules.seal)
+    sound = checked(row, now, rules.policies, rules.fingerprints)
     return sound.then(_reapplied(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
 
 
@@ -242,7 +242,7 @@ def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rul
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
-    row = changed(under(row, found, rules.seal), now)
+    row = changed(under(row, found, rules.fingerprints), now)
     verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)

@@ -13,7 +13,7 @@ from sqlalchemy import and_, func, select, update
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.fingerprints import with_seal
+from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
 from bot.confirmation.states import Transition
 from bot.confirmation.unsealed import checked
@@ -66,7 +66,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     """Stores a vote. The caller acks only afterwards. The vote is counted here if nothing has to be looked up, or was
     looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
-    sound = checked(row, now(tx), rules.policies, rules.seal)
+    sound = checked(row, now(tx), rules.policies, rules.fingerprints)
     plain = Vote(
         id=ballot.id,
         kind=ballot.kind,
@@ -80,7 +80,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
         target=ballot.target,
         sealed="",
     )
-    vote = with_seal(plain, sound.row, rules.seal)
+    vote = with_fingerprint(plain, sound.row, rules.fingerprints)
     stored = store_vote(sound.row, vote)
     change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending)
     first = stored.row.pending[:1]
@@ -120,7 +120,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
 def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
     """Removes what no seal covers."""
     session, row = lock_confirmation(tx, confirmation_id)
-    sound = checked(row, now(tx), rules.policies, rules.seal)
+    sound = checked(row, now(tx), rules.policies, rules.fingerprints)
     _tell_the_lost(tx, row, sound)
     return _put_right(tx, session, row, sound)
 

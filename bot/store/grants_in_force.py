@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, exists, select, update
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
@@ -88,18 +88,18 @@ def _uses(tx: Tx, grant: Grant) -> int:
 
 
 def grant_for(
-    tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
+    tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], fingerprints: Fingerprints
 ) -> Grant | None:
     """The grant that lets a call through, if there is one."""
     at = now(tx)
     for grant in grants_in(tx, key):
-        if not grant.is_sealed(seal):
+        if not grant.is_sealed(fingerprints):
             _void(tx, key, grant, asked.tool)
         elif is_for(grant, asked, policy, at):
             if not _in_force(tx, key, grant.id):
                 _void(tx, key, grant, asked.tool)
                 continue
-            why = withheld(grant, asked, policy, rights, seal)
+            why = withheld(grant, asked, policy, rights, fingerprints)
             if why is None:
                 if grant.uses is not None and grant.used + 1 >= grant.uses:
                     _look_again(tx, key, grant.id, at)  # this was its last use: its card must not promise more
@@ -142,7 +142,7 @@ async def rights_of(
     givers: Iterable[Person], asked: AskedCall, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
 ) -> Rights:
     """What is known now about each giver for this call, as if they had approved it by an ordinary vote."""
-    row = open_confirmation("grant", asked, policy, rules.seal, at).row
+    row = open_confirmation("grant", asked, policy, rules.fingerprints, at).row
     everybody = tuple(dict.fromkeys(givers))
     votes = [probe(row, giver, at) for giver in everybody]
     found = await asyncio.gather(*(ask(row, vote) for vote in votes))
@@ -155,14 +155,14 @@ async def would_withhold(
     """Why the grant would not let its own call through, if the same person asked for it again; None if it would."""
     asked = row.asked.again(row.revision.arguments, speakers)
     found = await asyncio.to_thread(rules.policies.resolve, asked.facts())
-    if not grant.is_sealed(rules.seal):
+    if not grant.is_sealed(rules.fingerprints):
         return GrantRefusal(Refusal(reason=Reason.UNSEALED))
     if grant.used_up:
         return GrantRefusal(Refusal(reason=Reason.USED_UP))
     if not isinstance(found, GoverningPolicy) or not is_for(grant, asked, found.policy, at):
         return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
     rights = await rights_of(grant.given_by, asked, found.policy, rules, at, ask)
-    return withheld(grant, asked, found.policy, rights, rules.seal)
+    return withheld(grant, asked, found.policy, rights, rules.fingerprints)
 
 
 def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:

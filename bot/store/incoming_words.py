@@ -11,7 +11,7 @@ from bot.confirmation.model import SLACK, SessionKey, State
 from bot.policy.approvers import Person
 from bot.store.attempts import begin
 from bot.store.mailbox import PAUSED
-from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
+from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_fingerprint
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -153,7 +153,7 @@ def _begin(tx: Tx, key: str, heard: IncomingMessage) -> None:
         "present": people_text(people),
         "told_seq": 0,
         "created": tx.now(),
-        "sealed": session_seal(tx, session),
+        "sealed": session_fingerprint(tx, session),
     }
     # One mention arrives as two events, perhaps at two replicas at once.
     tx.execute(insert_if_absent(tx.dialect, sessions), first)

@@ -32,7 +32,7 @@ from bot.store.agent_sessions import close_purged
 from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
 from bot.store.repository import lock_session, now, save_people, seconds, session_stands
-from bot.store.sealed_rows import letter_seal, letter_stands
+from bot.store.sealed_rows import letter_fingerprint, letter_stands
 from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
@@ -225,7 +225,7 @@ def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dr
         return _go(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
     letters = tx.execute(select(mail).where(*where)).all()
     for letter in letters:
-        sealed = letter_seal(tx, {**letter._mapping, **_EMPTY}) if letter_stands(tx, letter) else ""
+        sealed = letter_fingerprint(tx, {**letter._mapping, **_EMPTY}) if letter_stands(tx, letter) else ""
         tx.execute(update(mail).where(mail.c.id == letter.id).values(**_EMPTY, sealed=sealed))
     return len(letters)
 

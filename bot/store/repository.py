@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, func, insert, select, update
 
-from bot.audit.fingerprint import same_seal
+from bot.audit.fingerprint import same_fingerprint
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.effects import AnswerDelivery, Delivery
 from bot.confirmation.grants import Grant, revoked
@@ -20,7 +20,14 @@ from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Person
 from bot.store.ledger_lines import confirmation_lines, write_step
-from bot.store.sealed_rows import LAST_LINE, doubt_about, doubt_about_locked, ledger_keys, letter_seal, seal_row
+from bot.store.sealed_rows import (
+    LAST_LINE,
+    doubt_about,
+    doubt_about_locked,
+    ledger_keys,
+    letter_fingerprint,
+    row_fingerprint,
+)
 from bot.store.slack_lanes import owe_card
 from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import relist
@@ -182,10 +189,10 @@ def people_text(people: Iterable[Person]) -> str:
 
 def session_stands(tx: Tx, session: Session) -> bool:
     """Whether the session's place and its speakers are as this app saved them last."""
-    return same_seal(session_seal(tx, session), session.sealed)
+    return same_fingerprint(session_fingerprint(tx, session), session.sealed)
 
 
-def session_seal(tx: Tx, session: Session) -> str:
+def session_fingerprint(tx: Tx, session: Session) -> str:
     """Bound to the last message in the mailbox, so that no older row fits: whoever spoke since is missing there."""
     last = _LAST_WORDS.first(tx, session_=session.key).id
     return ledger_keys(tx).session.of([*session.place, people_text(session.speakers), last])
@@ -193,7 +200,7 @@ def session_seal(tx: Tx, session: Session) -> str:
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
     """`stood`: whether the session's seal fitted before. If it did not, the session is never sealed again."""
-    sealed = session_seal(tx, session) if stood else ""
+    sealed = session_fingerprint(tx, session) if stood else ""
     people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
     _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)
 
@@ -307,7 +314,7 @@ def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
 def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
     """A row in doubt stays in doubt until `unsealed.checked` has looked at it."""
     body = row_to_json(row)
-    return {"body": body, "sealed": seal_row(tx, row.id, body) if row.doubt is None else ""}
+    return {"body": body, "sealed": row_fingerprint(tx, row.id, body) if row.doubt is None else ""}
 
 
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
@@ -347,7 +354,7 @@ def put_mail(
         "confirmation": confirmation,
         "stored_at": tx.now(),
     }
-    letter["sealed"] = letter_seal(tx, letter)
+    letter["sealed"] = letter_fingerprint(tx, letter)
     _PUT_MAIL(tx, **{f"{name}_": value for name, value in letter.items()})
     owe_session(tx, session)
     return True

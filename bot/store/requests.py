@@ -77,11 +77,11 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     if isinstance(found, CallRefusal):
         _refuse(tx, session, asked, found)
         return None
-    grant = grant_for(tx, key, asked, found.policy, opening.rights, rules.seal)
+    grant = grant_for(tx, key, asked, found.policy, opening.rights, rules.fingerprints)
     if grant is None:
-        change = open_confirmation(uuid4().hex, asked, found.policy, rules.seal, at)
+        change = open_confirmation(uuid4().hex, asked, found.policy, rules.fingerprints, at)
     else:
-        change = let_through(uuid4().hex, asked, found.policy, rules.seal, at, grant)
+        change = let_through(uuid4().hex, asked, found.policy, rules.fingerprints, at, grant)
     change = replace(change, row=replace(change.row, places=opening.places))
     return save(tx, session, change, new=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, func, select
 
-from bot.audit.fingerprint import same_seal
+from bot.audit.fingerprint import same_fingerprint
 from bot.audit.ledger import LedgerKeys, LineKind
 from bot.store.tables import confirmations, ledger
 from runtime.errors import StoreError
@@ -35,7 +35,7 @@ def ledger_keys(tx: Tx) -> LedgerKeys:
     return keys
 
 
-def seal_row(tx: Tx, confirmation: str, body: str) -> str:
+def row_fingerprint(tx: Tx, confirmation: str, body: str) -> str:
     """Call this after the ledger lines of the same change are written."""
     return ledger_keys(tx).row.of([confirmation, body, _LAST.first(tx, id_=confirmation).seq])
 
@@ -64,7 +64,7 @@ def _kinds(tx: Tx, confirmation: str) -> frozenset[LineKind]:
     return frozenset(LineKind(kind) for kind in tx.execute(kinds).scalars())
 
 
-def letter_seal(tx: Tx, letter: Mapping[str, object]) -> str:
+def letter_fingerprint(tx: Tx, letter: Mapping[str, object]) -> str:
     """Over who said what to the agent, or what it gets about which call. Who its next call belongs to depends on
     this."""
     return ledger_keys(tx).letter.of([letter[name] for name in _LETTER])  # type: ignore[misc]  # texts and None
@@ -72,4 +72,4 @@ def letter_seal(tx: Tx, letter: Mapping[str, object]) -> str:
 
 def letter_stands(tx: Tx, stored: Row[*tuple[Any, ...]]) -> bool:
     """Whether this app put the letter into the mailbox."""
-    return same_seal(letter_seal(tx, {name: getattr(stored, name) for name in _LETTER}), stored.sealed)
+    return same_fingerprint(letter_fingerprint(tx, {name: getattr(stored, name) for name in _LETTER}), stored.sealed)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, select
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.decision import elsewhere, grant_looked_at, pointless, sign_in_lost
 from bot.confirmation.effects import Delivery
@@ -50,14 +50,14 @@ def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
     return row if change.row is row else save(tx, session, change)
 
 
-def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, seal: Seal) -> Confirmation:
+def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, fingerprints: Fingerprints) -> Confirmation:
     """The last check before a host gets an approval. Raises `Illegal` if it must not run any more. If the returned row
     has no `handed_at`, it was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
-    return save(tx, session, begin(row, delivery, now(tx), seal))
+    return save(tx, session, begin(row, delivery, now(tx), fingerprints))
 
 
-def may_start(seal: Seal) -> StartCheck:
+def may_start(fingerprints: Fingerprints) -> StartCheck:
     """Our own runtime calls this in the transaction that stores that a call begins."""
 
     def check(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
@@ -68,7 +68,7 @@ def may_start(seal: Seal) -> StartCheck:
         if found is None:
             return False
         session, row = lock_confirmation(tx, found.id)
-        change = start(row, now(tx), seal, begun_at=moment(call.begun or tx.now()), again=again)
+        change = start(row, now(tx), fingerprints, begun_at=moment(call.begun or tx.now()), again=again)
         if change.row is not row:
             save(tx, session, change)
         outcome = change.row.outcome
@@ -110,10 +110,10 @@ def not_asked_any_longer(tx: Tx, confirmation_id: str, line: LineKind) -> Confir
     return row if change.row is row else save(tx, session, change)
 
 
-def sign_in_again(tx: Tx, confirmation_id: str, seal: Seal) -> Confirmation:
+def sign_in_again(tx: Tx, confirmation_id: str, fingerprints: Fingerprints) -> Confirmation:
     """The credential that somebody gave is lost, so they are asked again."""
     session, row = lock_confirmation(tx, confirmation_id)
-    return save(tx, session, sign_in_lost(row, now(tx), seal))
+    return save(tx, session, sign_in_lost(row, now(tx), fingerprints))
 
 
 @dataclass(frozen=True)

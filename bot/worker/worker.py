@@ -193,7 +193,7 @@ class Worker:
         rules = self._rules.now
 
         def sound() -> bool:
-            return checked(row, row.changed_at, rules.policies, rules.seal).row is row
+            return checked(row, row.changed_at, rules.policies, rules.fingerprints).row is row
 
         # A row that fails its checks has its conditions evaluated again, which is slow.
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()

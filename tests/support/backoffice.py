@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Row, select
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.cli import main
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import load_settings
@@ -110,7 +110,7 @@ class Backoffice:
     def policies(self, text: str) -> None:
         """The file as it is from now on; the service has it as it was when it started."""
         (self.directory / "adk-confirm.toml").write_text(f'[store]\nurl = "{self.url}"\n{text}')
-        self.rules = Rules(_policies(self.directory), Seal(SECRET, "call"))
+        self.rules = Rules(_policies(self.directory), Fingerprints(SECRET, "call"))
 
     # What people and agents do
 
@@ -200,7 +200,7 @@ class Backoffice:
     async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:
         """The approved call begins, and ends."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
-        await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.seal)
+        await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.fingerprints)
         await self.database.run(see, confirmation, HostReport(kind=OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
             await self.database.run(see, confirmation, HostReport(kind=kind, text=text))

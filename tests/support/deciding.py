@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import elsewhere, open_confirmation
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
-from bot.confirmation.fingerprints import with_seal
+from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import (
     AskedCall,
@@ -36,7 +36,7 @@ from runtime.jsontypes import Json, JsonObject
 
 TEAM = "T0ACME"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-SEAL = Seal("a secret that only tests know", "call")
+FINGERPRINTS = Fingerprints("a secret that only tests know", "call")
 
 
 def person(user: str) -> Person:
@@ -99,11 +99,11 @@ class Desk:
     _votes: int = 0
 
     def __post_init__(self) -> None:
-        self.took(open_confirmation("k1", self.asked, self.policy, SEAL, self.now))
+        self.took(open_confirmation("k1", self.asked, self.policy, FINGERPRINTS, self.now))
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.policies or Policies.of(self.policy), SEAL)
+        return Rules(self.policies or Policies.of(self.policy), FINGERPRINTS)
 
     @property
     def told(self) -> list[LineKind]:
@@ -151,7 +151,7 @@ class Desk:
         grant: bool = False,
     ) -> Vote:
         """A click, stored and not yet counted. What no seal vouches for goes first, as it does at the desk."""
-        self.took(checked(self.row, self.now, self.rules.policies, SEAL))
+        self.took(checked(self.row, self.now, self.rules.policies, FINGERPRINTS))
         self._votes += 1
         plain = Vote(
             id=f"v{self._votes}",
@@ -164,7 +164,7 @@ class Desk:
             grant=grant,
             sealed="",
         )
-        vote = with_seal(plain, self.row, SEAL)
+        vote = with_fingerprint(plain, self.row, FINGERPRINTS)
         self.took(store_vote(self.row, vote))
         return vote
 
@@ -210,7 +210,7 @@ class Desk:
         self.took(tick(self.row, self.now))
 
     def begin(self) -> None:
-        self.took(begin(self.row, self.deliveries[-1], self.now, SEAL))
+        self.took(begin(self.row, self.deliveries[-1], self.now, FINGERPRINTS))
 
     def host_says(self, kind: OutcomeKind, text: str | None = None) -> None:
         self.took(observe(self.row, HostReport(kind=kind, text=text), self.now))
@@ -220,4 +220,4 @@ class Desk:
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
-        self.took(reapply(self.row, facts, self.now, Rules(Policies.of(*policies), SEAL)))
+        self.took(reapply(self.row, facts, self.now, Rules(Policies.of(*policies), FINGERPRINTS)))

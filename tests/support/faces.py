@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.confirmation.fingerprints import with_seal
+from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import (
     Confirmation,
     Decision,
@@ -18,7 +18,7 @@ from bot.confirmation.model import (
     VoteKind,
     VoteState,
 )
-from tests.support.deciding import ANNA, BEN, SEAL
+from tests.support.deciding import ANNA, BEN, FINGERPRINTS
 
 
 def every_state(row: Confirmation) -> Iterator[Confirmation]:
@@ -44,7 +44,7 @@ def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confi
         of=row.revision.fingerprint,
         sealed="",
     )
-    vote = with_seal(vote, row, SEAL)
+    vote = with_fingerprint(vote, row, FINGERPRINTS)
     ended, text = at + timedelta(seconds=42), '{"status": "deployed"}'
     outcome = Outcome(kind=kind, attempt=1, at=ended, begun_at=at, text=text, by=ANNA) if kind else None
     return replace(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, CardContext
@@ -160,7 +160,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> O
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     session = a_session(deploys.id, thread.ts)
-    addresses = SignInAddresses(Seal("not a real secret", "call"), None)
+    addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
     cards, writer, lease = Cards(sender, directory, addresses), Thread(sender, directory.names), await a_lease(database)
     return Outgoing(
         slack,

@@ -22,10 +22,10 @@ from tests.support.deciding import (
     ANNA,
     ASKER,
     BEN,
+    FINGERPRINTS,
     LEAD,
     MALLORY,
     NOON,
-    SEAL,
     Desk,
     full_member,
     make_asked,
@@ -405,7 +405,7 @@ class TestReapply:
     def test_a_vote_of_whom_nothing_is_known_falls(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
-        rules = Rules(Policies.of(make_policy(quorum=2, deny_reason="required")), SEAL)
+        rules = Rules(Policies.of(make_policy(quorum=2, deny_reason="required")), FINGERPRINTS)
         desk.took(reapply(desk.row, {}, desk.now, rules))
         assert not desk.row.approvals
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import grant_looked_at, let_through, revoke
@@ -23,7 +23,7 @@ from bot.policy.approvers import Approver, Person, Unresolved
 from bot.policy.model import Policy
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject
-from tests.support.deciding import ANNA, BEN, NOON, SEAL, Desk, full_member, make_asked, make_policy
+from tests.support.deciding import ANNA, BEN, FINGERPRINTS, NOON, Desk, full_member, make_asked, make_policy
 
 ONCALL = Approver.parse("group:S0ONCALL")
 ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
@@ -48,7 +48,7 @@ def lets_through(
     rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
     if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
         return False
-    return withheld(grant, asked, policy, rights, SEAL) is None
+    return withheld(grant, asked, policy, rights, FINGERPRINTS) is None
 
 
 def test_the_next_one_like_this_needs_no_card() -> None:
@@ -143,7 +143,7 @@ def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
     }[way]
     assert not lets_through(grant, hers, policy)
     allowed = make_policy(tools=["reimburse"], grant="30m", grant_on=["purpose"], allow_requester=True)
-    assert lets_through(replace(grant, policy=allowed.fingerprint).under(SEAL), hers, allowed), (
+    assert lets_through(replace(grant, policy=allowed.fingerprint).under(FINGERPRINTS), hers, allowed), (
         "unless the policy lets her"
     )
 
@@ -171,16 +171,16 @@ def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, w
 
     rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
     assert not lets_through(grant, desk.asked, policy, rights)
-    kept = withheld(grant, desk.asked, policy, rights, SEAL)
+    kept = withheld(grant, desk.asked, policy, rights, FINGERPRINTS)
     assert kept is not None
     assert (kept.giver, kept.refusal.reason, kept.for_now) == (ANNA, why, why is Reason.CANNOT_ASK)
 
 
 def test_fewer_givers_than_the_quorum_give_nothing() -> None:
     policy = make_policy(grant="30m", quorum=2)
-    alone = replace(given_by_anna(make_policy(grant="30m")), policy=policy.fingerprint).under(SEAL)
+    alone = replace(given_by_anna(make_policy(grant="30m")), policy=policy.fingerprint).under(FINGERPRINTS)
     assert not passes(alone, policy)
-    twice = replace(alone, given_by=(ANNA, Person("T0SOUTH", ANNA.user))).under(SEAL)
+    twice = replace(alone, given_by=(ANNA, Person("T0SOUTH", ANNA.user))).under(FINGERPRINTS)
     assert not lets_through(twice, make_asked(arguments=ARGUMENTS), policy, {})
 
 
@@ -214,10 +214,10 @@ def test_a_policy_that_spells_out_a_default_is_the_same() -> None:
 def test_a_grant_that_was_written_into_the_database_gives_nothing(change: dict[str, object]) -> None:
     policy = make_policy(grant="30m")
     grant = given_by_anna(policy)
-    assert grant.is_sealed(SEAL)
+    assert grant.is_sealed(FINGERPRINTS)
     other = replace(grant, **change)  # type: ignore[arg-type]  # the fields of Grant
     rights = {who: Facts(account=full_member(who)) for who in (ANNA, BEN)}
-    kept = withheld(other, make_asked(arguments=ARGUMENTS), policy, rights, SEAL)
+    kept = withheld(other, make_asked(arguments=ARGUMENTS), policy, rights, FINGERPRINTS)
     assert kept is not None
     assert kept.refusal.reason is Reason.UNSEALED
 
@@ -262,7 +262,7 @@ def let_one_through(policy: Policy) -> Confirmation:
     grant = given_by_anna(policy)
     asked = replace(make_asked(arguments=ARGUMENTS), request_id="the next one")
     later = NOON + timedelta(minutes=1)
-    change = let_through("k2", asked, policy, Seal("a secret of tests", "call"), later, grant)
+    change = let_through("k2", asked, policy, Fingerprints("a secret of tests", "call"), later, grant)
     (step,) = change.steps
     assert (step.kind, step.grant, step.people) == (LineKind.GRANT_USED, grant.id, grant.given_by)
     assert isinstance(change.delivery, AnswerDelivery)

@@ -15,7 +15,7 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Permitted, authorise
 from bot.confirmation.decision import elsewhere
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
-from bot.confirmation.fingerprints import with_seal
+from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.confirmation.outcome import HostReport, begin, observe, take_back
 from bot.confirmation.schedule import DueWork, due_work, next_due, tick
@@ -26,7 +26,7 @@ from bot.confirmation.votes import claim_of, count, store_vote
 from bot.operations.reapply import reapply
 from bot.policy.approvers import Account, Approver, Person, Unresolved
 from bot.policy.model import Policies, Policy
-from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, SEAL, TEAM, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, ASKER, BEN, FINGERPRINTS, LEAD, MALLORY, TEAM, Desk, make_asked, make_policy
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)
 GROUP = Approver.parse("group:S0ONCALL")
@@ -63,7 +63,7 @@ class Confirming(RuleBasedStateMachine):
         for who in (ANNA, BEN) if chapter else ():
             self.click(who, VoteKind.APPROVE, stale=False, at_once=True, edit=None, reason=None)
         if chapter > 1:
-            self.took(begin(self.desk.row, self.answered[0], self.desk.now, SEAL))
+            self.took(begin(self.desk.row, self.answered[0], self.desk.now, FINGERPRINTS))
             self.begun.append((self.answered[0].fingerprint, 1))
             self.the_host_says(OutcomeKind.UNKNOWN if chapter > 2 else OutcomeKind.RUNNING)
         for who in (ANNA, BEN) if chapter > 3 else ():
@@ -123,7 +123,7 @@ class Confirming(RuleBasedStateMachine):
             edit=Edit(edit) if edit is not None and kind is VoteKind.APPROVE else None,
             sealed="",
         )
-        change = store_vote(self.desk.row, with_seal(vote, self.desk.row, SEAL))
+        change = store_vote(self.desk.row, with_fingerprint(vote, self.desk.row, FINGERPRINTS))
         self.took(change)
         if change.row.pending:
             assert store_vote(self.desk.row, change.row.pending[-1]).row is self.desk.row, "delivered again"
@@ -169,7 +169,7 @@ class Confirming(RuleBasedStateMachine):
         policies = Policies.of(policy) if policy else Policies()
         facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
         try:
-            self.took(reapply(row, facts, self.desk.now, Rules(policies, SEAL)))
+            self.took(reapply(row, facts, self.desk.now, Rules(policies, FINGERPRINTS)))
         except Illegal:
             assert row.state is not State.WAITING
 
@@ -180,7 +180,7 @@ class Confirming(RuleBasedStateMachine):
         delivery = data.draw(st.sampled_from(self.answered))
         row = self.desk.row
         try:
-            self.took(begin(row, delivery, self.desk.now, SEAL))
+            self.took(begin(row, delivery, self.desk.now, FINGERPRINTS))
         except Illegal:
             return
         assert row.state is State.APPROVED
@@ -246,7 +246,7 @@ class Confirming(RuleBasedStateMachine):
     @invariant()
     def all_of_it_is_sealed(self) -> None:
         row = self.desk.row
-        assert checked(row, self.desk.now, Policies(), SEAL).row is row
+        assert checked(row, self.desk.now, Policies(), FINGERPRINTS).row is row
 
     @invariant()
     def an_attempt_begins_once(self) -> None:

@@ -14,7 +14,7 @@ from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport, begin, lapse_again, observe, run_again, settle, take_back
 from bot.confirmation.states import Illegal, Transition
 from bot.policy.approvers import Approver
-from tests.support.deciding import ANNA, ASKER, BEN, SEAL, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, ASKER, BEN, FINGERPRINTS, Desk, make_asked, make_policy
 
 
 def approved(**keys: object) -> Desk:
@@ -98,21 +98,21 @@ class TestRunning:
             replace(sound, fingerprint=desk.row.revisions[0].fingerprint),
         ]
         for forged in forgeries:
-            is_refused_loudly(begin(desk.row, forged, desk.now, SEAL))
+            is_refused_loudly(begin(desk.row, forged, desk.now, FINGERPRINTS))
         with pytest.raises(Illegal, match='"begin" is not possible'):
-            begin(desk.row, replace(sound, attempt=2), desk.now, SEAL)
-        assert begin(desk.row, sound, desk.now, SEAL).row.handed_at == desk.now
+            begin(desk.row, replace(sound, attempt=2), desk.now, FINGERPRINTS)
+        assert begin(desk.row, sound, desk.now, FINGERPRINTS).row.handed_at == desk.now
 
     def test_a_payload_reaches_the_tool_as_it_was_filled_in(self) -> None:
         desk = Desk(make_policy(), asked=make_asked(wants_payload=True, payload={"days": 0}))
         desk.fill_in(ANNA, {"days": 3})
-        is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, SEAL))
+        is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, FINGERPRINTS))
         desk.begin()
 
     def test_nor_does_it_after_somebody_rewrote_the_row(self) -> None:
         desk = approved()
         rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
-        is_refused_loudly(begin(rewritten, desk.answer, desk.now, SEAL))
+        is_refused_loudly(begin(rewritten, desk.answer, desk.now, FINGERPRINTS))
 
     def test_a_rewritten_second_attempt_leaves_the_first_one_unknown(self) -> None:
         desk = approved()
@@ -120,7 +120,7 @@ class TestRunning:
         desk.host_says(OutcomeKind.UNKNOWN)
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
         rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
-        change = begin(rewritten, word(desk), desk.now, SEAL)
+        change = begin(rewritten, word(desk), desk.now, FINGERPRINTS)
         assert [step.kind for step in change.steps] == [LineKind.ALTERED]
         assert (change.row.unknown, change.row.attempt, change.row.handed_at) == (True, 1, None)
 
@@ -192,7 +192,7 @@ class TestLapsing:
         approval = desk.answer
         for late in (timedelta(minutes=15), timedelta(hours=16)):
             with pytest.raises(Illegal, match="after"):
-                begin(desk.row, approval, desk.now + late, SEAL)
+                begin(desk.row, approval, desk.now + late, FINGERPRINTS)
 
     def test_one_that_has_begun_does_not_lapse(self) -> None:
         desk = approved(start_within="15m")
@@ -272,7 +272,7 @@ class TestUnknown:
         desk.host_says(OutcomeKind.DONE)
         assert desk.row.outside is None
         with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now, SEAL)
+            begin(desk.row, second, desk.now, FINGERPRINTS)
 
     def test_a_click_from_before_is_no_word_on_what_to_do_now(self) -> None:
         desk = unknown()
@@ -342,7 +342,7 @@ class TestUnknown:
         assert desk.row.unknown
         assert desk.row.attempt == 1
         with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now, SEAL)
+            begin(desk.row, second, desk.now, FINGERPRINTS)
         assert desk.vote(VoteKind.HAPPENED, BEN) is None
 
     def test_what_others_answered_is_not_run_again_from_here(self) -> None:
@@ -361,7 +361,7 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     with pytest.raises(Illegal):
         settle(desk.row, OutcomeKind.HAPPENED, desk.now, ANNA)
     with pytest.raises(Illegal):
-        run_again(desk.row, desk.now, SEAL)
+        run_again(desk.row, desk.now, FINGERPRINTS)
     with pytest.raises(Illegal):
         lapse_again(desk.row, desk.now)
     with pytest.raises(Illegal):

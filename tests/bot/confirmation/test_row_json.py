@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.fingerprints import terms_stand, vote_stands
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, State, VoteKind, VoteState
 from bot.confirmation.stored_json import VERSION, delivery_from_json, delivery_to_json, row_from_json, row_to_json
@@ -15,7 +15,7 @@ from bot.policy.approvers import Approver
 from bot.policy.model import Policy
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from runtime.jsontypes import JsonObject, canonical
-from tests.support.deciding import ANNA, BEN, SEAL, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, BEN, FINGERPRINTS, Desk, make_asked, make_policy
 
 ODD: JsonObject = {
     "half": "\ud800",
@@ -81,16 +81,16 @@ def test_its_fingerprint_still_fits() -> None:
     row = read_anew(row_to_json(well_travelled()))
     for revision in row.revisions:
         call = revision.arguments, revision.payload, min(revision.number, 2)  # the third is the second once more
-        assert revision.fingerprint == row.asked.sealed(SEAL, *call)
-        assert revision.fingerprint != row.asked.sealed(Seal("another secret", "call"), *call)
+        assert revision.fingerprint == row.asked.fingerprint(FINGERPRINTS, *call)
+        assert revision.fingerprint != row.asked.fingerprint(Fingerprints("another secret", "call"), *call)
 
 
 def test_its_seals_still_fit() -> None:
     row = read_anew(row_to_json(well_travelled()))
-    assert terms_stand(row, SEAL)
+    assert terms_stand(row, FINGERPRINTS)
     in_play = [vote for vote in row.votes if vote.state is not VoteState.FALLEN]
     assert len(in_play) == 4
-    assert all(vote_stands(row, vote, SEAL) for vote in in_play)
+    assert all(vote_stands(row, vote, FINGERPRINTS) for vote in in_play)
 
 
 def test_what_goes_into_the_mailbox_comes_out_of_it() -> None:

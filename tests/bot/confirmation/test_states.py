@@ -12,7 +12,7 @@ from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
 from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import next_due
 from bot.confirmation.states import DECISIONS, OUTCOMES, ConfirmationEvent, Illegal, again, became, decided
-from tests.support.deciding import ANNA, ASKER, NOON, SEAL, Desk, make_policy
+from tests.support.deciding import ANNA, ASKER, FINGERPRINTS, NOON, Desk, make_policy
 
 MOVES = {
     (State.WAITING, ConfirmationEvent.APPROVE): State.APPROVED,
@@ -122,7 +122,7 @@ def test_only_what_is_unknown_runs_again(kind: OutcomeKind | None) -> None:
 @pytest.mark.parametrize("state", State)
 def test_no_approval_without_votes(state: State) -> None:
     with pytest.raises(Illegal):
-        approve(in_state(state), NOON, SEAL)
+        approve(in_state(state), NOON, FINGERPRINTS)
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.WAITING])

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.decision import approve
-from bot.confirmation.fingerprints import vote_stands, with_seal
+from bot.confirmation.fingerprints import vote_stands, with_fingerprint
 from bot.confirmation.model import (
     Confirmation,
     Decision,
@@ -29,7 +29,7 @@ from bot.confirmation.unsealed import checked
 from bot.policy.approvers import Approver
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject
-from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, NOON, SEAL, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, ASKER, BEN, FINGERPRINTS, LEAD, MALLORY, NOON, Desk, make_asked, make_policy
 
 
 def forged(**more: object) -> Vote:
@@ -106,9 +106,9 @@ class TestVotes:
     def test_one_that_was_changed(self, change: dict[str, object]) -> None:
         desk = halfway()
         (vote,) = desk.row.votes
-        assert vote_stands(desk.row, vote, SEAL)
+        assert vote_stands(desk.row, vote, FINGERPRINTS)
         other = replace(vote, **change)  # type: ignore[arg-type]  # the fields of Vote
-        assert not vote_stands(desk.row, other, SEAL)
+        assert not vote_stands(desk.row, other, FINGERPRINTS)
         desk.row = replace(desk.row, votes=(other,))
         desk.approve(BEN)
         assert desk.state() is State.WAITING
@@ -116,7 +116,7 @@ class TestVotes:
     def test_one_that_was_given_on_another_confirmation(self) -> None:
         desk, here = halfway(), Desk(make_policy(quorum=2))
         here.row = replace(here.row, id="k2")
-        assert not vote_stands(here.row, desk.row.votes[0], SEAL)
+        assert not vote_stands(here.row, desk.row.votes[0], FINGERPRINTS)
 
     def test_one_that_was_given_on_an_earlier_revision(self) -> None:
         desk = halfway()
@@ -137,39 +137,43 @@ class TestVotes:
         desk = Desk(make_policy(quorum=2))
         desk.edit(BEN, version="3")
         (vote,) = desk.row.approvals
-        assert vote_stands(desk.row, vote, SEAL)
-        assert not vote_stands(desk.row, replace(vote, stands_on=1), SEAL)
+        assert vote_stands(desk.row, vote, FINGERPRINTS)
+        assert not vote_stands(desk.row, replace(vote, stands_on=1), FINGERPRINTS)
         other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
-        assert not vote_stands(replace(desk.row, revisions=(desk.row.revisions[0], other)), vote, SEAL)
-        assert not vote_stands(replace(desk.row, revisions=desk.row.revisions[:1]), vote, SEAL)
+        assert not vote_stands(replace(desk.row, revisions=(desk.row.revisions[0], other)), vote, FINGERPRINTS)
+        assert not vote_stands(replace(desk.row, revisions=desk.row.revisions[:1]), vote, FINGERPRINTS)
 
     def test_a_seal_for_something_else_is_none(self) -> None:
         desk = Desk(make_policy(quorum=2))
-        for seal in (Seal("a guess", "call"), Seal("a secret that only tests know", "ledger"), SEAL.within("grant")):
-            writes(desk, with_seal(stands(), desk.row, seal))
-        assert checked(desk.row, NOON, Policies.of(desk.policy), SEAL).row.votes == ()
-        plain = replace(with_seal(stands(), desk.row, SEAL), sealed=desk.row.sealed)
-        assert not vote_stands(desk.row, plain, SEAL)
+        for fingerprints in (
+            Fingerprints("a guess", "call"),
+            Fingerprints("a secret that only tests know", "ledger"),
+            FINGERPRINTS.within("grant"),
+        ):
+            writes(desk, with_fingerprint(stands(), desk.row, fingerprints))
+        assert checked(desk.row, NOON, Policies.of(desk.policy), FINGERPRINTS).row.votes == ()
+        plain = replace(with_fingerprint(stands(), desk.row, FINGERPRINTS), sealed=desk.row.sealed)
+        assert not vote_stands(desk.row, plain, FINGERPRINTS)
 
     def test_no_decision_is_made_of_them_even_if_nobody_checked(self) -> None:
         desk = Desk(make_policy())
         writes(desk, stands(of=desk.row.revision.fingerprint))
         with pytest.raises(Illegal, match="with 0 of 1 votes"):
-            approve(desk.row, NOON, SEAL)
+            approve(desk.row, NOON, FINGERPRINTS)
         desk.row = replace(desk.row, votes=())
         desk.approve(ANNA)
         desk.begin()
         desk.host_says(OutcomeKind.UNKNOWN)
         writes(desk, stands(kind=VoteKind.RUN_AGAIN, revision=2, stands_on=2, of=desk.row.revision.fingerprint))
         with pytest.raises(Illegal, match="with 0 of 1 votes"):
-            run_again(desk.row, NOON, SEAL)
+            run_again(desk.row, NOON, FINGERPRINTS)
 
 
 class TestTerms:
     """The policy, who asked, the times, and the call itself."""
 
     def check(self, desk: Desk) -> None:
-        desk.took(checked(desk.row, desk.now, Policies.of(desk.policy), SEAL))
+        desk.took(checked(desk.row, desk.now, Policies.of(desk.policy), FINGERPRINTS))
 
     def test_another_policy_gives_way_to_the_files(self) -> None:
         desk = halfway()
@@ -226,7 +230,7 @@ class TestTerms:
     def test_without_a_policy_in_the_file_nobody_decides(self) -> None:
         desk = halfway()
         desk.row = replace(desk.row, policy=make_policy())
-        desk.took(checked(desk.row, NOON, Policies(), SEAL))
+        desk.took(checked(desk.row, NOON, Policies(), FINGERPRINTS))
         assert desk.state() is State.DENIED
 
         lost = Desk(make_policy())
@@ -234,7 +238,7 @@ class TestTerms:
         lost.begin()
         lost.host_says(OutcomeKind.UNKNOWN)
         lost.row = replace(lost.row, sealed="")
-        lost.took(checked(lost.row, NOON, Policies(), SEAL))
+        lost.took(checked(lost.row, NOON, Policies(), FINGERPRINTS))
         assert lost.vote(VoteKind.DID_NOT, ANNA) is not None
         assert lost.row.unknown
 
@@ -247,7 +251,7 @@ class TestTerms:
         other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
         desk.row = replace(desk.row, sealed="", revisions=(desk.row.revisions[0], other))
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        change = begin(desk.row, desk.deliveries[-1], desk.now, SEAL)
+        change = begin(desk.row, desk.deliveries[-1], desk.now, FINGERPRINTS)
         assert change.row.handed_at is None
         assert LineKind.ALTERED in [step.kind for step in change.steps]
 
@@ -265,9 +269,9 @@ class TestTerms:
             for file in (Policies.of(make_policy()), Policies.of(make_policy(quorum=3)), Policies()):
                 desk = halfway()
                 row = replace(desk.row, **change)
-                once = checked(row, NOON, file, SEAL).row
+                once = checked(row, NOON, file, FINGERPRINTS).row
                 assert once is not row
-                assert checked(once, NOON, file, SEAL).row is once
+                assert checked(once, NOON, file, FINGERPRINTS).row is once
 
 
 class TestDecisions:
@@ -284,7 +288,7 @@ class TestDecisions:
             start_by=NOON + timedelta(hours=1),
             votes=(stands(),),
         )
-        change = begin(desk.row, honest.answer, NOON, SEAL)
+        change = begin(desk.row, honest.answer, NOON, FINGERPRINTS)
         assert change.row.handed_at is None
         assert [step.kind for step in change.steps] == [LineKind.ALTERED]
 
@@ -295,7 +299,7 @@ class TestDecisions:
         row, answer = desk.row, desk.answer
         assert row.decision is not None
         assert row.start_by is not None
-        assert begin(row, answer, NOON, SEAL).row.handed_at == NOON
+        assert begin(row, answer, NOON, FINGERPRINTS).row.handed_at == NOON
         other = {
             "a day later": replace(row, start_by=row.start_by + timedelta(days=1)),
             "another attempt": replace(row, attempt=2),
@@ -303,7 +307,7 @@ class TestDecisions:
             "a grant": replace(row, by_grant="g1"),
             "copied": replace(row, id="k2"),
         }[what]
-        change = begin(other, replace(answer, attempt=other.attempt), NOON, SEAL)
+        change = begin(other, replace(answer, attempt=other.attempt), NOON, FINGERPRINTS)
         assert change.row.handed_at is None
         assert LineKind.ALTERED in [step.kind for step in change.steps]
 
@@ -323,7 +327,7 @@ class TestAnOlderVersion:
             "arguments": call.arguments,
             "payload": call.payload,
         }
-        revisions = (*row.revisions[:-1], replace(call, fingerprint=SEAL.of(older)))
+        revisions = (*row.revisions[:-1], replace(call, fingerprint=FINGERPRINTS.of(older)))
         votes = tuple(replace(vote, sealed="", of="") for vote in row.votes)
         text = row_to_json(replace(row, sealed="", votes=votes, revisions=revisions))
         return row_from_json(text.replace('{"v":2,', '{"v":1,', 1))
@@ -382,7 +386,7 @@ class TestAnOlderVersion:
         row = self.stored(desk)
         assert row.decision is not None
         row = replace(row, decision=replace(row.decision, sealed="", fingerprint=row.revision.fingerprint))
-        change = begin(row, replace(desk.answer, fingerprint=row.revision.fingerprint), NOON, SEAL)
+        change = begin(row, replace(desk.answer, fingerprint=row.revision.fingerprint), NOON, FINGERPRINTS)
         assert change.row.handed_at is None
         assert change.delivery is not None
 
@@ -392,7 +396,7 @@ class TestRowsPutBack:
 
     def looked_at(self, desk: Desk, *happened: LineKind) -> None:
         row = replace(desk.row, doubt=frozenset({LineKind.ASKED, *happened}))
-        desk.took(checked(row, desk.now, desk.rules.policies, SEAL))
+        desk.took(checked(row, desk.now, desk.rules.policies, FINGERPRINTS))
         assert desk.row.doubt is None
 
     @pytest.mark.parametrize("decided", [LineKind.DENIED, LineKind.APPROVED, LineKind.WITHDRAWN, LineKind.GRANT_USED])

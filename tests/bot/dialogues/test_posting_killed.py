@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.cards.cards import Cards
 from bot.cards.thread import Thread
@@ -43,7 +43,7 @@ async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, sessi
     directory = Directory(sender)
     thread = Thread(sender, directory.names)
     if what == "draw":
-        addresses = SignInAddresses(Seal("not a real secret", "call"), None)
+        addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
         await Cards(sender, directory, addresses).draw(lease, row, session)
     elif what == "tell":
         await thread.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])

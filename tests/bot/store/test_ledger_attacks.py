@@ -227,9 +227,9 @@ async def _nothing() -> None:
 
 
 @pytest.mark.parametrize("seal", ["a guess", None, "", "0" * 64, "é"])
-async def test_i_add_an_approval_at_the_end(at: Backoffice, seal: str | None) -> None:
+async def test_i_add_an_approval_at_the_end(at: Backoffice, fingerprints: str | None) -> None:
     await sealed(at)
-    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=seal))
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=fingerprints))
     assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from bot.audit.fingerprint import Seal
+from bot.audit.fingerprint import Fingerprints
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, fingerprint, step
 from runtime.calls.seal import CallGuard, CallSeal, Sealer
@@ -25,7 +25,7 @@ from tests.support.dialogue import Chat
 
 pytestmark = pytest.mark.every_case
 
-SEALER = Seal("the key that only the runner has", "stored call").of
+SEALER = Fingerprints("the key that only the runner has", "stored call").of
 paid: list[object] = []
 
 
@@ -170,7 +170,9 @@ async def test_what_was_approved_runs_after_a_crash(run: MakeRunner) -> None:
         lambda one: replace(one, state=CallState.READY, gate=GateKind.NONE, asked=(), seal=None),
         lambda one: dearer(CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one))),
         lambda one: CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one)),
-        lambda one: CallSeal(Seal("a key that I guessed", "stored call").of, SessionId("a", "b", "c")).put_on(one),
+        lambda one: CallSeal(Fingerprints("a key that I guessed", "stored call").of, SessionId("a", "b", "c")).put_on(
+            one
+        ),
     ],
 )
 async def test_i_write_that_a_call_may_begin(
