@@ -96,8 +96,8 @@ _APART = 1e-5  # seconds between two copies, since lists are ordered by time
 
 async def fill_many(file: Path, count: int, *, config: str) -> None:
     """So many more confirmations that wait, later than all others. One is written by the product, the rest are copies
-    of its rows with ids and names of their own. Their seals do not fit, so they are counted and not decided. In the
-    end the product's checkpoints are made over all of them, as they would be within the hour."""
+    of its rows with ids and names of their own. Their fingerprints do not fit, so they are counted and not decided. In
+    the end the product's checkpoints are made over all of them, as they would be within the hour."""
     from bot.audit.ledger import LedgerKeys
     from bot.store.open import open_store
     from bot.worker.checkpoint_job import seal_moved

@@ -1,9 +1,9 @@
 """Checkpoints over the ledger's chains. Pure.
 
-Seals on lines show that no line was changed, but not that the last lines are still there. A checkpoint therefore seals
-the current ends of all chains that grew, and the checkpoint before it. Each checkpoint is also written outside the
-database (to the log, to a channel): that copy is the anchor. Without an anchor, somebody could cut off the last lines
-together with their checkpoints.
+The lines' fingerprints show that no line was changed, but not that the last lines are still there. So a checkpoint has
+a fingerprint over the current ends of all chains that grew, and over the checkpoint before it. Each checkpoint is also
+written outside the database (to the log, to a channel): that copy is the anchor. Without an anchor, somebody could cut
+off the last lines together with their checkpoints.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from runtime.jsontypes import JsonObject
 
 VERSION = 2
 BEFORE_SEALED_LINES = 1
-"""The version of checkpoints that were made when lines had no seal of their own. Only these vouch for such lines."""
+"""The version of checkpoints that were made when lines had no fingerprint. Only these vouch for such lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """`heads` are those of the chains that grew since the checkpoint before; `previous` is the seal of that one."""
+    """`heads` are those of the chains that grew since the checkpoint before; `previous` is the fingerprint of that
+    one."""
 
     number: int
     at: datetime
@@ -57,9 +58,9 @@ def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
 
 @dataclass(frozen=True)
 class Anchor:
-    """The checkpoints as they were written outside the database: their seals by number."""
+    """The checkpoints as they were written outside the database: their fingerprints by number."""
 
-    seals: Mapping[int, str]
+    fingerprints: Mapping[int, str]
 
     @classmethod
     def parse(cls, text: str) -> Anchor:
@@ -67,14 +68,14 @@ class Anchor:
 
         Of several lines with one number the first counts: what was published can't be changed later.
 
-        >>> Anchor.parse("12:00 INFO checkpoint 7 2030-01-01T12:00:00.000000+00:00 " + "ab" * 32).seals[7][:4]
+        >>> Anchor.parse("12:00 INFO checkpoint 7 2030-01-01T12:00:00.000000+00:00 " + "ab" * 32).fingerprints[7][:4]
         'abab'
         """
         found: dict[int, str] = {}
         for number, sealed in _ANCHORED.findall(text):
             found.setdefault(int(number), sealed)
         if not found:
-            raise Invalid("The anchor holds no checkpoint; a line of it reads: checkpoint <number> <time> <seal>.")
+            raise Invalid("The anchor holds no checkpoint. Its lines read: checkpoint <number> <time> <fingerprint>.")
         return cls(found)
 
 

@@ -1,5 +1,5 @@
-"""Keyed digests (seals), made with a secret that is not in the database: over the call that people saw, votes,
-decisions, grants and checkpoints. Pure."""
+"""Fingerprints: keyed digests, made with a secret that is not in the database. Calls, votes, decisions, grants, ledger
+lines and checkpoints have one. A stored part whose fingerprint fits is called sealed. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runtime.jsontypes import Json, canonical
 
 
 class Fingerprints:
-    """Makes and checks seals. Each purpose has its own key, so that no seal can be used for another purpose.
+    """Makes and checks fingerprints. Each purpose has its own key, so that no fingerprint fits for another purpose.
 
-    >>> seal = Seal("not a real secret", "call")
-    >>> shown = seal.of({"tool": "deploy", "args": {"version": "2.4.1"}})
-    >>> seal.matches({"args": {"version": "2.4.1"}, "tool": "deploy"}, shown)
+    >>> fingerprints = Fingerprints("not a real secret", "call")
+    >>> shown = fingerprints.of({"tool": "deploy", "args": {"version": "2.4.1"}})
+    >>> fingerprints.matches({"args": {"version": "2.4.1"}, "tool": "deploy"}, shown)
     True
-    >>> seal.matches({"args": {"version": "2.4.2"}, "tool": "deploy"}, shown)
+    >>> fingerprints.matches({"args": {"version": "2.4.2"}, "tool": "deploy"}, shown)
     False
     """
 
@@ -24,8 +24,8 @@ class Fingerprints:
         self._use(_derived(secret.encode(), purpose))
 
     def within(self, purpose: str) -> Fingerprints:
-        """A seal for one kind of thing within this purpose, with its own key. There are few purposes, so their seals
-        are kept."""
+        """Those for one kind of thing within this purpose, with a key of their own. They are kept, because there are
+        few purposes."""
         fingerprints = self._within.get(purpose)
         if fingerprints is None:
             fingerprints = self._within[purpose] = object.__new__(Fingerprints)

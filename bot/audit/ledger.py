@@ -5,8 +5,8 @@ its content, and the hash of the line before. So content can be purged, and ever
 covers the content and a salt. A purge deletes both, so that nobody can find a purged "amount 1500" again by trying
 amounts.
 
-Every line is sealed when it is made, with a keyed digest over its hash. The secret is outside the database: somebody
-who can write to the database but has no secret can make a chain of hashes, but no sealed line.
+Every line gets a fingerprint when it is made, over its hash. The secret is outside the database: somebody who can write
+to the database but has no secret can make a chain of hashes, but no fingerprint that fits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_PURGED = "its content was removed, but not by a purge"
 
 
 class LedgerKeys:
-    """What a process knows that is not in the store: the keys that seal the store's rows, one for each purpose and all
+    """What a process knows that is not in the store: the keys of the store's fingerprints, one for each purpose and all
     derived from the secret, and the lines that it wrote itself."""
 
     __slots__ = ("checkpoint", "letter", "line", "row", "seen", "session")
@@ -57,7 +57,7 @@ class LedgerLine:
     """A line of the ledger. `content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the
     header, for filters.
 
-    `sealed` is the keyed digest. Lines from versions before seals have none.
+    `sealed` is the fingerprint. Lines from versions without fingerprints have none.
     """
 
     chain: str
@@ -128,8 +128,8 @@ def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
 
 
 def to_show(line: LedgerLine, keys: LedgerKeys, *, older: bool = False) -> LedgerLine:
-    """The line as it was written, or an alarm in its place. `older`: a line without a seal may be from a version that
-    made none."""
+    """The line as it was written, or an alarm in its place. `older`: a line without a fingerprint may be from a
+    version that made none."""
     sealed = is_sealed(line, keys) or (older and line.sealed is None)
     if sealed and line.hash == line_hash(line) and _content_stands(line):
         return line

@@ -1,7 +1,7 @@
 """Which lines a purge emptied, according to the ledger's own purge lines. Pure.
 
 A line may be empty only if a purge line names it. A purge line names every line that it emptied, chain by chain, and is
-never emptied itself. It counts only if its seal is intact.
+never emptied itself. It counts only if its fingerprint fits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Purges:
 
     @classmethod
     def read(cls, lines: Iterable[LedgerLine], keys: LedgerKeys) -> Purges:
-        """The purge lines among these whose seals are intact."""
+        """The purge lines among these whose fingerprints fit."""
         spans: dict[str, list[SeqRange]] = {}
         for line in lines:
             for chain, found in _emptied_by(line, keys):

@@ -1,9 +1,9 @@
 """Checks the ledger: finds the first line that was changed, and counts what vouches for the others. Pure.
 
-Three things vouch for a line, each for more than the one before. Its own seal: somebody with the secret wrote it like
-this. A checkpoint over it or over a later line of its chain: it is still there. An anchor that names that checkpoint:
-nobody cut off the end together with its checkpoints. So the finding is "untampered" only with an anchor, and only for
-the lines up to the anchor's last checkpoint. Without one it is "consistent".
+Three things vouch for a line, each for more than the one before. Its fingerprint: somebody with the secret wrote it
+like this. A checkpoint over it or over a later line of its chain: it is still there. An anchor that names that
+checkpoint: nobody cut off the end together with its checkpoints. So the finding is "untampered" only with an anchor,
+and only for the lines up to the anchor's last checkpoint. Without one it is "consistent".
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class _Claim:
 
 @dataclass
 class SealedCheckpoints:
-    """What the checkpoints say, up to the first whose seal does not fit."""
+    """What the checkpoints say, up to the first whose fingerprint does not fit."""
 
-    seals: dict[int, str] = field(default_factory=dict)
+    fingerprints: dict[int, str] = field(default_factory=dict)
     claims: dict[str, list[_Claim]] = field(default_factory=dict)
     unsealed_up_to: dict[str, int] = field(default_factory=dict)
-    """How far each chain went when its lines had no seals of their own."""
+    """How far each chain went when its lines had no fingerprints."""
     broken: Broken | None = None
 
     @classmethod
@@ -99,7 +99,7 @@ class SealedCheckpoints:
             if version < version_before:
                 return _no_checkpoint(number, "is of an older version than the one before it")
             previous, version_before = point.sealed, version
-            self.seals[number] = point.sealed
+            self.fingerprints[number] = point.sealed
             for chain, head in point.heads.items():
                 self.claims.setdefault(chain, []).append(_Claim(head, number))
                 if version < VERSION:
@@ -118,17 +118,25 @@ def verify(
     """Checks all `lines`, which must be sorted by chain and seq. They are read once, so there can be any number.
 
     If several things are wrong, a line that does not fit its chain is reported first, then a checkpoint, then a line
-    whose seal does not fit: with a wrong secret, none fits.
+    whose fingerprint does not fit: with a wrong secret, none fits.
     """
-    look = _Look(sealed, keys, purges, max((n for n in sealed.seals if anchor and n in anchor.seals), default=None))
-    broken = look.at(lines) or look.missing() or sealed.broken or _broken_anchor(sealed.seals, anchor) or look.unproven
+    look = _Look(
+        sealed, keys, purges, max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
+    )
+    broken = (
+        look.at(lines)
+        or look.missing()
+        or sealed.broken
+        or _broken_anchor(sealed.fingerprints, anchor)
+        or look.unproven
+    )
     sound = Integrity.CONSISTENT if look.anchored is None else Integrity.UNTAMPERED
     return Report(
         finding=sound if broken is None else Integrity.BROKEN,
         lines=look.lines,
         purged=look.purged,
         chains=look.chains,
-        checkpoints=len(sealed.seals),
+        checkpoints=len(sealed.fingerprints),
         anchored=look.anchored,
         vouched=look.vouched,
         vouched_chains=look.vouched_chains,
@@ -141,7 +149,7 @@ def verify(
 
 @dataclass
 class _Look:
-    """One pass over all lines. `unproven`: the first line whose seal does not fit, if nothing else is wrong."""
+    """One pass over all lines. `unproven`: the first line whose fingerprint does not fit, if nothing else is wrong."""
 
     sealed: SealedCheckpoints
     keys: LedgerKeys
@@ -225,11 +233,11 @@ class _Look:
             self.vouched_chains += vouched > 0
 
 
-def _broken_anchor(seals: Mapping[int, str], anchor: Anchor | None) -> Broken | None:
-    for number, recorded in sorted(anchor.seals.items()) if anchor else ():
-        if number not in seals:
+def _broken_anchor(fingerprints: Mapping[int, str], anchor: Anchor | None) -> Broken | None:
+    for number, recorded in sorted(anchor.fingerprints.items()) if anchor else ():
+        if number not in fingerprints:
             return _no_checkpoint(number, "of the anchor is missing")
-        if seals[number] != recorded:
+        if fingerprints[number] != recorded:
             return _no_checkpoint(number, "is not the one that the anchor tells of")
     return None
 

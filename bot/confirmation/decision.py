@@ -4,39 +4,42 @@
     (none) → running → done | failed | refused | unknown
     unknown → it happened | it did not | nobody knows | done | failed | (none), as attempt n + 1
 
-`states.py` holds these tables. How the desk uses it all, one transaction each:
+`states.py` holds these tables. The store calls these functions, each in a transaction of its own:
 
-1. `open_confirmation(confirmation_id, asked, policy, seal, now)` when a call is held: the row and its first step.
-2. `voting.store_vote(row, sealed.with_seal(vote, row, seal))` on a click, then
-   `voting.count(row, vote.id, facts, now, rules)`, oldest vote first. Where `voting.refusal_without_asking` has an
+1. `open_confirmation(confirmation_id, asked, policy, fingerprints, now)` when a call is held: the row and its first
+   step.
+2. `votes.store_vote(row, fingerprints.with_fingerprint(vote, row, …))` on a click, then
+   `votes.count(row, vote.id, facts, now, rules)`, oldest vote first. Where `votes.refusal_without_asking` has an
    answer, `facts` may be `None`.
-3. `due.tick(row, now)` when `due.next_due(row)` has come: reminder, escalation, expiry, lapse, "nobody knows".
-4. `outcomes.begin(row, delivery, now, seal)` right before a host is given an approval: `Illegal` means that it must not
-   run any more, and the mail is dropped. `outcomes.take_back(row, now)` when the host turns out not to have got it.
-5. `outcomes.observe(row, seen, now)` with what the host says of the call, as often as one likes;
-   `elsewhere(row, confirmed, now)` when the session was answered by another way.
+3. `schedule.tick(row, now)` at the time that `schedule.next_due(row)` says: reminder, escalation, expiry, an approval
+   that did not start in time, "nobody knows".
+4. `outcome.begin(row, delivery, now, fingerprints)` right before a host gets an approval: `Illegal` means that it must
+   not run any more, and the letter is dropped. `outcome.take_back(row, now)` if the host did not get it after all.
+5. `outcome.observe(row, seen, now)` with what the host says about the call, any number of times;
+   `elsewhere(row, confirmed, now)` when the session was answered in another way.
 
-Each gives a `Transition`: the new row, steps for ledger and thread, and, when something is decided, the `delivery` for
-the session's mailbox, which belongs into the same transaction.
+Each returns a `Transition`: the new row, steps for ledger and thread, and, after a decision, the `delivery` for the
+session's mailbox, which is stored in the same transaction.
 
 >>> from datetime import UTC
 >>> from bot.confirmation.authorise import Facts
 >>> from bot.policy.approvers import Account
 >>> from bot.policy.model import Policies
 >>> from bot.confirmation.model import SessionKey, Vote, VoteKind
->>> from bot.confirmation.fingerprints import with_seal
+>>> from bot.confirmation.fingerprints import with_fingerprint
 >>> from bot.config.rules import Rules
 >>> from bot.confirmation.votes import count, store_vote
->>> lead, noon, seal = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC), Seal("not a real secret", "call")
+>>> lead, noon = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC)
+>>> fingerprints = Fingerprints("not a real secret", "call")
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
 >>> asked = AskedCall(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1",
 ...               call_id="c1", tool="deploy", arguments={"version": "2.4.1"}, agent="oncall",
 ...               asked_by=Person("T1", "U0ASKER"), team="T1")
->>> row = open_confirmation("k1", asked, policy, seal, noon).row
+>>> row = open_confirmation("k1", asked, policy, fingerprints, noon).row
 >>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon, sealed="")
->>> row = store_vote(row, with_seal(vote, row, seal)).row
+>>> row = store_vote(row, with_fingerprint(vote, row, fingerprints)).row
 >>> facts = Facts(account=Account(lead, teams=frozenset({"T1"})))
->>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy), seal))
+>>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy), fingerprints))
 >>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.confirmed
 (<State.APPROVED: 'approved'>, ['approval', 'approved'], True)
 """

@@ -1,8 +1,9 @@
-"""Seals on what is stored of a confirmation: what was asked, each vote, the decision. Pure.
+"""Fingerprints of what is stored of a confirmation: what was asked, each vote, the decision. Pure.
 
-Whoever can write to the database could write a vote into it, or another policy. So what people said is sealed where it
-came in, with a key that is not in the database: the terms when a request is put to people, a vote in the transaction
-that takes Slack's signed request, the decision when sealed votes make it. Only what its seal fits counts.
+Whoever can write to the database could write a vote into it, or another policy. So what people said gets
+a fingerprint where it comes in, with a key that is not in the database: the terms when a request is put to people, a
+vote in the transaction that takes Slack's signed request, the decision when votes that count make it. A part counts
+only if its fingerprint fits.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def terms_stand(row: Confirmation, fingerprints: Fingerprints) -> bool:
 
 
 def _terms(row: Confirmation) -> JsonObject:
-    """A key that a later version adds is left out while it has its default, so that older seals still fit."""
+    """A key that a later version adds is left out while it has its default, so that older fingerprints still fit."""
     asked: JsonObject = _ASKED.dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
     return {
         "confirmation": row.id,
@@ -67,7 +68,7 @@ def revision_stands(row: Confirmation, fingerprints: Fingerprints) -> bool:
 
 
 def with_fingerprint(vote: Vote, row: Confirmation, fingerprints: Fingerprints) -> Vote:
-    """Seals a vote for this confirmation and for the call that its revision held at that time."""
+    """The vote with its fingerprint, for this confirmation and for the call that its revision held at that time."""
     if vote.edit is not None:
         check_json(vote.edit.arguments, "The edit")
         check_json(vote.edit.payload, "The payload")
@@ -95,7 +96,7 @@ def vote_stands(row: Confirmation, vote: Vote, fingerprints: Fingerprints) -> bo
 
 
 def voters(row: Confirmation, kind: VoteKind, fingerprints: Fingerprints) -> tuple[Person, ...]:
-    """Who makes the quorum: each account once, by votes whose seals fit. Only these make a decision."""
+    """Who makes the quorum: each account once, by votes whose fingerprints fit. Only these make a decision."""
     sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_stands(row, vote, fingerprints))
     return replace(row, votes=sound).voters(kind)
 
@@ -136,7 +137,7 @@ def _said(row: Confirmation, vote: Vote) -> JsonObject:
 
 
 def with_decision(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
-    """Seals an approval that sealed votes, or a sealed grant, have just made."""
+    """An approval that votes or a grant have just made, with its fingerprint."""
     assert row.decision is not None
     return replace(row, decision=replace(row.decision, sealed=fingerprints.within("decision").of(_decision(row))))
 

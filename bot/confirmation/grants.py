@@ -50,7 +50,10 @@ class Grant:
     sealed: str = ""  # a keyed digest over all that was granted
 
     VERSION: ClassVar[int] = 3
-    READERS: ClassVar[dict[int, ReadOlder]] = {1: lambda part: part, 2: lambda part: part}  # 1 had no seal, 2 no uses
+    READERS: ClassVar[dict[int, ReadOlder]] = {
+        1: lambda part: part,
+        2: lambda part: part,
+    }  # 1 was not sealed, 2 had no uses
 
     def to_json(self) -> JsonObject:
         return tagged(self.VERSION, _ADAPTER.dump_python(self, mode="json", exclude={"used"}))

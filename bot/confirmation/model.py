@@ -223,8 +223,8 @@ class Vote:
     """One person's vote on one revision. Votes count in the order of `stored_at`. `stands_on` is the revision for which
     it was counted.
 
-    Only a vote made by `seals.with_seal` counts: `sealed` is a keyed digest over who voted what, on which call, and
-    when.
+    Only a vote from `fingerprints.with_fingerprint` counts: `sealed` is the fingerprint of who voted what, on which
+    call, and when.
     """
 
     id: str

@@ -1,8 +1,8 @@
-"""What happens to the parts of a stored row that no seal covers. Pure.
+"""What happens to the parts of a stored row whose fingerprints do not fit. Pure.
 
 Such a part was either written into the database by somebody, or stored by an older version of this program that made no
-seals; nobody can tell which. It does not count, and card and ledger say so. The confirmation goes on under the policy
-in the file, which is not in the database, and people vote again.
+fingerprints; nobody can tell which. It does not count, and card and ledger say so. The confirmation goes on under the
+policy in the file, which is not in the database, and people vote again.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _VOTES_GONE = frozenset({LineKind.VOTE_FELL, LineKind.VOTE_REFUSED})
 
 
 def checked(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
-    """The row without what no seal covers. If everything is sealed, nothing changes, and checking twice changes nothing
-    more."""
+    """The row without the parts whose fingerprints do not fit. If all fit, nothing changes, and checking twice changes
+    nothing more."""
     if row.doubt is not None:
         return _in_doubt(row, row.doubt, now, policies, fingerprints)
     if row.state is State.WAITING or row.unknown:
@@ -53,7 +53,7 @@ def checked(row: Confirmation, now: datetime, policies: Policies, fingerprints: 
 def _in_doubt(
     row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, fingerprints: Fingerprints
 ) -> Transition:
-    """Somebody changed the row, or put an older one back. Its parts may still have seals that fit, so the ledger
+    """Somebody changed the row, or put an older one back. Its parts may still have fingerprints that fit, so the ledger
     decides: a decision is not open again, and a vote that ended does not count again."""
     row = changed(replace(row, doubt=None), now, visible=False)
     waits = row.state is State.WAITING
@@ -113,7 +113,7 @@ def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transi
 
 
 def _under_the_file(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
-    """No seal covers the policy in the row or who asked, so its votes do not count either."""
+    """The fingerprint of the policy and of who asked does not fit, so its votes do not count either."""
     known = _call_is_known(row, fingerprints)
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)

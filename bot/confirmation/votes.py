@@ -147,7 +147,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
 
     First the votes of people end who were barred since, whoever voted now. Before the last vote that is needed, so do
     those of everybody who may not decide any more; if that can't be looked up, the quorum waits for another try. If
-    something has no seal that fits, that is corrected and nothing is counted yet: call again if the vote still waits.
+    a fingerprint does not fit, that is corrected and nothing is counted yet: call again if the vote still waits.
     """
     pending = row.pending
     if not pending or pending[0].id != vote_id:

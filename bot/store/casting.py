@@ -118,7 +118,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
 
 
 def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
-    """Removes what no seal covers."""
+    """Removes the parts whose fingerprints do not fit."""
     session, row = lock_confirmation(tx, confirmation_id)
     sound = checked(row, now(tx), rules.policies, rules.fingerprints)
     _tell_the_lost(tx, row, sound)

@@ -51,8 +51,8 @@ _SAY_SEALED = update(chains).where(chains.c.chain == bindparam("chain_")).values
 
 
 def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
-    """The stored checkpoints, by number. One that is not spelled as it was stored has no seal here, because nothing
-    about it may be changed."""
+    """The stored checkpoints, by number. One that is not spelled as it was stored has no fingerprint here, because
+    nothing about it may be changed."""
     found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
     for row in tx.execute(found):
         point = checkpoint_of(row)
@@ -71,8 +71,8 @@ def is_there(tx: Tx, point: Checkpoint) -> bool:
 
 
 def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
-    """The checkpoint as stored. If somebody wrote over it, this raises nothing: its seal does not fit, and that is
-    reported."""
+    """The checkpoint as stored. If somebody wrote over it, this raises nothing: its fingerprint does not fit, and that
+    is reported."""
     return Checkpoint(
         number=row.number, at=_time(row.at), heads=_heads(row.heads), previous=str(row.previous), sealed=str(row.sealed)
     )

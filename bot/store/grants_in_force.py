@@ -66,7 +66,8 @@ def read_grant(tx: Tx, grant_id: str) -> Grant | None:
 
 
 def _readable(tx: Tx, stored: Iterable[Any]) -> list[Grant]:
-    """The grants that can be read, each by the name of its row: the seal of a copy under another name does not fit."""
+    """The grants that can be read, each by the name of its row: the fingerprint of a copy under another name does not
+    fit."""
     found = []
     for row in stored:
         try:

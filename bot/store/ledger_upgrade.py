@@ -1,8 +1,9 @@
-"""A ledger from before its lines were sealed, taken over: what is there then is all that may ever have no seal.
+"""Takes over a ledger whose lines have no fingerprints. No line that is added later may be without one.
 
 What happens once, in one transaction, before anything else is written: a checkpoint as the version before would have
 made it at its stop, over every line there is; a purge line that names the lines that are empty already; and the first
-checkpoint of this version. From then on a line without a seal, or an empty one that no purge line names, is a forgery.
+checkpoint of this version. From then on a line without a fingerprint, or an empty one that no purge line names, is a
+forgery.
 """
 
 from __future__ import annotations

@@ -195,8 +195,8 @@ def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
 
 
 def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
-    """A letter whose seal does not fit does not reach the agent, and the thread says so. Its confirmation is checked,
-    since that may be forged as well."""
+    """A letter whose fingerprint does not fit does not reach the agent, and the thread says so. Its confirmation is
+    checked, since that may be forged as well."""
     lock_session(tx, key)
     letters_done(tx, [letter])
     what = Unsealed.WORDS if letter.kind == "words" else Unsealed.LETTER

@@ -220,7 +220,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
 
 
 def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
-    """In a session in use letters stay, empty, with seals that say who spoke."""
+    """In a session in use letters stay, empty, with fingerprints that cover who spoke."""
     if ended or dry_run:
         return _go(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
     letters = tx.execute(select(mail).where(*where)).all()

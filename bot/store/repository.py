@@ -199,7 +199,7 @@ def session_fingerprint(tx: Tx, session: Session) -> str:
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
-    """`stood`: whether the session's seal fitted before. If it did not, the session is never sealed again."""
+    """`stood`: whether the session's fingerprint fitted before. If not, the session never gets one again."""
     sealed = session_fingerprint(tx, session) if stood else ""
     people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
     _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)

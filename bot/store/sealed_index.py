@@ -50,7 +50,7 @@ class _Truth:
         return self.hashes.get(chain, "")
 
     def read_some(self, tx: Tx) -> bool:
-        """Returns whether there are more. Checkpoints whose seal does not fit are ignored."""
+        """Returns whether there are more. Checkpoints whose fingerprint does not fit are ignored."""
         more = select(checkpoints).where(checkpoints.c.number > self.number).order_by(checkpoints.c.number)
         rows = tx.execute(more.limit(_CHECKPOINTS)).all()
         for point in (checkpoint_of(row) for row in rows):

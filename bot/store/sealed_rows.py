@@ -1,7 +1,9 @@
-"""Seals on stored confirmations, each row as a whole and bound to the ledger; and on what people said to an agent.
+"""Fingerprints of stored confirmations, each row as a whole and bound to the ledger; and on what people said to an
+agent.
 
-Whoever writes to the database could put an older row back, with all the seals that it had. So the seal of a row covers
-its text and the number of its last ledger line: once a line tells that something happened, no older row fits any more.
+Whoever writes to the database could put an older row back, with all its fingerprints. So the fingerprint of a row
+covers its text and the number of its last ledger line: once a line tells that something happened, no older row fits any
+more.
 """
 
 from __future__ import annotations

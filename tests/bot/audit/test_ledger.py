@@ -197,10 +197,10 @@ class TestCheckpoints:
         )
 
     def test_what_was_told_first_is_the_anchor(self) -> None:
-        assert Anchor.parse(f"{FIRST}\nsomebody said: checkpoint 1 then {'ab' * 32}").seals == {1: FIRST.sealed}
+        assert Anchor.parse(f"{FIRST}\nsomebody said: checkpoint 1 then {'ab' * 32}").fingerprints == {1: FIRST.sealed}
 
     def test_an_anchor_without_checkpoints_says_what_it_should_hold(self) -> None:
-        with pytest.raises(Invalid, match="checkpoint <number> <time> <seal>"):
+        with pytest.raises(Invalid, match="checkpoint <number> <time> <fingerprint>"):
             Anchor.parse("nothing of the kind")
 
 

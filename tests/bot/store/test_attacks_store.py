@@ -162,7 +162,7 @@ async def test_nor_does_a_call_that_i_say_needs_no_approval(open_office: Opens) 
         await at.rests()
 
         def opens(tx: Tx) -> None:
-            rewrites_calls(tx, lambda call: call.update(state="ready", gate="none", asked=[], fingerprints=None))
+            rewrites_calls(tx, lambda call: call.update(state="ready", gate="none", asked=[], seal=None))
             tx.execute(update(invocations).values(status="active"))
 
         await at.bot.database.run(opens)

@@ -226,10 +226,10 @@ async def _nothing() -> None:
 # The end, that no checkpoint covers yet
 
 
-@pytest.mark.parametrize("seal", ["a guess", None, "", "0" * 64, "é"])
-async def test_i_add_an_approval_at_the_end(at: Backoffice, fingerprints: str | None) -> None:
+@pytest.mark.parametrize("forged", ["a guess", None, "", "0" * 64, "é"])
+async def test_i_add_an_approval_at_the_end(at: Backoffice, forged: str | None) -> None:
     await sealed(at)
-    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=fingerprints))
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=forged))
     assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
 
 

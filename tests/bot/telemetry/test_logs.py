@@ -249,7 +249,7 @@ int("Z0RA")
 @pytest.mark.parametrize("formatter", [Lines(), JsonLines()], ids=["text", "json"])
 def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
     point = checkpoint(None, {}, NOON, KEYS)
-    assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).seals == {1: point.sealed}
+    assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).fingerprints == {1: point.sealed}
 
 
 def test_ids_hold_for_what_is_inside() -> None:
