@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
@@ -51,7 +52,7 @@ _DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
 
 
 def row_to_json(row: Confirmation) -> str:
-    stored = _text(_ROW.dump_python(row, mode="json"), VERSION)
+    stored = _text(_ROW, row, VERSION)
     if row.doubt is None:
         _RECENT.put(stored, row)
     return stored
@@ -96,7 +97,7 @@ _RECENT = _Recent(most=2_000, longest=8_000)
 
 def delivery_to_json(delivery: Delivery) -> str:
     """As the mailbox stores it."""
-    return _text(_DELIVERY.dump_python(delivery, mode="json"), TOLD_VERSION)
+    return _text(_DELIVERY, delivery, TOLD_VERSION)
 
 
 def delivery_from_json(stored: str) -> Delivery:
@@ -109,8 +110,14 @@ def step_content(step: Step) -> JsonObject:
     return tagged(TOLD_VERSION, content)
 
 
-def _text(part: JsonObject, version: int) -> str:
-    return json.dumps(tagged(version, part), allow_nan=False, separators=(",", ":"))
+def _text(adapter: TypeAdapter[T], value: T, version: int) -> str:
+    """The value with its version. pydantic writes JSON in a sixth of the time, but no half of a surrogate pair."""
+    try:
+        return f'{{"v":{version},{adapter.dump_json(value).decode()[1:]}'
+    except PydanticSerializationError:
+        return json.dumps(
+            tagged(version, adapter.dump_python(value, mode="json")), allow_nan=False, separators=(",", ":")
+        )
 
 
 def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, ReadOlder]) -> T:
