@@ -26,7 +26,7 @@ async def fill(
     from bot.hosts.host import HostRequest
     from bot.policy.approvers import Person
     from bot.policy.model import CallFacts, GoverningPolicy
-    from bot.store.incoming_words import IncomingMessage, hear
+    from bot.store.incoming_words import IncomingMessage, store_message
     from bot.store.open import open_store
     from bot.store.repository import chain_of, lock_session
     from bot.store.requests import Opening, open_request
@@ -45,7 +45,7 @@ async def fill(
         heard = IncomingMessage(
             app=app, team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
         )
-        hear(tx, heard)
+        store_message(tx, heard)
         key = chain_of(heard.session)
         request = HostRequest(
             request_id=f"adk-{number}",

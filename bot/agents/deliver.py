@@ -39,7 +39,7 @@ from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.replicas import is_alive
 from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import hand_over, never_arrived, out_of_reach, see, sign_in_again
+from bot.store.transactions import copy_report, hand_over, never_arrived, out_of_reach, sign_in_again
 from runtime.calls.call import Approved
 from runtime.store.lease import Lease
 
@@ -109,7 +109,7 @@ class Deliveries:
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
             text, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
-            await self._lease.run(see, row.id, HostReport(kind=kind, text=text, altered=altered))
+            await self._lease.run(copy_report, row.id, HostReport(kind=kind, text=text, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
         """When sending this letter was first tried, or None if this is the first attempt."""

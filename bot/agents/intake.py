@@ -26,7 +26,7 @@ from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, session_confirmations
 from bot.store.requests import Opening, asked_of
-from bot.store.sealed_rows import letter_stands
+from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import mail
 from runtime.errors import Invalid
 from runtime.store.database import Tx
@@ -187,7 +187,7 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None)
     if speaker is not None:
         return _speaker(tx, session, speaker)
     said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
-    user = next((letter.person for letter in tx.execute(said) if letter_stands(tx, letter)), None)
+    user = next((letter.person for letter in tx.execute(said) if letter_is_sealed(tx, letter)), None)
     return _speaker(tx, session, user) if user else session.starter
 
 

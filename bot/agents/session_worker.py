@@ -50,14 +50,14 @@ from bot.store.mailbox import (
     read_first,
     read_mail,
     refuse_letter,
-    rest,
+    session_done,
     then_next_mail,
 )
-from bot.store.outbox import all_spoken, cut_left, say_later, say_waits
+from bot.store.outbox import all_spoken, leave_unfinished, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS
-from bot.store.transactions import answered_elsewhere, not_asked_any_longer, out_of_reach, see
+from bot.store.transactions import answered_elsewhere, copy_report, not_asked_any_longer, out_of_reach
 from bot.telemetry.tracing import following
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
@@ -136,7 +136,7 @@ class _LeasedSession:
         session, mail = await self._lease.read(read_first, key, together=together, several=several)
         sent_any = False
         while letters := mail.letters:
-            if (forged := next((letter for letter in letters if not letter.stands), None)) is not None:
+            if (forged := next((letter for letter in letters if not letter.sealed), None)) is not None:
                 await self._lease.run(refuse_letter, key, forged)
                 mail = await self._lease.read(read_mail, key, together=together, several=several)
                 continue
@@ -165,7 +165,7 @@ class _LeasedSession:
         again = await self._look_again(session, sent_any)
         if together:
             await self._say_held_back(session, mail.rows)
-        await self._lease.finish(rest, key, together=together, again=again)
+        await self._lease.finish(session_done, key, together=together, again=again)
 
     async def _capabilities(self) -> Capabilities | None:
         """What the host supports. None if it can't be asked now."""
@@ -199,7 +199,7 @@ class _LeasedSession:
         while True:
             ahead = Overtaking(frozenset(sent), turns)
             mail = await self._lease.read(read_mail, session.key, together=together, several=several, overtaking=ahead)
-            if not mail.letters or mail.paused or not all(one.stands for one in mail.letters):
+            if not mail.letters or mail.paused or not all(one.sealed for one in mail.letters):
                 return
             sent.update(one.id for one in mail.letters)
             try:
@@ -230,7 +230,7 @@ class _LeasedSession:
         if stopped:
             stop.set()
         if mail.left:
-            await self._lease.run(cut_left, session.key)
+            await self._lease.run(leave_unfinished, session.key)
         exchange = await self._deliveries.exchange(session, mail, attachments, stop)
         if exchange is None:
             return ()
@@ -420,7 +420,7 @@ class _LeasedSession:
         try:
             text = None if outcome.text is None else self._sign_ins.hide(outcome.text)
             await self._lease.run(
-                see, row.id, HostReport(kind=kind, text=text, begun_at=begun, altered=outcome.altered)
+                copy_report, row.id, HostReport(kind=kind, text=text, begun_at=begun, altered=outcome.altered)
             )
         except Illegal as error:
             log.info("not copied: %s", error)  # the row has changed; the next look sorts it out

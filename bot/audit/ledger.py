@@ -131,7 +131,7 @@ def to_show(line: LedgerLine, keys: LedgerKeys, *, older: bool = False) -> Ledge
     """The line as it was written, or an alarm in its place. `older`: a line without a fingerprint may be from a
     version that made none."""
     sealed = is_sealed(line, keys) or (older and line.sealed is None)
-    if sealed and line.hash == line_hash(line) and _content_stands(line):
+    if sealed and line.hash == line_hash(line) and _content_is_intact(line):
         return line
     alarm = canonical({"v": 1, "text": "line"})
     return replace(line, kind=LineKind.UNSEALED, confirmation=None, tool=None, content=alarm, salt="")
@@ -167,7 +167,7 @@ def fault(line: LedgerLine, before: Head) -> str | None:
         (lambda: line.previous == before.hash, "it does not continue the line before it"),
         (lambda: line.hash == line_hash(line), "its header was changed"),
         (lambda: (line.content is None) == (line.salt is None), NOT_PURGED),
-        (lambda: _content_stands(line), "its content was changed"),
+        (lambda: _content_is_intact(line), "its content was changed"),
     )
     return next((what for sound, what in checks if not sound()), None)
 
@@ -177,7 +177,7 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _content_stands(line: LedgerLine) -> bool:
+def _content_is_intact(line: LedgerLine) -> bool:
     return line.content is None or line.salt is None or digest(line.content, line.salt) == line.digest
 
 

@@ -30,7 +30,7 @@ from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.slack.outbound.methods import SET_THREAD_STATUS
 from bot.store.outbox import LIVE, forget_live, note_live, read_left, thread_is_behind, unfinished
 from bot.store.repository import Session, session_confirmations
-from bot.store.slack_lanes import MANY_CARDS, cards_owed
+from bot.store.slack_lanes import MANY_CARDS, count_due_cards
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
@@ -70,7 +70,7 @@ class Streaming:
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, unless Slack refused that lately. While many cards are due, they go first."""
-        if await lease.read(cards_owed) > MANY_CARDS:
+        if await lease.read(count_due_cards) > MANY_CARDS:
             return False
         if self._sessions.taken(session) and await self._sessions.processing(lease, session):
             return True

@@ -15,7 +15,7 @@ from bot.cards.thread import Posted
 from bot.confirmation.model import Confirmation, State
 from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
-from bot.store.outbox import NextPost, SaidInThread, all_told, looked_for_copies, posted, reply_may_follow
+from bot.store.outbox import NextPost, SaidInThread, looked_for_copies, mark_all_posted, mark_posted, reply_may_follow
 from bot.store.plans import Plan
 from bot.store.repository import Session
 from bot.store.thread_look import ThreadLook, look_at_thread, then_look
@@ -101,7 +101,7 @@ class ThreadWorker:
         if self._reactions is not None:
             await self._reactions.show(lease, session, rows)
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
-        await lease.finish(all_told, key, again)
+        await lease.finish(mark_all_posted, key, again)
 
     async def _tell(self, lease: Lease, look: ThreadLook, post: NextPost) -> ThreadLook:
         """Posts it, and returns how the thread is then."""
@@ -123,7 +123,7 @@ class ThreadWorker:
 
 
 async def _posted(lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None) -> ThreadLook:
-    return await lease.run(then_look(posted), session.key, seq, said)
+    return await lease.run(then_look(mark_posted), session.key, seq, said)
 
 
 def _has_no_card(row: Confirmation) -> bool:

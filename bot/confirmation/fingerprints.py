@@ -29,7 +29,7 @@ def with_terms(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
     return replace(row, sealed=fingerprints.within("terms").of(_terms(row)))
 
 
-def terms_stand(row: Confirmation, fingerprints: Fingerprints) -> bool:
+def terms_are_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
     return fingerprints.within("terms").matches(_terms(row), row.sealed)
 
 
@@ -50,12 +50,12 @@ def _terms(row: Confirmation) -> JsonObject:
 # Revisions
 
 
-def first_with(row: Confirmation, fingerprint: str) -> Revision | None:
+def revision_by_fingerprint(row: Confirmation, fingerprint: str) -> Revision | None:
     """The revision for which a fingerprint was made. Later revisions may repeat it if an outcome is unknown."""
     return next((revision for revision in row.revisions if revision.fingerprint == fingerprint), None)
 
 
-def revision_stands(row: Confirmation, fingerprints: Fingerprints) -> bool:
+def revision_is_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
     """Whether the current revision of a waiting confirmation is the one of its fingerprint, and not an earlier one put
     back."""
     revision = row.revision
@@ -77,7 +77,7 @@ def with_fingerprint(vote: Vote, row: Confirmation, fingerprints: Fingerprints) 
     return replace(vote, sealed=fingerprints.within("vote").of(_said(row, vote)))
 
 
-def vote_stands(row: Confirmation, vote: Vote, fingerprints: Fingerprints) -> bool:
+def vote_is_sealed(row: Confirmation, vote: Vote, fingerprints: Fingerprints) -> bool:
     """Whether somebody gave this vote through this app, on the call for which it counts here."""
     if not fingerprints.within("vote").matches(_said(row, vote), vote.sealed):
         return False
@@ -97,7 +97,7 @@ def vote_stands(row: Confirmation, vote: Vote, fingerprints: Fingerprints) -> bo
 
 def voters(row: Confirmation, kind: VoteKind, fingerprints: Fingerprints) -> tuple[Person, ...]:
     """Who makes the quorum: each account once, by votes whose fingerprints fit. Only these make a decision."""
-    sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_stands(row, vote, fingerprints))
+    sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_is_sealed(row, vote, fingerprints))
     return replace(row, votes=sound).voters(kind)
 
 
@@ -142,7 +142,7 @@ def with_decision(row: Confirmation, fingerprints: Fingerprints) -> Confirmation
     return replace(row, decision=replace(row.decision, sealed=fingerprints.within("decision").of(_decision(row))))
 
 
-def decision_stands(row: Confirmation, fingerprints: Fingerprints) -> bool:
+def decision_is_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
     return row.decision is not None and fingerprints.within("decision").matches(_decision(row), row.decision.sealed)
 
 

@@ -10,7 +10,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import denial, elsewhere, step_of
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
-from bot.confirmation.fingerprints import decision_stands, first_with, with_decision
+from bot.confirmation.fingerprints import decision_is_sealed, revision_by_fingerprint, with_decision
 from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.states import (
@@ -58,7 +58,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fi
     if (
         row.doubt is not None
         or not bound
-        or not decision_stands(row, fingerprints)
+        or not decision_is_sealed(row, fingerprints)
         or not _intact(row, delivery, fingerprints)
     ):
         return altered(row, now)
@@ -75,7 +75,12 @@ def start(
     """
     before = row.outcome.kind if row.outcome else None
     allowed = (None, OutcomeKind.RUNNING) if again else (None,)
-    if row.doubt is None and row.state is State.APPROVED and before in allowed and decision_stands(row, fingerprints):
+    if (
+        row.doubt is None
+        and row.state is State.APPROVED
+        and before in allowed
+        and decision_is_sealed(row, fingerprints)
+    ):
         running = HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at)
         return _copied(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
@@ -171,7 +176,7 @@ def _intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -
         if canonical({**asked.arguments, **amended}) != canonical(delivery.arguments):
             return False
         payload = row.revision.payload
-    made = first_with(row, delivery.fingerprint)
+    made = revision_by_fingerprint(row, delivery.fingerprint)
     if made is None:
         return False
     return asked.has_fingerprint(fingerprints, delivery.arguments, payload, made.number, delivery.fingerprint)

@@ -15,7 +15,13 @@ from bot.confirmation import words
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.effects import Step, Unsealed
-from bot.confirmation.fingerprints import first_with, revision_stands, terms_stand, vote_stands, with_terms
+from bot.confirmation.fingerprints import (
+    revision_by_fingerprint,
+    revision_is_sealed,
+    terms_are_sealed,
+    vote_is_sealed,
+    with_terms,
+)
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.outcome import altered
 from bot.confirmation.states import Transition, changed
@@ -43,11 +49,11 @@ def checked(row: Confirmation, now: datetime, policies: Policies, fingerprints: 
     if row.doubt is not None:
         return _in_doubt(row, row.doubt, now, policies, fingerprints)
     if row.state is State.WAITING or row.unknown:
-        if not terms_stand(row, fingerprints):
+        if not terms_are_sealed(row, fingerprints):
             return _under_the_file(row, now, policies, fingerprints)
-        if row.state is State.WAITING and not revision_stands(row, fingerprints):
+        if row.state is State.WAITING and not revision_is_sealed(row, fingerprints):
             return _not_the_call(row, now)
-    return _without(row, tuple(vote for vote in _in_play(row) if not vote_stands(row, vote, fingerprints)), now)
+    return _without(row, tuple(vote for vote in _in_play(row) if not vote_is_sealed(row, vote, fingerprints)), now)
 
 
 def _in_doubt(
@@ -137,7 +143,7 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, finger
 def _call_is_known(row: Confirmation, fingerprints: Fingerprints) -> bool:
     """Whether the fingerprint of the current revision is of its call, also if an older version made it."""
     revision = row.revision
-    made = revision if row.state is State.WAITING else first_with(row, revision.fingerprint)
+    made = revision if row.state is State.WAITING else revision_by_fingerprint(row, revision.fingerprint)
     assert made is not None
     return row.asked.has_fingerprint(
         fingerprints, revision.arguments, revision.payload, made.number, revision.fingerprint, older=True

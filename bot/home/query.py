@@ -98,7 +98,7 @@ class HomeQuery:
             more_asked=asked.more,
             paused=stopped,
         )
-        stand = all(_stands(row) for row in (*mine.rows, *asked.rows))
+        stand = all(_is_intact(row) for row in (*mine.rows, *asked.rows))
         return Composed(view, settled=stand and not names.more_later)
 
     async def listed(self, reader: HomeReader, channel: str, version: int) -> HomeView:
@@ -208,7 +208,7 @@ def _is_card(place: Place) -> bool:
     return bool(place.channel) and place.ts is not None and not place.pointer
 
 
-def _stands(row: Confirmation) -> bool:
+def _is_intact(row: Confirmation) -> bool:
     return not row.places or any(map(_is_card, row.places))
 
 

@@ -41,7 +41,7 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, put_right
+from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, remove_unsealed
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import addressed, overheard
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
@@ -188,7 +188,7 @@ class ClicksAndForms:
         """The window that a click opens: the form, or why it is not for them. That is said once, where they pressed."""
         found = await self._database.read(_pressed, ref.id)
         if found is not None and found[0].doubt is not None:  # somebody changed it in the database
-            await self._database.run(put_right, ref.id, self._rules.now)
+            await self._database.run(remove_unsealed, ref.id, self._rules.now)
             found = await self._database.read(_pressed, ref.id)
         if found is None:
             return verdict.notice_modal(forms.GONE)

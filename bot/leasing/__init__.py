@@ -1,5 +1,5 @@
-"""Rows that are due: one process at a time claims and attends to a row, and tries again later if that fails.
+"""Finds rows that are due and processes each in one process at a time. A row that fails is tried again later.
 
-Nothing here knows what a row means. Backoff, fairness and leases change in this room alone. Begin with
+Nothing here depends on what a row means. Retry pauses, fairness and leases are changed in this room alone. Begin with
 `lease_loop.py`.
 """

@@ -1,8 +1,8 @@
-"""Who goes first: a click until its ack, then an approved call until its tool starts. Cards and threads can wait, as
-Slack lets them change only so often.
+"""Priorities: a click until its ack comes first, then an approved call until its tool starts. Cards and threads can
+wait, since Slack limits how often they change anyway.
 
-While one of the first two is under way, nothing of the last is begun. So that it is not kept waiting for ever, a little
-of each kind is begun each second even then.
+While work of the first two kinds is under way, no card or thread is begun, except a few each second, so that these are
+never blocked completely.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from contextlib import ExitStack, contextmanager
 from enum import Enum
 
 MOMENT = 1.0
-"""The longest pause of background work at a time, however many people click."""
+"""The longest time that background work is held back, however many people click."""
 
 LULL = 0.005
-"""If nothing is under way for so long, nothing is coming: of many clicks in a row one is always under way."""
+"""Without urgent work for this long, no more is expected soon: in a series of clicks one is always under way."""
 
 MANY = 100
 """From this many clicks at once, each is only stored before its ack and counted afterwards."""
 
 
 class Pace(Enum):
-    """How much of what can wait may begin now."""
+    """How much low-priority work may begin now."""
 
-    FREE = "free"  # nothing went first for a moment: as much as there is
-    PAUSE = "pause"  # between two clicks: a few, since the next click may come at once
-    BUSY = "busy"  # something still goes first, and it has waited for a moment
+    FREE = "free"  # nothing urgent for a moment: everything
+    PAUSE = "pause"  # between two clicks: a few rows, since the next click may come at once
+    BUSY = "busy"  # urgent work goes on, but this has waited long enough: a little
 
 
 class Backpressure:
+    """Counts urgent work, and holds back work that can wait."""
+
     def __init__(self, moment: float = MOMENT, lull: float = LULL) -> None:
         self._moment, self._lull = moment, lull
         self._clicks, self._under_way, self._begun = 0, 0, 0
@@ -40,7 +42,7 @@ class Backpressure:
 
     @contextmanager
     def given(self) -> Iterator[None]:
-        """Wrap the handling of a click in this: somebody waits for its ack."""
+        """Wrap the handling of a click in this. A person waits for its ack."""
         self._clicks += 1
         try:
             with self.hurrying():
@@ -51,7 +53,7 @@ class Backpressure:
 
     @contextmanager
     def hurrying(self) -> Iterator[None]:
-        """Wrap work in this that decides, or brings a decision to its agent."""
+        """Wrap work that decides, or that sends a decision to an agent, in this."""
         self._under_way += 1
         self._begun += 1
         self._none.clear()
@@ -65,8 +67,8 @@ class Backpressure:
 
     @contextmanager
     def starting(self) -> Iterator[Callable[[], None]]:
-        """The same for a call that starts. Call what it yields once the call has started. It goes first for a moment at
-        most, since a tool may run for hours."""
+        """Wrap the start of an approved call in this. Call what it yields once the call has started. The priority ends
+        after a moment even without that, since a tool may run for hours."""
         with ExitStack() as going_first:
             going_first.enter_context(self.hurrying())
             timer = asyncio.get_running_loop().call_later(self._moment, going_first.close)
@@ -84,7 +86,7 @@ class Backpressure:
         return self._clicks >= MANY
 
     async def stand_back(self) -> Pace:
-        """Call this before work that can wait. Returns how much of it may begin."""
+        """Waits while urgent work is under way. Call this before work that can wait. Returns how much may begin."""
         loop = asyncio.get_running_loop()
         if self._under_way or loop.time() - self._last < self._lull:
             try:

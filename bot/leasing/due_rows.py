@@ -1,4 +1,4 @@
-"""Which rows are due, and whose turn it is. Claims them by lease.
+"""Finds the rows that are due, decides whose turn it is, and claims them by lease.
 
 A loop asks after every change, many times in the life of one confirmation, so the statements are compiled once.
 """
@@ -21,10 +21,10 @@ from runtime.store.prepared import Prepared
 
 SKIPPED = 0.05
 _LOOKED_AT = 1000
-"""How many due rows are considered when turns are taken."""
+"""How many due rows are considered when choosing whose turn it is."""
 
 _NOBODYS = " "
-"""Begins the turn of a row that is nobody's: no name begins like this."""
+"""Prefix for the turn of a row that belongs to nobody. No name begins like this."""
 
 _NOBODY: Mapping[str, str] = {}
 
@@ -41,7 +41,7 @@ def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `
 
 @dataclass(frozen=True)
 class ClaimedRow:
-    """A row that this process holds for a while: since when it was due, and whose turn it is."""
+    """A row that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes."""
 
     token: str
     due_at: float
@@ -50,15 +50,13 @@ class ClaimedRow:
 
 @dataclass(frozen=True)
 class RowKind:
-    """One kind of row that needs attention. `attend` does everything that is due for one row, and writes only by its
-    lease.
+    """One kind of row that needs attention. `attend` does everything that is due for one row. It may write only through
+    the row's lease.
 
-    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn` says whose a row
-    is. Rows of one person or thread take turns with those of others and get half of the slots at most, so that hundreds
-    of rows of one delay nobody else. A row whose `turn` is null is nobody's: it waits for no turn, and `reserved` slots
-    are only for such rows. `overtaken` is called for a row whose lease was lost here: what was sent last may have
-    arrived after what its new holder sent, so the new holder must look. `urgent` rows do not wait for clicks, but leave
-    them some room.
+    `deadline` says when a row must be processed even if it was put off for longer, or parked. `turn` is the column that
+    says whose a row is: rows of one person or thread get half of the slots at most, so that hundreds of them delay
+    nobody else. `overtaken` is called when this process lost a row's lease: its last message may have reached Slack
+    after those of the new holder, which must check. `urgent` rows do not wait for clicks, but leave them some room.
     """
 
     table: Table
@@ -87,11 +85,11 @@ class RowKind:
 def claim_due(
     tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
 ) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
-    """Claims the most overdue rows that nobody attends to. Also returns the seconds until the next one may be claimed:
-    none if there was no room for more. None: no other row waits for anything.
+    """Claims the most overdue rows that nobody processes. Also returns the seconds until the next row may be claimed: 0
+    if there was no room for more, None if no other row is waiting.
 
-    Rows that are `at_work` here, by key and by turn, are left alone. After this process stood still for longer than its
-    leases, those may have expired, and its work goes on where it was.
+    Rows that are `at_work` here, by key and by turn, are left alone: if this process was frozen for longer than its
+    leases, they have expired although the work goes on.
     """
     statements, now = _statements(kind.table, kind.key, kind.turn), tx.now()
     due = statements.due.all(tx, now=now, most=room + len(at_work))
@@ -149,13 +147,13 @@ def _in_turns(turns: Iterable[str]) -> int:
 
 
 def _too_many(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
-    """Whether somebody, or all people together, would have more than their share."""
+    """Whether the claim would give somebody more than their share."""
     every = [*at_work.values(), *turns]
     return _in_turns(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
 def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work: Mapping[str, str]) -> list[Any]:
-    """The rows whose turn it is, locked: the first row of each before the second of any."""
+    """Locks the rows whose turn it is: the first row of everybody before anybody's second."""
     now, count = tx.now(), Counter(at_work.values())
     ranked: list[tuple[int, int, Any]] = []
     due = statements.looked_at.all(tx, now=now, most=_LOOKED_AT + len(at_work))
@@ -171,7 +169,7 @@ def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work:
         if left >= 0 or row.turn is None:
             chosen.append(row)
     chosen = chosen[:room]
-    if chosen and tx.dialect != "sqlite":  # there the writer is alone
+    if chosen and tx.dialect != "sqlite":  # SQLite has only one writer
         table = kind.table
         keys = [row.key for row in chosen]
         again = select(kind.key).where(kind.key.in_(keys), table.c.due_at <= now, free(table, now))

@@ -1,7 +1,8 @@
-"""The loop that attends to due rows: it claims rows by lease, runs one task for each, and returns the lease.
+"""The loop that processes due rows: it claims rows by lease, runs one task for each, and releases the lease.
 
-What is due follows from state, so nothing is queued and nothing is lost: after a restart the same loop runs. A row that
-fails is retried at growing intervals. After twenty failures it is parked, visibly, and blocks no other row.
+What is due follows from the stored state, so there is no queue to lose: after a restart the same loop goes on. A row
+that fails is retried at growing intervals. After twenty failures it is parked, which operators see, and no longer
+blocks others.
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ log = logging.getLogger(__name__)
 MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
-"""While Slack fails, a row's next pause is this share of the time that it has waited, up to so many seconds."""
+"""While Slack fails, a row's next pause is this share of the time that it has waited, up to the second number in
+seconds."""
 POLL = 5.0
 REFILL = 0.05
-"""If there was no room for more rows, the next are claimed so long after one is done, so that rows that end one after
-the other are replaced together."""
+"""Seconds between the end of a row and the next claim when all slots were taken, so that several ended rows are
+replaced together."""
 AGAIN = 1.0
 OVERTAKEN_TRIES = 10
 FEW = 4
-"""So many rows are claimed at once in a pause between clicks."""
+"""How many rows are claimed at once in a pause between clicks."""
 URGENT = 16
-"""So many urgent rows are claimed at once while people click, so that their clicks are answered in between."""
+"""How many urgent rows are claimed at once while people click, so that clicks are answered in between."""
 
 
 class NotNow(ConfirmError, PutOff):
-    """It can't be done now, through no fault of the row. The row is tried again after so many seconds."""
+    """The row can't be processed now, and this is not its fault. It is tried again after `after` seconds."""
 
     def __init__(self, after: float, why: str) -> None:
         super().__init__(why)
@@ -50,7 +52,7 @@ class NotNow(ConfirmError, PutOff):
 
 
 ForGood = Callable[[Tx, PutAside], bool]
-"""Whether what put a row aside lasts until somebody changes it."""
+"""Whether the cause for putting a row aside lasts until somebody removes it."""
 
 
 def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `LeaseLoop` takes by default)
@@ -58,7 +60,8 @@ def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `Leas
 
 
 class LeaseLoop:
-    """Attends to the rows of one kind until it is stopped. `for_good` asks the store whether to leave a row alone."""
+    """Processes the rows of one kind until it is stopped. `for_good` asks the store whether a failed row should be left
+    alone."""
 
     def __init__(
         self,
@@ -73,12 +76,13 @@ class LeaseLoop:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
         self._for_good = for_good
         self._clicks = clicks or Backpressure()
-        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # the row's key, and whose turn it is
-        self._full = False  # rows may be due for which there was no room
+        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
+        self._full = False  # rows may be due although there was no room for them
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns after `stop`, when its rows are done. If cancelled, it leaves them as they are."""
+        """Processes rows until `stop`, and returns when its last rows are done. If cancelled, rows keep their
+        leases."""
         try:
             with self._database.waiter(self._kind.topic) as waiter:
                 while not self._stopping.is_set():
@@ -89,7 +93,7 @@ class LeaseLoop:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
-                await asyncio.wait(self._tasks)  # each returns its lease
+                await asyncio.wait(self._tasks)  # each releases its lease
             raise
 
     def stop(self) -> None:
@@ -101,7 +105,7 @@ class LeaseLoop:
 
     @property
     def at_work(self) -> list[str]:
-        """The rows that are being attended to."""
+        """The keys of the rows that are being processed."""
         return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
@@ -111,7 +115,7 @@ class LeaseLoop:
         elif self._clicks.nobody_clicks:
             claimed, pause = await self._claim(room)
         else:
-            with self._clicks.hurrying():  # this may be what was just decided
+            with self._clicks.hurrying():  # it may have just been decided
                 claimed, pause = await self._claim(min(room, URGENT))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
@@ -131,7 +135,7 @@ class LeaseLoop:
                 return self._kind.while_busy
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
-        """Claims due rows. Returns them, and the seconds until it is worth looking again."""
+        """Claims due rows. Also returns the seconds until the next look is worthwhile."""
         self._full = room <= 0
         if self._full:
             return [], self._poll
@@ -156,10 +160,10 @@ class LeaseLoop:
                 await self._overtaken(key)
             except StoreError as error:
                 log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
-                await self._overtaken(key)  # so far as this process knows: after a freeze the connections break first
+                await self._overtaken(key)  # or so this process believes: after a freeze the connections break first
 
     async def _overtaken(self, key: str) -> None:
-        """Calls the row's `overtaken`. After a freeze the first connections may be dead, so it tries several times."""
+        """Calls the row's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
         if self._kind.overtaken is None:
             return
         for attempt in range(1, OVERTAKEN_TRIES + 1):
@@ -170,7 +174,7 @@ class LeaseLoop:
                 if attempt == OVERTAKEN_TRIES:
                     log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
                     return
-            await asyncio.sleep(AGAIN)  # also while the process stops, since no other process can do this
+            await asyncio.sleep(AGAIN)  # even while the process stops, since no other process can do this
 
     async def _once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
         try:
@@ -183,7 +187,7 @@ class LeaseLoop:
             except (StoreError, LeaseLost):
                 raise
             except Exception:
-                lease.stop()  # if its lease were returned, it would come up again at once, for ever
+                lease.stop()  # releasing its lease would make it due again at once, without end
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
 
     async def _put_off(self, key: str, claim: ClaimedRow, lease: Lease, error: Exception) -> None:
@@ -209,7 +213,7 @@ class LeaseLoop:
 
 
 def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
-    """Parks the row at once if the store says that it is `for_good`. Otherwise this counts as any other failure."""
+    """Parks the row at once if the store says that it is `for_good`. Otherwise treats it as any other failure."""
     postpone(tx, kind, key, due_at, None, str(error), counted=True, last=for_good(tx, error))
 
 
@@ -225,13 +229,13 @@ def postpone(
     last: bool = False,
     lag: float = 0.0,
 ) -> bool:
-    """Puts the row off, each time for longer. After twenty failures, or after the `last` one, it is tried only at its
-    deadline, until something happens to it. `due_at` is when it was due as it was claimed: if it is due at another time
-    now, something has happened since, and that is not put off. `lag`: the part of its waiting time that it waits again,
-    if that is longer.
+    """Puts the row off, longer each time. After twenty failures, or after the `last` one, the row waits for its
+    deadline or for a change.
 
-    How long the row has waited stays known however often it is put off. Parked rows are counted apart. Returns whether
-    this is the first time.
+    `due_at` is when the row was due as it was claimed. If it is due at another time now, it has changed since, and is
+    not put off. `lag` is a share of the time that the row has waited: the pause is at least as long.
+
+    The time since when the row waits is kept. Parked rows are counted apart. Returns whether this is the first time.
     """
     find, put_off = _postponing(kind.table, kind.key)
     row = find.first(tx, row=key)
@@ -259,7 +263,7 @@ def postpone(
 
 @cache
 def _postponing(table: Table, key: Column[str] | Column[int]) -> tuple[Prepared, Prepared]:
-    """Finds the row, and puts it off."""
+    """The statements that read the row and put it off."""
     here = key == bindparam("row")
     values = {
         "due_at": bindparam("again", type_=Double),

@@ -1,11 +1,11 @@
-"""Errors that postpone work on a row, and say until when. The lease loop handles these; their owners raise them."""
+"""Errors that postpone work on a row and say for how long. The lease loop handles them."""
 
 from __future__ import annotations
 
 
 class PutOff(Exception):
-    """The row is tried again in `after` seconds, through no fault of its own. `failing`: the other side does not work,
-    so the pause grows with how long the row has waited."""
+    """The row should be tried again in `after` seconds, and this is not its fault. `failing`: the other side does not
+    work, so the pause grows with the time that the row has waited."""
 
     after: float
 
@@ -15,4 +15,4 @@ class PutOff(Exception):
 
 
 class PutAside(Exception):
-    """It can't be done until somebody changes something. Trying again later would not help."""
+    """The row can't be processed until somebody changes something. Retrying would not help."""

@@ -24,7 +24,7 @@ from bot.confirmation.votes import claim_of, fall, or_approved
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
-from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_stands
+from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -200,7 +200,7 @@ def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
 def _in_session(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
     """The session's row says who has spoken to the agent so far."""
     speakers = session.speakers if session is not None else frozenset()
-    known = session is not None and session_stands(tx, session)
+    known = session is not None and session_is_sealed(tx, session)
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 

@@ -1,7 +1,7 @@
-"""Which status Slack shows for a session's thread, and which it should show. Transaction functions.
+"""Computes which status Slack shows for a session's thread, and which it should show. Transaction functions.
 
-The status that was set last is a mark in `attempts`, written before the call to Slack. A mark says that Slack may show
-this status: after a crash the right one is set again.
+Each status is noted in `attempts` before the call to Slack. After a crash the note says that Slack may show this
+status, so the right one is set again.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from sqlalchemy import bindparam, delete, func, insert, select
 from bot.confirmation.model import State
 from bot.store.attempts import attempts, earlier, over
 from bot.store.repository import lock_session
-from bot.store.slack_lanes import MANY_CARDS, cards_owed, owe_thread
+from bot.store.slack_lanes import MANY_CARDS, count_due_cards, mark_thread_due
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.jsontypes import as_text
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
 SOON = 1.0
-"""The call that shows `processing` may still be under way for so many seconds."""
+"""Seconds during which the call that shows `processing` may still be under way."""
 SUSPENDED_AFTER = 15.0
-"""What is decided within so many seconds costs no call for its status."""
+"""A call that is decided within this many seconds causes no change of status, which would cost a call to Slack."""
 LOOK_AGAIN = 5.0
 LONGEST_TITLE = 80
 
@@ -75,26 +75,27 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class NextStatus:
-    """What to do about a session's status. `again`: look again in so many seconds."""
+    """The status to set, if any. `again`: look again in this many seconds."""
 
     change: StatusChange | None = None
     again: float | None = None
 
 
 def begin_processing(tx: Tx, key: str) -> StatusChange | None:
-    """Sets `processing`. None if Slack shows it already. When the run ends, the thread's worker corrects the status."""
+    """Notes that `processing` is about to be set. None if Slack shows it already. The thread's worker corrects the
+    status when the run ends."""
     lock_session(tx, key)
     before = shown(tx, key)
     if before is not None and before[0] is AgentStatus.PROCESSING:
         return None
-    owe_thread(tx, key)
+    mark_thread_due(tx, key)
     change = _change(tx, key, AgentStatus.PROCESSING)
     _note(tx, key, change.status)
     return change
 
 
 def begin_next(tx: Tx, key: str) -> NextStatus:
-    """The status to set now, if any. It counts as shown from here on."""
+    """The status to set now, if any. From here on it counts as shown."""
     lock_session(tx, key)
     found = next_status(tx, key)
     if found.change is not None:
@@ -104,7 +105,7 @@ def begin_next(tx: Tx, key: str) -> NextStatus:
 
 def next_status(tx: Tx, key: str) -> NextStatus:
     """The status to set next. Changes nothing."""
-    if cards_owed(tx) > MANY_CARDS:
+    if count_due_cards(tx) > MANY_CARDS:
         return NextStatus(again=LOOK_AGAIN)
     found = shown(tx, key)
     status, since = wanted(tx, key)
@@ -124,7 +125,7 @@ def next_status(tx: Tx, key: str) -> NextStatus:
 
 
 def not_changed(tx: Tx, key: str, change: StatusChange) -> None:
-    """Slack refused, so the earlier status is still shown."""
+    """Records that Slack refused the change and still shows the earlier status."""
     found = shown(tx, key)
     if found is not None and found[0] is change.status:
         _note(tx, key, change.before)
@@ -137,7 +138,7 @@ def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
 
 
 def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
-    """The status that fits and, for `suspended`, since when something has waited."""
+    """The status that Slack should show. For `suspended` also since when something has waited."""
     if _works(tx, key):
         return AgentStatus.PROCESSING, tx.now()
     since = _OLDEST_WAITING.first(tx, key_=key).at
@@ -154,25 +155,25 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
 
 
 def run_ended(tx: Tx, key: str) -> None:
-    """The run has ended: the thread's worker replaces `processing`."""
+    """Makes the thread's worker replace `processing` after a run."""
     found = shown(tx, key)
     if found is not None and found[0] is AgentStatus.PROCESSING:
-        owe_thread(tx, key)
+        mark_thread_due(tx, key)
 
 
 def note_stopped(tx: Tx, key: str) -> None:
-    """Slack shows `processing` until another status is set, so the thread's worker sets one."""
+    """Makes the thread's worker set a status after somebody pressed stop: Slack shows `processing` until then."""
     _note(tx, key, AgentStatus.PROCESSING)
-    owe_thread(tx, key)
+    mark_thread_due(tx, key)
 
 
 def close_purged(tx: Tx, key: str) -> None:
-    """What people said there was purged, so Slack shows the session as closed."""
+    """Makes Slack show the session as closed, since its messages were purged."""
     found = shown(tx, key)
     if found is not None and found[0] is not AgentStatus.CLOSED:
         over(tx, key, _CLOSE)
         _mark(tx, key, _CLOSE)
-        owe_thread(tx, key)
+        mark_thread_due(tx, key)
 
 
 def needs_title(tx: Tx, key: str) -> bool:
@@ -199,7 +200,7 @@ def title_of(words: str) -> str:
 
 
 def _works(tx: Tx, key: str) -> bool:
-    """Whether the agent is at work. A run whose process died counts while its letter is there for the next process."""
+    """Whether the agent is at work. A run whose process died counts while its letter waits for another process."""
     if _LETTER.first(tx, key_=key) is None:
         return False
     row = tx.execute(select(sessions.c.lease_until, sessions.c.parked_at).where(sessions.c.key == key)).one()

@@ -1,8 +1,8 @@
-"""Posts that were begun, kept across a crash: such a post may be in Slack although no answer came.
+"""Remembers posts that were begun. After a crash such a post may be in Slack although no answer came.
 
-A mark is written before each post. If the mark is there already, an earlier attempt may have reached Slack, and its
-message is looked for first. Marks stay after their post; those of the same scope that are a month old are deleted when
-the next one is written.
+A mark is written before each post. If the mark exists already, an earlier attempt may have reached Slack, so its
+message is looked for first. Marks stay after the post. When the next one of a scope is written, those older than a
+month are deleted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ KEPT = 30 * 86_400.0
 
 @dataclass(frozen=True)
 class EarlierAttempts:
-    """Earlier attempts: when the first began, and how many there were."""
+    """When the first attempt began, and how many there were."""
 
     at: float
     tries: int
 
 
 def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
-    """Notes one more attempt. None if it is the first. The caller holds the scope's lease."""
+    """Notes an attempt, and returns the earlier ones, or None if this is the first. The caller holds the scope's
+    lease."""
     before, now = earlier(tx, scope, mark), tx.now()
     if before is not None:
         _ONE_MORE(tx, scope_=scope, mark_=mark)
@@ -55,7 +56,7 @@ def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
 
 
 def begin_together(tx: Tx, scope: str, marks: Sequence[str]) -> bool:
-    """Notes the first attempt of all of them. False, and notes nothing, if one of them was begun before."""
+    """Notes the first attempt of several posts. Returns False and notes nothing if one of them was begun before."""
     if any(earlier(tx, scope, mark) is not None for mark in marks):
         return False
     for mark in marks:
@@ -69,12 +70,12 @@ def earlier(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
 
 
 def over(tx: Tx, scope: str, mark: str) -> None:
-    """None of it is in Slack, or what is there is stored."""
+    """Deletes the marks of an attempt that is settled: nothing of it is in Slack, or its result is stored."""
     tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.mark == mark))
 
 
 class Attempts:
-    """The attempts of a lease holder. After its lease is lost it begins no post."""
+    """The attempts of a lease holder. Once the lease is lost, it begins no more posts."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease

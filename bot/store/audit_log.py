@@ -1,4 +1,4 @@
-"""Reading the ledger: page by page for an export, whole for one story. `verification.py` reads it all."""
+"""Reads the ledger: page by page for an export, or all lines about one confirmation or session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runtime.store.database import Database, Tx
 
 PAGE = 1000
 SHORTEST_ID = 6
-"""The beginning of a confirmation's id will do, from so many characters on."""
+"""The fewest characters of a confirmation's id that may be given instead of the whole id."""
 
 
 # Exporting
@@ -38,7 +38,7 @@ class LineFilter:
 
 
 async def pages(database: Database, wanted: LineFilter, *, size: int = PAGE) -> AsyncIterator[list[LedgerLine]]:
-    """The lines in order of time, a page at a time, so that a reader neither blocks the store nor fills the memory."""
+    """The lines in order of time, page by page, so that a long export neither blocks the store nor fills the memory."""
     after: LedgerLine | None = None
     while True:
         page = await database.read(read_page, wanted, after, size)
@@ -82,7 +82,7 @@ def _is_of(line: LedgerLine, tool: str | None) -> bool:
     return tool is None or (line.tool is not None and fnmatchcase(line.tool, tool))
 
 
-# Finding what somebody names
+# Finding a confirmation or session by name
 
 
 def find_chain(tx: Tx, name: str) -> str:
@@ -112,7 +112,7 @@ def find_confirmation(tx: Tx, name: str) -> str:
 
 
 def _confirmation_ids(tx: Tx, name: str) -> list[str]:
-    """Purged confirmations have only their lines left."""
+    """Ids of confirmations, also of purged ones, of which only ledger lines are left."""
     begins = name if len(name) >= SHORTEST_ID else None
     ids: set[str] = set()
     for column in (confirmations.c.id, ledger.c.confirmation):
@@ -122,7 +122,7 @@ def _confirmation_ids(tx: Tx, name: str) -> list[str]:
 
 
 def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
-    """The confirmations that were asked last, newest first, without those that this version can't read."""
+    """The latest confirmations, newest first, without those that this version can't read."""
     found = select(confirmations.c.id).order_by(confirmations.c.created.desc(), confirmations.c.id)
     if tool is not None:
         found = found.where(confirmations.c.tool == tool)
@@ -135,8 +135,7 @@ def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
 
 @dataclass(frozen=True)
 class Story:
-    """Everything in the ledger about one confirmation or session. `rows` are the confirmations that are still
-    stored."""
+    """All ledger lines about one confirmation or session. `rows` are the confirmations that are still stored."""
 
     title: str
     lines: tuple[LedgerLine, ...]
@@ -175,7 +174,7 @@ def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:
 
 
 def _row(tx: Tx, confirmation: str) -> Confirmation | None:
-    """For rows of a newer version, only the lines are shown."""
+    """Reads a row. None for a row of a newer version: then only its lines are shown."""
     try:
         return read_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):

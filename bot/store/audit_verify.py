@@ -1,4 +1,4 @@
-"""`adk-confirm audit verify`, at the store: reads all of the ledger once, in one look, and asks `verifying.py`."""
+"""`adk-confirm audit verify`: reads the whole ledger from one snapshot and passes it to `audit/verification.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = 1000
 
 
 class _Odd(Exception):
-    """Something that no version of this program would write."""
+    """A value in the database that no version of this program would write."""
 
     def __init__(self, broken: Broken) -> None:
         self.broken = broken
@@ -67,8 +67,8 @@ _PERHAPS = ("confirmation", "tool", "content", "salt", "sealed")
 
 
 def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
-    """Checks each cell for the exact form that this program writes. SQLite takes anything in any column, and a time can
-    be written in many ways."""
+    """Checks that each cell has the exact form that this program writes. SQLite accepts anything in any column, and a
+    time can be written in many ways."""
     of_a_kind = all(isinstance(getattr(row, name), str) for name in _TEXTS) and isinstance(row.seq, int)
     if not of_a_kind or not all(isinstance(getattr(row, name), str | None) for name in _PERHAPS):
         raise _Odd(Broken(str(row.chain), row.seq if isinstance(row.seq, int) else None, "a part of it is no text"))
@@ -85,11 +85,11 @@ def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
 
 
 def _is_undecodable(error: DBAPIError) -> bool:
-    return "decode" in str(error.orig)  # SQLite can hold bytes as text that are no text
+    return "decode" in str(error.orig)  # SQLite can store bytes as text that can't be decoded
 
 
 def _wrong_head(tx: Tx) -> Broken | None:
-    """Each chain's head is stored, so a line that is missing or added at its end does not fit."""
+    """Compares each chain's last line with the stored head, to find lines missing or added at the end."""
     last = select(ledger.c.chain, func.max(ledger.c.seq).label("seq")).group_by(ledger.c.chain).subquery()
     here = and_(ledger.c.chain == chains.c.chain, ledger.c.seq == chains.c.seq)
     found = (
@@ -117,7 +117,8 @@ def _at_the_end(chain: str, sealed_end: int, last: int) -> Broken:
 
 
 def _wrong_index(tx: Tx, sealed: SealedCheckpoints) -> Broken | None:
-    """Only the next checkpoint depends on this column. Somebody who changes it wants to leave a chain out."""
+    """Checks the column that says how far each chain is sealed. Only the next checkpoint uses it; somebody could change
+    it to leave a chain out."""
     found = select(chains.c.chain, chains.c.sealed_hash).order_by(chains.c.chain).execution_options(yield_per=PAGE)
     for row in tx.execute(found):
         if row.sealed_hash != sealed.last_hash(row.chain):

@@ -1,4 +1,4 @@
-"""Stores several votes that one person gave together: all of them or none."""
+"""Stores several votes that one person gave in one form: all of them or none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Stores and counts votes, and stores the answer to the voter. Transaction functions.
+"""Stores and counts votes, and stores the answers for voters. Transaction functions.
 
-Nothing here calls Slack. Callers pass in what they looked up.
+Nothing here calls Slack. The caller looks things up before the transaction and passes them in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runtime.store.upsert import insert_if_absent
 
 @dataclass(frozen=True, kw_only=True)
 class SubmittedVote:
-    """A click or a submitted form, to be stored. A click that is delivered again has the same `id`."""
+    """A click or a submitted form that is to be stored. If Slack delivers it again, it has the same `id`."""
 
     id: str
     confirmation: str
@@ -42,12 +42,12 @@ class SubmittedVote:
     edit: Edit | None = None
     grant: bool = False
     way: str = "button"
-    target: JsonObject | None = None  # where the voter sees the result
+    target: JsonObject | None = None  # where to show the voter the result
 
 
 @dataclass(frozen=True)
 class CastResult:
-    """The result of a vote so far. `settled`: nobody had to be asked."""
+    """What became of a vote so far. `settled`: it is decided without asking Slack."""
 
     row: Confirmation
     settled: bool
@@ -55,7 +55,8 @@ class CastResult:
 
 
 KnownFacts = Callable[[Confirmation, Vote, frozenset[Person]], Facts | None]
-"""What was found out already about who votes, with who spoke in the session; `None`: it has to be asked. No I/O."""
+"""Returns what was already looked up about a voter, given who spoke in the session. None if Slack must be asked. No
+I/O."""
 
 
 def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:  # noqa: ARG001
@@ -63,8 +64,8 @@ def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) ->
 
 
 def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothing_known) -> CastResult:
-    """Stores a vote. The caller acks only afterwards. The vote is counted here if nothing has to be looked up, or was
-    looked up just now."""
+    """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
+    has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
     sound = checked(row, now(tx), rules.policies, rules.fingerprints)
     plain = Vote(
@@ -91,21 +92,21 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
         if facts is not None or not needs_asking(stored.row, vote):
             change, settled = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
     if change.row is row:
-        return CastResult(row, settled=False)  # the same click, delivered again
-    _tell_the_lost(tx, row, sound)
-    if settled and not _tell_voter(
+        return CastResult(row, settled=False)  # Slack delivered the same click again
+    _answer_lost_votes(tx, row, sound)
+    if settled and not _store_answer(
         tx, vote, change, answered=_form_says_so(vote, change)
-    ):  # the same, for a vote that was refused
-        return CastResult(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
+    ):  # likewise, for a vote that was refused
+        return CastResult(_remove_unsealed(tx, session, row, sound), settled=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
-    if settled and news is not change and not news.steps:  # refused, as often before
-        return CastResult(_put_right(tx, session, row, sound), settled, _refusal(change))
+    if settled and news is not change and not news.steps:  # refused as often before: no new line
+        return CastResult(_remove_unsealed(tx, session, row, sound), settled, _refusal(change))
     save(tx, session, sound.then(news))
     return CastResult(change.row, settled, _refusal(change))
 
 
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:
-    """Counts the oldest stored vote, with what was looked up about its voter. Another replica may have been faster."""
+    """Counts the oldest stored vote, with the facts about its voter. Does nothing if another replica counted it."""
     session, row = lock_confirmation(tx, confirmation_id)
     if not row.pending or row.pending[0].id != vote_id:
         return row
@@ -113,28 +114,28 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
         facts = with_speakers(tx, session, row, facts)
     change = count(row, vote_id, facts, now(tx), rules)
     save(tx, session, without_repeats(tx, change))
-    _tell_the_lost(tx, row, change)
+    _answer_lost_votes(tx, row, change)
     return change.row
 
 
-def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
-    """Removes the parts whose fingerprints do not fit."""
+def remove_unsealed(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
+    """Removes everything from a row that no fingerprint covers."""
     session, row = lock_confirmation(tx, confirmation_id)
     sound = checked(row, now(tx), rules.policies, rules.fingerprints)
-    _tell_the_lost(tx, row, sound)
-    return _put_right(tx, session, row, sound)
+    _answer_lost_votes(tx, row, sound)
+    return _remove_unsealed(tx, session, row, sound)
 
 
-def _put_right(tx: Tx, session: Session, row: Confirmation, sound: Transition) -> Confirmation:
+def _remove_unsealed(tx: Tx, session: Session, row: Confirmation, sound: Transition) -> Confirmation:
     return row if sound.row is row else save(tx, session, sound)
 
 
-def _tell_the_lost(tx: Tx, before: Confirmation, change: Transition) -> None:
+def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> None:
     """Answers each voter whose vote no longer waits."""
     waiting = {vote.id for vote in change.row.pending}
     for vote in before.pending:
         if vote.id not in waiting:
-            _tell_voter(tx, vote, change)
+            _store_answer(tx, vote, change)
 
 
 def _refusal(change: Transition) -> Refusal | None:
@@ -145,16 +146,15 @@ _WHILE_TOLD = 1.0
 
 
 def _form_says_so(vote: Vote, change: Transition) -> bool:
-    """Slack waits for the answer to a form, so a refusal that is known by then is shown in the form itself."""
+    """Slack waits for the answer to a form, so a refusal that is already known is shown in the form itself."""
     return vote.way == "form" and _refusal(change) is not None
 
 
-def _tell_voter(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> bool:
-    """Stores the answer for somebody who submitted a form or is refused. Somebody who pressed a button that counted
-    sees it on the card. False: it was stored before.
+def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> bool:
+    """Stores the answer for a person who submitted a form or was refused. Other voters see the result on the card.
+    Returns False if an answer was stored before.
 
-    `answered`: the caller answers them. The answer is stored all the same, so that the same vote is recognised if it is
-    delivered again.
+    `answered`: the caller shows the answer. It is stored anyway, to recognise the vote if Slack delivers it again.
     """
     if vote.target is None or not (_refusal(change) or vote.target.get("batch") or vote.target.get("list")):
         return True
@@ -167,27 +167,27 @@ def _tell_voter(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fals
     if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:
         return False
     if not vote.target.get("view"):
-        _take_the_place_of_older(tx, vote.id, person, change.row.id)
+        _replace_older_answers(tx, vote.id, person, change.row.id)
     if not answered:
         tx.notify(REPLIES)
     return True
 
 
-def _take_the_place_of_older(tx: Tx, vote: str, person: str, matter: str) -> None:
-    """If several answers about one confirmation wait for one person, only the newest is kept, and it is due when the
-    oldest was. Answers that have a view of their own are shown there."""
+def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:
+    """Drops older answers for the same person and confirmation, and takes over the time when they were due. Answers
+    with a view of their own are kept and shown there."""
     now, same = tx.now(), and_(replies.c.person == person, replies.c.matter == matter, replies.c.due_at.is_not(None))
     waits = free(replies, now)
     due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()
     if due_at is None and tx.execute(select(replies.c.id).where(same)).first() is not None:
-        due_at = now + _WHILE_TOLD  # one is being sent: what comes until it has arrived is sent together
+        due_at = now + _WHILE_TOLD  # one is being sent: answers that come meanwhile are combined
     tx.execute(update(replies).where(same, waits).values(due_at=None, owed_since=None, told_at=now))
     values = {"matter": matter} if due_at is None else {"matter": matter, "due_at": due_at}
     tx.execute(update(replies).where(replies.c.vote == vote).values(values))
 
 
 def _verdict(change: Transition) -> str:
-    """The answer to the voter: the step that their vote led to, and the state of the confirmation now."""
+    """The answer to the voter: the ledger line that their vote caused, and the current state of the confirmation."""
     row = change.row
     steps = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
     heard = next((step for step in steps if step.kind is LineKind.VOTE_REFUSED), steps[0] if steps else None)
@@ -211,5 +211,5 @@ def _verdict(change: Transition) -> str:
 
 
 def _too_late_for(refusal: Refusal | None) -> str | None:
-    """A vote after the deadline is too late for it, even if the clock has not been applied yet."""
+    """Whether the vote came after the deadline, even if the clock has not been applied yet."""
     return refusal.state if refusal is not None and refusal.reason is Reason.TOO_LATE else None

@@ -1,4 +1,4 @@
-"""Stores checkpoints, and lets one process at a time make one."""
+"""Stores and reads checkpoints. Only one process at a time can make one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).diges
 
 
 def take_turn(tx: Tx) -> None:
-    """Lets one process at a time make a checkpoint."""
+    """Takes the lock that lets one process at a time make a checkpoint."""
     if tx.dialect == "postgresql":
         tx.execute(select(func.pg_advisory_xact_lock(_TURNS)))
 
@@ -38,12 +38,12 @@ def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
         )
     )
     if made.heads:
-        say_sealed(tx, {chain: head.hash for chain, head in made.heads.items()})
+        save_sealed_heads(tx, {chain: head.hash for chain, head in made.heads.items()})
     return made
 
 
-def say_sealed(tx: Tx, hashes: Mapping[str, str]) -> None:
-    """Writes to the index, by chain, the head that the last checkpoint covers."""
+def save_sealed_heads(tx: Tx, hashes: Mapping[str, str]) -> None:
+    """Notes in each chain's row the last line that the checkpoint covers."""
     tx.execute(_SAY_SEALED, [{"chain_": chain, "hash_": hash_} for chain, hash_ in hashes.items()])
 
 
@@ -51,8 +51,8 @@ _SAY_SEALED = update(chains).where(chains.c.chain == bindparam("chain_")).values
 
 
 def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
-    """The stored checkpoints, by number. One that is not spelled as it was stored has no fingerprint here, because
-    nothing about it may be changed."""
+    """The stored checkpoints by number. One whose text is not exactly as this program writes it is returned without a
+    fingerprint, so that verification reports it."""
     found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
     for row in tx.execute(found):
         point = checkpoint_of(row)
@@ -71,8 +71,8 @@ def is_there(tx: Tx, point: Checkpoint) -> bool:
 
 
 def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
-    """The checkpoint as stored. If somebody wrote over it, this raises nothing: its fingerprint does not fit, and that
-    is reported."""
+    """Reads a stored checkpoint. If somebody changed it, this does not fail: its fingerprint will not fit, and that is
+    reported."""
     return Checkpoint(
         number=row.number, at=_time(row.at), heads=_heads(row.heads), previous=str(row.previous), sealed=str(row.sealed)
     )

@@ -1,4 +1,4 @@
-"""Finds grants: all that are stored, and those that would let a given call through now."""
+"""Finds grants: all that are stored, and those that cover a given call now."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
 FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
-"""What has to be known of a voter before `authorise` can say yes; the directory's `facts`."""
+"""Looks up the facts about a voter that `authorise` needs."""
 
 Rights = dict[Person, Facts]
 
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
-    """The grants of a session that have not ended. One that this version can't read lets nothing through."""
+    """The grants of a session that have not ended, without those that this version can't read."""
     return _readable(tx, _OF_SESSION.all(tx, key_=key, now_=tx.now()))
 
 
 def grants_by(tx: Tx, person: Person) -> list[Grant]:
-    """The grants of one giver that have not ended, the first to end first."""
+    """The grants of one person that have not ended. Those that end first come first."""
     given = _readable(tx, tx.execute(_OPEN.order_by(grants.c.until), {"now_": tx.now()}))
     return [grant for grant in given if person in grant.given_by]
 
 
 def all_grants(tx: Tx) -> list[Grant]:
-    """The grants of every session that have not ended, the first to end first."""
+    """The grants of all sessions that have not ended. Those that end first come first."""
     return _readable(tx, tx.execute(_OPEN.order_by(grants.c.until, grants.c.id), {"now_": tx.now()}))
 
 
 _REVOKED = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
-"""The ledger says whether a grant was revoked, whatever the grant's own row says."""
+"""Asks the ledger whether a grant was revoked, whatever the grant's own row says."""
 _OPEN = select(grants.c.id, grants.c.body).where(
     grants.c.revoked_at.is_(None), grants.c.until > bindparam("now_"), ~_REVOKED
 )
@@ -66,20 +66,20 @@ def read_grant(tx: Tx, grant_id: str) -> Grant | None:
 
 
 def _readable(tx: Tx, stored: Iterable[Any]) -> list[Grant]:
-    """The grants that can be read, each by the name of its row: the fingerprint of a copy under another name does not
-    fit."""
+    """The grants that can be read. The fingerprint covers the row's name, so a copy under another name does not
+    match."""
     found = []
     for row in stored:
         try:
             grant = replace(Grant.from_json(json.loads(row.body)), id=row.id)
             found.append(grant if grant.uses is None else replace(grant, used=_uses(tx, grant)))
         except (NewerVersion, UnreadableRecord, ValueError):
-            continue  # such calls are put to people; a replica that can read the grant knows more
+            continue  # not used here: people are asked instead, unless a replica that can read the grant takes the call
     return found
 
 
 def _uses(tx: Tx, grant: Grant) -> int:
-    """How many calls it let through, by the ledger. Lines whose content was purged count too."""
+    """How many calls the grant let through, by the ledger. Purged lines count too."""
     lines = select(ledger.c.content).where(
         ledger.c.chain == chain_of(grant.session),
         ledger.c.kind == str(LineKind.GRANT_USED),
@@ -103,7 +103,7 @@ def grant_for(
             why = withheld(grant, asked, policy, rights, fingerprints)
             if why is None:
                 if grant.uses is not None and grant.used + 1 >= grant.uses:
-                    _look_again(tx, key, grant.id, at)  # this was its last use: its card must not promise more
+                    _look_again(tx, key, grant.id, at)  # this was its last use: its card is drawn again
                 return grant
             if not why.for_now:
                 _look_again(tx, key, grant.id, at)
@@ -111,8 +111,8 @@ def grant_for(
 
 
 def _in_force(tx: Tx, key: str, grant_id: str) -> bool:
-    """Whether the confirmation that the grant came with says so: no row of the grant's own and no line of the ledger,
-    put back or removed by somebody, lets a call through without it."""
+    """Whether the confirmation with which the grant was given confirms it. A grant's row or a ledger line alone,
+    restored or removed by somebody, lets nothing through."""
     try:
         session, row = lock_confirmation(tx, grant_id)
     except (NotFound, NewerVersion, UnreadableRecord):
@@ -121,14 +121,14 @@ def _in_force(tx: Tx, key: str, grant_id: str) -> bool:
 
 
 def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:
-    """Nobody gave this grant through this app. That is reported once, and it lets nothing through."""
+    """Reports once a grant that nobody gave through this app. It lets nothing through."""
     tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
     _look_again(tx, key, grant.id, now(tx))
 
 
 def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
-    """A grant did not let a call through, so check now whether its card is still right."""
+    """Checks whether the card of a grant is still right, since the grant did not let a call through."""
     try:
         stored = read_confirmation(tx, grant_id)
         if stored is None or chain_of(stored.asked.session) != key:
@@ -142,7 +142,7 @@ def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
 async def rights_of(
     givers: Iterable[Person], asked: AskedCall, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
 ) -> Rights:
-    """What is known now about each giver for this call, as if they had approved it by an ordinary vote."""
+    """The current facts about each giver for this call, as if they had approved it by a vote."""
     row = open_confirmation("grant", asked, policy, rules.fingerprints, at).row
     everybody = tuple(dict.fromkeys(givers))
     votes = [probe(row, giver, at) for giver in everybody]
@@ -153,7 +153,7 @@ async def rights_of(
 async def would_withhold(
     grant: Grant, row: Confirmation, speakers: frozenset[Person], rules: Rules, at: datetime, ask: FactsOf
 ) -> GrantRefusal | None:
-    """Why the grant would not let its own call through, if the same person asked for it again; None if it would."""
+    """Why the grant would not let its own call through if the same person asked for it again. None if it would."""
     asked = row.asked.again(row.revision.arguments, speakers)
     found = await asyncio.to_thread(rules.policies.resolve, asked.facts())
     if not grant.is_sealed(rules.fingerprints):
@@ -167,5 +167,5 @@ async def would_withhold(
 
 
 def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
-    """A vote that nobody gave, to find out whether it would count. It is never stored."""
+    """A vote that nobody gave and that is never stored. It is used to find out whether such a vote would count."""
     return Vote(id="probe", kind=kind, voter=person, revision=row.revision.number, stored_at=at, sealed="")

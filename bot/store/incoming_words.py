@@ -1,4 +1,4 @@
-"""Puts a person's message into the session's mailbox, or says why not. Transaction functions."""
+"""Puts a person's message into the session's mailbox, or says why it can't be read now. Transaction functions."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class IncomingMessage:
 
 
 class MessageHint(StrEnum):
-    """What the writer is told at once."""
+    """A hint that the writer gets at once."""
 
-    STOP = "stop"  # how to stop the calls that wait
+    STOP = "stop"  # how to stop waiting calls
     HINT = "hint"  # how to reach the agent
-    QUEUED = "queued"  # the agent is at work, and reads this next
-    PAUSED = "paused"  # runs are paused, and the agent reads this afterwards
+    QUEUED = "queued"  # the agent is at work and reads this next
+    PAUSED = "paused"  # runs are paused; the agent reads this later
 
 
 @dataclass(frozen=True)
 class MessageResult:
-    """What happened to a message. `new`: the agent gets it. `waiting`: the calls that could be stopped."""
+    """What happened to a message. `new`: the agent will get it. `waiting`: calls that the writer could stop."""
 
     new: bool = False
     sign: MessageHint | None = None
@@ -63,8 +63,8 @@ class MessageResult:
 
 
 def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
-    """A message that names the agent, or that only the agent can be meant to read."""
-    if not hear(tx, heard):
+    """Handles a message that mentions the agent, or that was sent to the agent alone."""
+    if not store_message(tx, heard):
         return MessageResult()
     key = _session_at(tx, heard)
     assert key is not None
@@ -75,8 +75,8 @@ def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
 
 
 def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
-    """A plain reply in a session's thread. It is for the agent while nobody else wrote there, unless it asks to stop a
-    call that waits."""
+    """Handles a reply in a session's thread without a mention. It is for the agent while nobody else wrote in the
+    thread, unless it asks to stop a waiting call."""
     key = _session_at(tx, heard)
     if key is None:
         return MessageResult()
@@ -88,7 +88,7 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     if len(present) == 1 and not (stops and waiting):
         return addressed(tx, heard, stops)
     if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
-        return MessageResult()  # people talk to each other, or Slack delivered it again
+        return MessageResult()  # people talk to each other, or Slack delivered the message twice
     if stops:
         return MessageResult(sign=MessageHint.STOP, session=key, waiting=waiting)
     first = begin(tx, key, "reply hint") is None
@@ -96,7 +96,7 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
 
 
 def waits_for(tx: Tx, key: str, mark: str) -> MessageHint | None:
-    """Why the agent can't read a message now: runs are paused, or other messages come before it."""
+    """Why the agent can't read a message now: runs are paused, or other messages come first. None if it can."""
     is_paused = exists().where(switches.c.name == PAUSED)
     found = select(mail.c.mark, is_paused.label("paused")).where(mail.c.session == key, mail.c.done_at.is_(None))
     waiting = list(tx.execute(found.order_by(mail.c.id)))
@@ -114,8 +114,9 @@ def _waiting(tx: Tx, key: str) -> tuple[str, ...]:
     return tuple(tx.execute(found.order_by(confirmations.c.created)).scalars())
 
 
-def hear(tx: Tx, heard: IncomingMessage) -> bool:
-    """Puts a message into the session's mailbox. The first in a thread begins the session. False: it was known."""
+def store_message(tx: Tx, heard: IncomingMessage) -> bool:
+    """Puts a message into the session's mailbox. The first message of a thread creates the session. Returns False if
+    the message was stored before."""
     key = _session_at(tx, heard)
     if key is None:
         key = chain_of(heard.session)
@@ -155,7 +156,7 @@ def _begin(tx: Tx, key: str, heard: IncomingMessage) -> None:
         "created": tx.now(),
         "sealed": session_fingerprint(tx, session),
     }
-    # One mention arrives as two events, perhaps at two replicas at once.
+    # Slack sends two events for one mention, perhaps to two replicas at once.
     tx.execute(insert_if_absent(tx.dialect, sessions), first)
 
 

@@ -1,4 +1,4 @@
-"""Writes ledger lines at the end of their chain, and reads them. Transaction functions."""
+"""Appends ledger lines to chains, and reads them. Transaction functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp, to_show
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
 from bot.store.sealed_rows import ledger_keys
-from bot.store.slack_lanes import owe_thread
+from bot.store.slack_lanes import mark_thread_due
 from bot.store.tables import chains, ledger
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx, for_update
@@ -33,7 +33,7 @@ _WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.n
 
 
 def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> LedgerLine:
-    """Appends a line to a chain. The chain's head is locked, so that concurrent lines come one after the other."""
+    """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other."""
     keys = ledger_keys(tx)
     line = append(
         _lock_head(tx, chain),
@@ -64,14 +64,14 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
     }
     _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
     tx.report(line)
-    owe_thread(tx, chain)
+    mark_thread_due(tx, chain)
     return line
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
     head = _HEAD.first(tx, chain_=chain)
     if head is None:
-        # Another replica may begin the chain at this moment. Then its line comes first, and this one follows.
+        # If another replica begins the chain at this moment, its line comes first.
         begun = Head()
         tx.execute(insert_if_absent(tx.dialect, chains), {"chain": chain, "seq": begun.seq, "hash": begun.hash})
         head = _HEAD.first(tx, chain_=chain)
@@ -79,17 +79,18 @@ def _lock_head(tx: Tx, chain: str) -> Head:
 
 
 def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
-    """A chain's lines from number `after` + 1 on."""
+    """A chain's lines after number `after`."""
     return [line_of(row) for row in _LINES.all(tx, chain_=chain, after_=after)]
 
 
 def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
-    """The same, for a thread. If somebody changed or made a line in the database, an alarm takes its place."""
+    """The lines that a thread still has to show. A line that somebody changed or added in the database is replaced by
+    an alarm."""
     return [to_show(line, ledger_keys(tx)) for line in read_lines(tx, chain, after)]
 
 
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
-    """All lines about one confirmation, in order, for people."""
+    """All lines about one confirmation, in order."""
     found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
     return [to_show(line_of(row), ledger_keys(tx), older=True) for row in tx.execute(found)]
 

@@ -1,9 +1,8 @@
-"""Takes over a ledger whose lines have no fingerprints. No line that is added later may be without one.
+"""Takes over a ledger from before lines were sealed. Only lines that exist at that moment may lack a fingerprint.
 
-What happens once, in one transaction, before anything else is written: a checkpoint as the version before would have
-made it at its stop, over every line there is; a purge line that names the lines that are empty already; and the first
-checkpoint of this version. From then on a line without a fingerprint, or an empty one that no purge line names, is a
-forgery.
+This happens once, in one transaction, before anything else is written. It adds a checkpoint in the old form over all
+lines, purge lines that name all empty lines, and the first checkpoint in the new form. Afterwards a line without a
+fingerprint, or an empty line that no purge line names, counts as forged.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from bot.store.tables import chains, ledger
 from runtime.store.database import Tx, for_update
 
 AT_ONCE = 1000
-"""So many chains stand in one checkpoint, and so many empty lines in one line about them."""
+"""The most chains in one checkpoint, and the most empty lines that one purge line names."""
 
 _LATEST = 20
 
 
 def adopt(tx: Tx) -> Checkpoint | None:
-    """The last checkpoint made here. `None`: there is nothing to take over."""
+    """Takes over an old ledger. Returns the last checkpoint made here, or None if there is nothing to take over."""
     take_turn(tx)
     keys, before = ledger_keys(tx), last_checkpoint(tx)
     if before is not None and version_of(before, keys) != BEFORE_SEALED_LINES:
@@ -60,10 +59,9 @@ def _tell_emptied(tx: Tx) -> None:
 
 
 def secret_fits(tx: Tx) -> bool:
-    """Whether the last checkpoint, or any of the latest lines, was sealed with the secret that the store was opened
-    with.
+    """Whether the last checkpoint, or any of the latest lines, was sealed with the given secret.
 
-    One is enough, since somebody may have changed the others. If there is nothing to compare, the secret fits.
+    One match is enough, since somebody may have changed the others. An empty ledger fits any secret.
     """
     keys, point = ledger_keys(tx), last_checkpoint(tx)
     if point is not None and version_of(point, keys) is not None:

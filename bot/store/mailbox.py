@@ -1,4 +1,4 @@
-"""A session's mailbox: what its agent has yet to receive. Transaction functions."""
+"""A session's mailbox: messages and decisions that its agent has not received yet. Transaction functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bot.store.attempts import earlier
 from bot.store.ledger_lines import write_step
 from bot.store.outbox import is_left_from_before
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
-from bot.store.sealed_rows import letter_stands
+from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, objects
@@ -34,7 +34,7 @@ _WAITING, _NEXT_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(_MOST_AT_O
 _DONE = Prepared(update(mail).where(mail.c.id == bindparam("id_")).values(done_at=bindparam("at_")))
 _DECIDED = exists().where(mail.c.session == sessions.c.key, mail.c.done_at.is_(None), mail.c.confirmation.is_not(None))
 WHOSE_TURN = case((_DECIDED.correlate(sessions), null()), else_=sessions.c.starter)
-"""A session with a decision for its agent waits for nobody's turn; any other takes turns by the person who began it."""
+"""Sessions with a decision for their agent need not take turns. The others take turns by the person who began them."""
 _REST = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))
@@ -44,8 +44,8 @@ _REST = Prepared(
 
 @dataclass(frozen=True)
 class Letter:
-    """What a session's agent has yet to receive: a message, an answer, a refusal, or people's answer about an unknown
-    outcome."""
+    """Something that a session's agent has not received yet: a message, an answer, a refusal, or what people said about
+    an unknown outcome."""
 
     id: int
     kind: str
@@ -53,11 +53,11 @@ class Letter:
     body: JsonObject
     person: str | None
     confirmation: str | None
-    stands: bool = True  # False: somebody wrote it into the database, or an older version stored it
+    sealed: bool = True  # False: the fingerprint does not fit: forged, or stored by an older version
 
     @property
     def trace(self) -> str | None:
-        """The trace that it belongs to, as a `traceparent`."""
+        """The trace that the letter belongs to, as a `traceparent`."""
         trace = self.body.get("trace")
         return trace if isinstance(trace, str) else None
 
@@ -85,10 +85,10 @@ class Overtaking:
 def next_letters(
     tx: Tx, key: str, *, together: bool, several: bool = False, overtaking: Overtaking | None = None
 ) -> tuple[Letter, ...]:
-    """What the agent gets next, as one message.
+    """The letters that the agent gets next, as one message.
 
-    `together`: an answer waits until each request of its turn is decided; then all of them go. Messages do not wait.
-    `several`: all waiting answers go in one message, whatever else is undecided.
+    `together`: an answer waits until every request of its turn is decided, then all are sent. Messages do not wait.
+    `several`: all waiting answers are sent in one message, even if other requests are undecided.
     """
     rows = (_WAITING if together or overtaking else _NEXT_WAITING).all(tx, session_=key)
     letters = [_letter(tx, row) for row in rows]
@@ -107,13 +107,13 @@ def next_letters(
 
 @dataclass(frozen=True)
 class Mail:
-    """What the agent gets next, with the session's confirmations at that moment."""
+    """The letters that the agent gets next, and the session's confirmations at that moment."""
 
     letters: tuple[Letter, ...]
     paused: bool
-    left: bool  # an earlier run ended while its reply was shown
+    left: bool  # an earlier run ended and left an unfinished reply
     rows: tuple[Confirmation, ...]
-    stopped: bool = False  # somebody stopped the run of the first letter
+    stopped: bool = False  # somebody stopped the run about the first letter
 
     def about(self, letter: Letter) -> Confirmation:
         return next(row for row in self.rows if row.id == letter.confirmation)
@@ -138,33 +138,33 @@ def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Sess
 
 
 def then_next_mail(tx: Tx, key: str, told: Sequence[Letter], *, together: bool, several: bool) -> Mail:
-    """Marks these letters as received, and returns the next mail."""
+    """Marks letters as received, and returns the next mail."""
     letters_done(tx, told)
     return read_mail(tx, key, together=together, several=several)
 
 
 def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
-    body, stands = json.loads(row.body), letter_stands(tx, row)
-    return Letter(row.id, row.kind, row.mark, body, row.person, row.confirmation, stands)
+    body, sealed = json.loads(row.body), letter_is_sealed(tx, row)
+    return Letter(row.id, row.kind, row.mark, body, row.person, row.confirmation, sealed)
 
 
 def next_together(
     letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
 ) -> tuple[Letter, ...]:
-    """`turns`: with what each confirmation was asked. `undecided`: the turns in which somebody still has to decide."""
+    """`turns`: each confirmation's turn. `undecided`: the turns with a request that is not decided."""
     for letter in letters:
         if letter.kind not in ANSWERS:
             return (letter,)
         turn = _turn(letter, turns)
         if not turn:
-            return (letter,)  # a server that does not distinguish turns
+            return (letter,)  # for a server that does not distinguish turns
         if turn not in undecided:
             return tuple(one for one in letters if one.kind in ANSWERS and _turn(one, turns) == turn)
     return ()
 
 
 def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
-    """What was approved and waits for others of its turn, each with those that are undecided."""
+    """The approved calls that wait for other decisions of their turn, each with the undecided confirmations."""
     for row in rows:
         turn = row.asked.turn
         undecided = [one for one in rows if turn and one.asked.turn == turn and one.state is State.WAITING]
@@ -184,19 +184,19 @@ def is_stopped(tx: Tx, key: str, letter: int) -> bool:
 
 
 def stop_mark(letter: int) -> str:
-    """The mark in `attempts` that says so."""
+    """The mark in `attempts` that notes such a stop."""
     return f"stopped:{letter}"
 
 
 def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
-    """The agent has these letters, or need not get them."""
+    """Marks letters as received, or as no longer needed."""
     for letter in letters:
         _DONE(tx, id_=letter.id, at_=tx.now())
 
 
 def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
-    """A letter whose fingerprint does not fit does not reach the agent, and the thread says so. Its confirmation is
-    checked, since that may be forged as well."""
+    """Drops a letter whose fingerprint does not fit, and says so in the thread. Its confirmation is checked too, since
+    that may be forged as well."""
     lock_session(tx, key)
     letters_done(tx, [letter])
     what = Unsealed.WORDS if letter.kind == "words" else Unsealed.LETTER
@@ -206,8 +206,9 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
         tx.notify(CONFIRMATIONS)
 
 
-def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
-    """The session needs nothing, unless something came meanwhile. `again`: look again in so many seconds."""
+def session_done(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
+    """Marks the session as having nothing to do, unless something came meanwhile. `again`: look again in this many
+    seconds."""
     lock_session(tx, key)
     due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
     _REST(tx, key_=key, due_at_=due_at)
@@ -221,7 +222,7 @@ _SWITCH = Prepared(select(switches.c.value).where(switches.c.name == bindparam("
 
 @dataclass(frozen=True)
 class PausedRuns:
-    """Runs are paused: since when, by whom, and why."""
+    """Since when runs are paused, by whom, and why."""
 
     since: datetime
     by: str | None = None
@@ -229,12 +230,12 @@ class PausedRuns:
 
 
 def paused(tx: Tx) -> PausedRuns | None:
-    """Whether `adk-confirm pause` stopped all runs."""
+    """Returns the pause if `adk-confirm pause` stopped all runs, otherwise None."""
     found = _SWITCH.first(tx, name_=PAUSED)
     if found is None:
         return None
     try:
         stored = json.loads(found.value)
         return PausedRuns(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
-    except (ValueError, KeyError, TypeError, AttributeError):  # runs are paused, whoever wrote this
+    except (ValueError, KeyError, TypeError, AttributeError):  # unreadable, but runs are paused anyway
         return PausedRuns(now(tx))

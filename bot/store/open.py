@@ -1,4 +1,4 @@
-"""The one store that the bot and its agents share: both schemas up to date."""
+"""Opens the store that the bot and its agents share, with both schemas up to date."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ audit_log = logging.getLogger("adk_confirm.audit")
 
 
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
-    """Raises `StoreError`, which says what to do. The ledger can be written with the secret it was begun with, and no
-    other."""
+    """Opens the store. Raises `StoreError`, which says what to do. The ledger can only be written with the secret it
+    was begun with."""
     database = await _opened(url, secret, clock)
     try:
         await bring_up_to_date(database)
@@ -45,7 +45,7 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 
 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
-    """Opens an up-to-date store for a command. If the service has another secret, nothing can be written."""
+    """Opens an up-to-date store for a command. With another secret than the service's, nothing can be written."""
     database = await _opened(url, secret, clock)
     try:
         await _take_over(database)
@@ -76,7 +76,7 @@ async def _take_over(database: Database) -> None:
 
 
 def free_all(tx: Tx) -> None:
-    """Frees all rows: no other process can be at work on this store."""
+    """Frees all leases, since no other process can be using this store."""
     free_sessions(tx)
     for table in ATTENDED:
         held = update(table).where(table.c.lease_token.is_not(None))
@@ -84,7 +84,7 @@ def free_all(tx: Tx) -> None:
 
 
 def socket_path(url: str) -> Path | None:
-    """Where the owner of this store listens. `None` for a store without a single owner."""
+    """The socket on which the store's owner listens. None for a store that several processes may open."""
     parsed = make_url(url) if url.startswith("sqlite") else None
     if parsed is None or not parsed.database or parsed.database == ":memory:":
         return None

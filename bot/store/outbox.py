@@ -1,8 +1,8 @@
-"""What still has to be posted in a session's thread: ledger lines and an agent's words. Transaction functions.
+"""What must still be posted in a session's thread: ledger lines and the agent's messages. Transaction functions.
 
-The session's run puts words here, and the thread worker posts them. They are posted after the line that was the last
-one when they were put here, and their text is kept until it has been posted, or until the last of the tool calls that
-it shows has ended. A reply that is shown while the agent still writes it has a row of its own.
+A run stores messages here and the thread worker posts them. Each message comes after the ledger line that was the last
+when it was stored. Its text is kept until it is posted, or until the last tool call that it shows has ended. A reply
+that is streamed has a row of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bot.store.ledger_lines import lines_to_tell
 from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
-from bot.store.slack_lanes import lock_thread, owe_thread, thread_done
+from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
 from bot.store.tables import chains, ledger, mail, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -32,7 +32,7 @@ from runtime.store.upsert import insert_if_absent
 LIVE = "live"
 _CUT = "cut:"
 _LOOK_AGAIN = 2.0
-"""While a reply is shown as it is written, so often the worker checks that its run still goes on."""
+"""Seconds between checks, while a reply is streamed, that its run still goes on."""
 
 _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
@@ -64,8 +64,8 @@ _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindpa
 
 @dataclass(frozen=True)
 class NextPost:
-    """What to post next: lines, as one message, an agent's words, or both: the words belong below the lines. `retry`:
-    the letter that failed, for "Try again". `tasks`: the tool calls that the words' message showed while they came."""
+    """What to post next: ledger lines in one message, an agent's message, or both in this order. `retry`: the letter
+    that failed, for "Try again". `tasks`: the tool calls that the streamed message showed."""
 
     lines: Sequence[LedgerLine] = ()
     said: AgentMessage | None = None
@@ -75,7 +75,7 @@ class NextPost:
 
 @dataclass(frozen=True)
 class SaidInThread:
-    """An agent's words, and the message that shows them. `plan`: the tool calls in it, if they can still change."""
+    """An agent's message and the Slack message that shows it. `plan`: its tool calls, if they can still change."""
 
     event: str
     ts: str
@@ -84,8 +84,8 @@ class SaidInThread:
 
 @dataclass(frozen=True)
 class UnfinishedReply:
-    """A reply that is still being written: its message, or since when there may be one, and its invocation. `cut`: its
-    run has ended, and another one has begun."""
+    """A reply that is being streamed: its message, or since when there may be one, and its invocation. `cut`: its run
+    has ended, and another has begun."""
 
     ts: str
     invocation: str
@@ -93,25 +93,26 @@ class UnfinishedReply:
 
 
 def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
-    """Does nothing if the event is known. `tasks`: the tool calls that were shown while it came."""
+    """Stores an agent's message for posting, unless it was stored before. `tasks`: the tool calls that were shown with
+    it."""
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
         return
     number = (_LAST_NUMBER.first(tx, key_=key).number or 0) + 1
     body = canonical(_stored(said, retry, tasks))
     _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=_head(tx, key), number_=number)
-    owe_thread(tx, key)
+    mark_thread_due(tx, key)
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """An agent waits for something that this app can't answer."""
+    """An agent waits for something that can't be answered from this app."""
 
     kind: str
 
 
 def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
-    """Tells people once what an agent waits for, and counts it once."""
+    """Says in the thread, once, what an agent waits for, and counts it."""
     lock_session(tx, key)
     if not has_spoken(tx, key, waits.said.event):
         say_later(tx, key, waits.said)
@@ -120,15 +121,15 @@ def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
 
 def next_post(tx: Tx, key: str) -> NextPost | None:
     words = _WORDS.first(tx, key_=key)
-    lines = lines_to_tell(tx, key, last_told(tx, key))
+    lines = lines_to_tell(tx, key, last_posted(tx, key))
     if words is None:
         return NextPost(lines=lines) if lines else None
     before = [line for line in lines if line.seq <= words.after_seq]
     return replace(_stored_words(words.event, json.loads(words.body)), lines=before)
 
 
-def all_told(tx: Tx, key: str, again: float | None = None) -> None:
-    """Nothing is left to post, unless something came meanwhile. `again`: look again in so many seconds."""
+def mark_all_posted(tx: Tx, key: str, again: float | None = None) -> None:
+    """Marks the thread as up to date, unless something came meanwhile. `again`: look again in this many seconds."""
     lock_thread(tx, key)
     doubt = earlier(tx, key, _COPIES)
     times = [
@@ -140,67 +141,68 @@ def all_told(tx: Tx, key: str, again: float | None = None) -> None:
     thread_done(tx, key, min((at for at in times if at is not None), default=None))
 
 
-def may_be_doubled(tx: Tx, key: str) -> None:
-    """A process that lost the thread may have posted what was then posted again. The next one to hold the thread looks
-    for copies."""
+def note_possible_copies(tx: Tx, key: str) -> None:
+    """Makes the thread's next lease holder look for copies: a process that lost the lease may have posted the same
+    things."""
     looked_for = {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}
     tx.execute(insert_if_absent(tx.dialect, attempts), looked_for)
-    owe_thread(tx, key)
+    mark_thread_due(tx, key)
 
 
 def copies_since(tx: Tx, key: str) -> float | None:
-    """From when on to look for copies, if at all."""
+    """The time from which to look for copies, or None."""
     doubt = earlier(tx, key, _COPIES)
     return None if doubt is None else doubt.at - _LONGEST_FREEZE
 
 
 def looked_for_copies(tx: Tx, key: str) -> None:
-    """Slack may still be working on what the other process sent, so copies are looked for twice."""
+    """Notes a search for copies. There are two searches, since Slack may still be processing what the other process
+    sent."""
     doubt = earlier(tx, key, _COPIES)
     if doubt is not None and tx.now() >= doubt.at + _SLACK_IS_LATE:
         over(tx, key, _COPIES)
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
-    """Whether the event's words are posted in the thread, or will be."""
+    """Whether the event's text is posted in the thread, or will be."""
     return _HAS_SPOKEN.first(tx, key_=key, event_=event) is not None
 
 
 def all_spoken(tx: Tx, key: str) -> set[str]:
-    """The agent's events whose words are posted in the thread, or will be."""
+    """The ids of the agent's events that are posted in the thread, or will be."""
     return {row.event for row in _SPOKEN.all(tx, key_=key)}
 
 
-def posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = None) -> None:
-    """The lines up to `seq`, the words, or both are in the thread."""
+def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = None) -> None:
+    """Marks the lines up to `seq`, a message, or both as posted."""
     if seq is not None:
-        told_up_to(tx, key, seq)
+        posted_up_to(tx, key, seq)
     if said is not None:
         here = update(spoken).where(spoken.c.session == key, spoken.c.event == said.event)
         tx.execute(here.values(ts=said.ts, body=None, plan=stored_plan(said.plan)))
 
 
 def reply_may_follow(tx: Tx, key: str) -> bool:
-    """Whether the agent still has something to read, and may answer it."""
+    """Whether the agent has something left to read, so that it may answer."""
     return _LETTER.first(tx, key_=key) is not None
 
 
-def last_told(tx: Tx, key: str) -> int:
+def last_posted(tx: Tx, key: str) -> int:
     seq: int = _LAST_TOLD.first(tx, key_=key).told_seq
     return seq
 
 
-def told_up_to(tx: Tx, key: str, seq: int) -> None:
+def posted_up_to(tx: Tx, key: str, seq: int) -> None:
     _TOLD_UP_TO(tx, key_=key, seq_=seq)
 
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
-    """Whether lines or words wait to be posted. What the agent writes now comes after them."""
-    return last_told(tx, key) < _head(tx, key) or not _nothing_to_say(tx, key)
+    """Whether lines or messages wait to be posted. New messages are posted after them."""
+    return last_posted(tx, key) < _head(tx, key) or not _nothing_to_say(tx, key)
 
 
 def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
-    """Those lines that are the third refused vote of one person on one card."""
+    """The numbers of lines that record a person's third refused vote on a card."""
     refused = [line for line in lines if line.kind is LineKind.VOTE_REFUSED and line.confirmation is not None]
     thirds: set[int] = set()
     for confirmation in {line.confirmation for line in refused}:
@@ -246,7 +248,7 @@ def _stored_words(event: str, stored: object) -> NextPost:
     return NextPost(said=said, retry=retry, tasks=tasks_from(part["tasks"]))
 
 
-# A reply that is shown while the agent still writes it
+# Streamed replies
 
 _ON_THEIR_WAY = or_(spoken.c.event == LIVE, spoken.c.event.startswith(f"{LIVE}:"))
 _LEFT = Prepared(
@@ -265,8 +267,8 @@ _UNFINISHED = Prepared(
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What stands in a thread and is not final. `live`: a reply that is still written; `stale`: one whose run died, or
-    ended without the whole reply."""
+    """The parts of a thread that are not final. `live`: a reply that is being streamed. `stale`: a reply whose run
+    died, or ended without the whole reply."""
 
     live: bool
     stale: bool
@@ -286,7 +288,7 @@ def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
     lock_session(tx, key)
     forget_live(tx, key)
     tx.execute(insert(spoken).values(session=key, event=f"{LIVE}:{invocation}"[:256], ts=ts))
-    owe_thread(tx, key)
+    mark_thread_due(tx, key)
 
 
 def forget_live(tx: Tx, key: str) -> None:
@@ -301,25 +303,25 @@ def read_left(tx: Tx, key: str) -> UnfinishedReply | None:
 
 
 def _is_idle(tx: Tx, key: str) -> bool:
-    """Whoever comes after a run that died gives its lease back as well."""
+    """Whether no run is at work. A process that takes over a dead run releases its lease too."""
     idle = select(sessions.c.key).where(sessions.c.key == key, sessions.c.lease_token.is_(None))
     return tx.execute(idle).first() is not None
 
 
 def is_left_from_before(tx: Tx, key: str) -> bool:
-    """Whether a run that begins finds a reply of an earlier run, and no words that will replace it."""
+    """Whether an earlier run left an unfinished reply that no message will replace."""
     left = read_left(tx, key)
     return left is not None and not left.cut and _nothing_to_say(tx, key)
 
 
-def cut_left(tx: Tx, key: str) -> None:
-    """A run begins. The reply of an earlier run stays as it is, and the thread worker closes it. Nothing of the new run
-    replaces it: two workers would otherwise write the same message."""
+def leave_unfinished(tx: Tx, key: str) -> None:
+    """Called when a run begins. Leaves an unfinished reply of an earlier run to the thread worker, which closes it. The
+    new run does not touch it, since two workers would then edit the same message."""
     lock_session(tx, key)
     if is_left_from_before(tx, key):
         here = update(spoken).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY)
         tx.execute(here.values(ts=literal(_CUT).concat(spoken.c.ts)))
-        owe_thread(tx, key)
+        mark_thread_due(tx, key)
 
 
 def _nothing_to_say(tx: Tx, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Messages that show an agent's tool calls, kept until none of the calls can change any more."""
+"""Keeps messages that show an agent's tool calls until none of the calls can change any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAN_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A message with tool calls that can still change: its words, its calls, and a digest of what it shows of them."""
+    """A message with tool calls that can still change: its text, its calls, and a digest of what it shows."""
 
     event: str
     ts: str
@@ -28,7 +28,7 @@ class Plan:
 
 
 def plan_shown(tx: Tx, key: str, plan: Plan, *, still_open: bool) -> None:
-    """Its message was drawn again. What can't change any more is not kept."""
+    """Records that the plan's message was updated. A plan that can't change any more is deleted."""
     here = update(spoken).where(spoken.c.session == key, spoken.c.event == plan.event, spoken.c.plan.is_not(None))
     tx.execute(here.values(plan=stored_plan(plan) if still_open else None))
 

@@ -1,14 +1,14 @@
-"""`adk-confirm audit purge`: deletes what was said and done before a day. The ledger keeps that something happened.
+"""`adk-confirm audit purge`: deletes content from before a given day. The ledger still shows that something happened.
 
 Deleted, session by session: the contents of ledger lines with their salts, confirmations that had ended, and their
-letters and grants. Of sessions in which nothing happened since, the agent's own record goes too: events, calls, and its
-notes about people who have no other session.
+letters and grants. If nothing happened in a session since that day, the agent's own record is deleted too: events,
+calls, and its notes about people who have no other session.
 
 Kept: each line's kind, time, tool and session, so that every chain still verifies. The same transaction writes a ledger
 line that names the lines it emptied. No other line may be empty.
 
-Nothing of a confirmation is deleted while something is left to do for it: a vote to count, a run, an answer about an
-unknown outcome, a card to draw.
+Nothing of a confirmation is deleted while work on it is left: a vote to count, a run, an answer about an unknown
+outcome, a card to draw.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from bot.policy.approvers import OPERATOR
 from bot.store.agent_sessions import close_purged
 from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
-from bot.store.repository import lock_session, now, save_people, seconds, session_stands
-from bot.store.sealed_rows import letter_fingerprint, letter_stands
+from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
+from bot.store.sealed_rows import letter_fingerprint, letter_is_sealed
 from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
@@ -46,15 +46,15 @@ from runtime.store.tables import calls, invocations, shared_state
 from runtime.store.tables import sessions as histories
 
 AT_ONCE = 50
-"""So many sessions are purged in one transaction."""
+"""How many sessions are purged in one transaction."""
 
 _EVIDENCE = (str(LineKind.PURGED), str(LineKind.CHECKPOINT))
-"""They name nobody, and tell what was done to the ledger itself."""
+"""Lines that are never emptied: they name nobody, and record what was done to the ledger itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Purged:
-    """How many of each were purged, or would be. `kept`: sessions that are still in use and keep what they need."""
+    """How many of each kind were purged, or would be. `kept`: sessions in use, which keep what they need."""
 
     lines: int = 0
     confirmations: int = 0
@@ -122,7 +122,7 @@ async def plan(database: Database, before: datetime) -> Purged:
 
 
 def _recorded(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
-    """Part of each purging transaction, so that nothing is ever gone without a line that says so."""
+    """Writes the ledger line about a purge, in the purging transaction itself."""
     if gone.any and not lines.dry_run:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
         write_step(tx, SYSTEM, replace(step, emptied=emptied(lines.gone)))
@@ -131,7 +131,7 @@ def _recorded(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
 
 @dataclass
 class _Lines:
-    """The ledger's lines, as one transaction empties them."""
+    """The ledger lines that one transaction empties."""
 
     tx: Tx
     dry_run: bool
@@ -146,7 +146,7 @@ class _Lines:
         return len(found)
 
 
-# What belongs to no session
+# Data without a session
 
 
 def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
@@ -155,7 +155,7 @@ def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
         old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
         old.append(ledger.c.kind.not_in(_EVIDENCE))
         _go(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
-        # The row comes back when its person opens the tab.
+        # The row is created again when the person opens the tab.
         _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
         return _recorded(tx, before, Purged(lines=lines.empty(old)), lines)
 
@@ -195,7 +195,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     ended = not kept and not _lately(tx, key, at) and (given_up or not _undelivered(tx, key))
     over = [confirmations.c.session == key, _over(at)]
     session = lock_session(tx, key) if ended and not dry_run else None
-    stood = session is not None and session_stands(tx, session)
+    stood = session is not None and session_is_sealed(tx, session)
     if not dry_run:
         tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
     gone = Purged(
@@ -212,7 +212,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
         tx.execute(update(spoken).where(spoken.c.session == key, _KEEPS_WORDS).values(body=None, plan=None))
         close_purged(tx, key)
         if forgotten:
-            # The agent's own record of it is gone, so what people said there has no bearing on what it asks for next.
+            # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
             tx.execute(delete(spoken).where(spoken.c.session == key))
             session = replace(session, speakers=frozenset(), present=frozenset())
         save_people(tx, session, stood=stood)
@@ -220,12 +220,12 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
 
 
 def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
-    """In a session in use letters stay, empty, with fingerprints that cover who spoke."""
+    """Deletes or empties letters. A session in use keeps them without text, but with the names of who spoke."""
     if ended or dry_run:
         return _go(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
     letters = tx.execute(select(mail).where(*where)).all()
     for letter in letters:
-        sealed = letter_fingerprint(tx, {**letter._mapping, **_EMPTY}) if letter_stands(tx, letter) else ""
+        sealed = letter_fingerprint(tx, {**letter._mapping, **_EMPTY}) if letter_is_sealed(tx, letter) else ""
         tx.execute(update(mail).where(mail.c.id == letter.id).values(**_EMPTY, sealed=sealed))
     return len(letters)
 
@@ -245,7 +245,7 @@ _SETTLED = and_(
 
 
 def _over(at: float) -> ColumnElement[bool]:
-    """Whether the whole confirmation ended before that day. It goes whole, or not yet."""
+    """Whether the whole confirmation ended before that day. It is deleted as a whole."""
     later = exists().where(ledger.c.confirmation == confirmations.c.id, ledger.c.at >= at)
     return and_(_SETTLED, confirmations.c.created < at, ~later)
 
@@ -256,7 +256,7 @@ def _lines(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool]
 
 
 def _letters(key: str, at: float, kept: Sequence[str], *, ended: bool) -> list[ColumnElement[bool]]:
-    """In a session in use letters stay, empty, because it may still have to be known who spoke last."""
+    """The letters that can be emptied. A session in use keeps the rows, because it may still matter who spoke last."""
     of_none = or_(mail.c.confirmation.is_(None), mail.c.confirmation.not_in(kept))
     read = true() if ended else and_(mail.c.done_at.is_not(None), mail.c.body != _EMPTY["body"])
     return [mail.c.session == key, mail.c.stored_at < at, of_none, read]
@@ -273,7 +273,7 @@ def _lately(tx: Tx, key: str, at: float) -> bool:
 
 
 def _untold(tx: Tx, key: str) -> bool:
-    """Something still has to be posted in the thread, and was not given up."""
+    """Whether something must still be posted in the thread and has not been given up."""
     owed = threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
     return tx.execute(select(threads.c.session).where(threads.c.session == key, *owed)).first() is not None
 
@@ -313,7 +313,7 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry
 
 
 def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:
-    """False: there is none, or somebody or something still waits in it."""
+    """Deletes one session of our runtime. Returns False if it is gone, or somebody or something still waits in it."""
     open_call = exists().where(calls.c.session == histories.c.key, calls.c.state.not_in([str(s) for s in SETTLED]))
     open_turn = exists().where(invocations.c.session == histories.c.key, invocations.c.status != str(Status.ENDED))
     of_user = (histories.c.app == name.app, histories.c.user_id == name.user_id)
@@ -327,14 +327,14 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
     try:
         delete_session(tx, name, Writer(desk=True))
     except Conflict:
-        return False  # somebody has come back to it at this moment
+        return False  # somebody came back to it just now
     if tx.execute(select(histories.c.key).where(*of_user).limit(1)).first() is None:
         of_nobody = and_(shared_state.c.app == name.app, shared_state.c.user_id == name.user_id)
         tx.execute(delete(shared_state).where(of_nobody, shared_state.c.user_id != ""))
     return True
 
 
-# Doing it
+# Deleting rows
 
 _EMPTY: dict[str, str | None] = {"body": "{}"}
 
@@ -347,7 +347,7 @@ def _go(
     *,
     dry_run: bool,
 ) -> int:
-    """Counts the rows that go, or that lose these values."""
+    """Counts the rows that are deleted or emptied, and does so unless this is a plan."""
     if dry_run:
         counted: int = tx.execute(select(func.count()).select_from(table).where(*where)).scalar_one()
         return counted
@@ -357,7 +357,7 @@ def _go(
 
 @contextmanager
 def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
-    """SQLite leaves deleted data in its file, unless told otherwise."""
+    """Makes SQLite overwrite deleted data, which it otherwise leaves in its file."""
     if dry_run or tx.dialect != "sqlite":
         yield
         return
@@ -369,7 +369,7 @@ def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
 
 
 async def _wipe(database: Database) -> None:
-    """Old pages stay in SQLite's write-ahead log until they are overwritten. A reader may delay that."""
+    """Empties SQLite's write-ahead log, where old pages stay until they are overwritten. A reader may delay this."""
     beside = socket_path(database.url)
     if beside is not None:
         await asyncio.to_thread(_truncate_log, beside.with_suffix(""))

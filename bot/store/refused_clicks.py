@@ -1,7 +1,8 @@
-"""Clicks that are refused again for the same reason: the ledger has a line of the first three, and a metric counts the
-rest.
+"""Limits ledger lines about refused clicks: the first three refusals of one person for the same reason get a line each,
+and a metric counts the rest.
 
-So somebody who clicks on and on makes neither the ledger nor the thread any longer. At the third the thread says so.
+A person who clicks again and again therefore fills neither the ledger nor the thread. The thread mentions the third
+refusal.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from runtime.replacing import replace
 from runtime.store.database import Tx
 
 TRIES = 3
-"""After so many refused votes of one person on one card the thread says once that they do not count."""
+"""After this many refused votes of one person on one card, the thread says once that they do not count."""
 
 _IDENTITY = ("who", "revision", "text", "refusal")
 
 
 @dataclass(frozen=True)
 class RefusedAgain:
-    """For the metrics: so many refused clicks that have no line of their own."""
+    """Tells the metrics how many refused clicks have no line of their own."""
 
     clicks: int
 
 
 def without_repeats(tx: Tx, change: Transition) -> Transition:
-    """The change without refusals of which the ledger has enough lines for the same person and revision. The caller has
+    """The change without refusals that have enough lines already, for the same person and revision. The caller has
     locked the confirmation."""
     refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
     if not refused:

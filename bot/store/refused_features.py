@@ -20,7 +20,7 @@ _NAME = "refused:"
 
 @dataclass(frozen=True)
 class RefusedFeature:
-    """`channel` is empty if it is refused in the whole workspace."""
+    """A feature that Slack refused. `channel` is empty if it is refused in the whole workspace."""
 
     team: str
     feature: str

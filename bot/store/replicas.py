@@ -1,4 +1,4 @@
-"""How many replicas are alive. Slack's limits are for all of them together, so each keeps to its share."""
+"""Counts the replicas that are alive. They share Slack's rate limits, so each uses its part of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ log = logging.getLogger(__name__)
 REPLICAS = "replicas"
 BEAT = 5.0
 TERM = 15.0
-"""A replica that was not heard of for so many seconds is taken for dead."""
+"""A replica that has not reported for this many seconds counts as dead."""
 
 _FORGOTTEN_AFTER = 3600.0
 
 
 class Replicas:
+    """Reports regularly that this replica is alive, and knows how many others are."""
+
     def __init__(self, database: Database) -> None:
         self._database, self._name = database, secrets.token_hex(16)
         self._alive = 1
@@ -31,15 +33,15 @@ class Replicas:
 
     @property
     def name(self) -> str:
-        """This process's own name, for as long as it lives."""
+        """This process's own name, as long as it runs."""
         return self._name
 
     def alive(self) -> int:
-        """How many are alive, with this one. While the store does not answer, the last known number."""
+        """How many replicas are alive, including this one. If the store does not answer, the last known number."""
         return self._alive
 
     async def run(self) -> None:
-        """Runs until `stop`. A SQLite store has only one process."""
+        """Reports until `stop`. Not needed with SQLite, which has only one process."""
         if self._database.dialect == "sqlite":
             await self._stopping.wait()
             return
@@ -70,7 +72,7 @@ class Replicas:
 
 
 def heard_of(tx: Tx, name: str) -> int:
-    """Notes that this replica is alive, and counts those that are. The others are woken if it is new."""
+    """Notes that this replica is alive, and counts all that are. Wakes the others if this one is new."""
     now = tx.now()
     mine = update(replicas).where(replicas.c.name == name).values(alive_until=now + TERM)
     if not tx.execute(mine).rowcount:
@@ -82,7 +84,7 @@ def heard_of(tx: Tx, name: str) -> int:
 
 
 def is_alive(tx: Tx, name: str) -> bool:
-    """Whether another replica of this name is alive. On SQLite there is none."""
+    """Whether another replica of this name is alive. Never with SQLite."""
     here = select(replicas.c.alive_until).where(replicas.c.name == name)
     until = tx.execute(here).scalar_one_or_none()
     return until is not None and until > tx.now()

@@ -1,4 +1,4 @@
-"""The bot's rows as transaction functions use them: lock, read, save. The session's row is locked first, always."""
+"""Locks, reads and saves the bot's rows, for transaction functions. The session's row is always locked first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bot.store.sealed_rows import (
     letter_fingerprint,
     row_fingerprint,
 )
-from bot.store.slack_lanes import owe_card
+from bot.store.slack_lanes import mark_cards_due
 from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import relist
 from runtime.errors import NotFound
@@ -63,14 +63,14 @@ class Session:
     channel: str
     thread_ts: str
     starter: Person
-    speakers: frozenset[Person]  # who spoke to the agent
-    present: frozenset[Person]  # who wrote in the thread at all
+    speakers: frozenset[Person]  # people who spoke to the agent
+    present: frozenset[Person]  # everybody who wrote in the thread
     told_seq: int
     sealed: str = ""
 
     @property
     def place(self) -> tuple[str | None, ...]:
-        """What never changes of it."""
+        """The part of a session that never changes."""
         at = self.session
         fixed = (self.key, at.app, at.user, at.id, self.team, self.enterprise, self.channel, self.thread_ts)
         return (*fixed, self.starter.team, self.starter.user)
@@ -142,7 +142,7 @@ def chain_of(session: SessionKey) -> str:
 
 
 def session_in(chain: str) -> str:
-    """The session's id, as people know it."""
+    """The id of a chain's session, as people see it."""
     return chain.rpartition("/")[2]
 
 
@@ -183,35 +183,37 @@ def _people(stored: str) -> frozenset[Person]:
 
 
 def people_text(people: Iterable[Person]) -> str:
-    """In the form in which the database keeps them."""
+    """People as JSON, as the database keeps them."""
     return json.dumps(sorted([person.team, person.user] for person in people))
 
 
-def session_stands(tx: Tx, session: Session) -> bool:
-    """Whether the session's place and its speakers are as this app saved them last."""
+def session_is_sealed(tx: Tx, session: Session) -> bool:
+    """Whether the session's place and speakers are as this app saved them: it is sealed."""
     return same_fingerprint(session_fingerprint(tx, session), session.sealed)
 
 
 def session_fingerprint(tx: Tx, session: Session) -> str:
-    """Bound to the last message in the mailbox, so that no older row fits: whoever spoke since is missing there."""
+    """The session's fingerprint. It covers the last message in the mailbox, because an older row of the session would
+    lack those who spoke since."""
     last = _LAST_WORDS.first(tx, session_=session.key).id
     return ledger_keys(tx).session.of([*session.place, people_text(session.speakers), last])
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
-    """`stood`: whether the session's fingerprint fitted before. If not, the session never gets one again."""
+    """Saves the session's speakers. `stood`: whether the session's fingerprint fitted before. If it did not, the
+    session is never sealed again."""
     sealed = session_fingerprint(tx, session) if stood else ""
     people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
     _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
-    """Locks both rows, in the order in which everybody locks them."""
+    """Locks the session and the confirmation, always in this order."""
     found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
     session = lock_session(tx, found.session)
-    if tx.dialect != "sqlite":  # there the writer is alone, and what it read stays true
+    if tx.dialect != "sqlite":  # SQLite has one writer, so nothing changes in between
         found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
     return session, _in_doubt(row_from_json(found.body), doubt_about_locked(tx, found))
 
@@ -234,7 +236,7 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 
 
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
-    """Saves a change: the row, its ledger lines, the message to the session, a grant."""
+    """Saves a change: the row, its ledger lines, its message to the session, and its grant."""
     row = change.row
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool)
@@ -274,17 +276,17 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
     if change.steps:
         tx.report(change)
     if needs_drawing(row):
-        owe_card(tx, session.key, row)
+        mark_cards_due(tx, session.key, row)
     return row
 
 
 def save_places(tx: Tx, row: Confirmation) -> None:
-    """Saves where cards are and what they show. Nothing else changes, nor when anything else is due."""
+    """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
     _SAVE_BODY(tx, id_=row.id, **{f"{name}_": value for name, value in _sealed_body(tx, row).items()})
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:
-    """Due when the row says so, whatever the column says: after a `retry`, or left by an earlier version."""
+    """Sets the row's due time from its state, whatever the column says, after a `retry` or an upgrade."""
     _, row = lock_confirmation(tx, confirmation_id)
     here = update(confirmations).where(confirmations.c.id == row.id)
     tx.execute(here.values(due_at=seconds(next_due(row)), owed_since=None, failures=0, trouble=None))
@@ -312,13 +314,14 @@ def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
 
 
 def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
-    """A row in doubt stays in doubt until `unsealed.checked` has looked at it."""
+    """The row's text with its fingerprint. A row in doubt stays so until `unsealed.checked` has looked at it."""
     body = row_to_json(row)
     return {"body": body, "sealed": row_fingerprint(tx, row.id, body) if row.doubt is None else ""}
 
 
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
-    """Puts it into the session's mailbox: once for each attempt, revision and answer, however often this runs."""
+    """Puts a delivery into the session's mailbox. Each attempt, revision and answer is stored only once, however often
+    this runs."""
     if isinstance(delivery, AnswerDelivery):
         kind, word = "answer", "approved" if delivery.confirmed else "denied"
         revision = f":{delivery.revision}" if delivery.revision > 1 else ""
@@ -335,14 +338,14 @@ def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> 
 
 
 def has_mail(tx: Tx, session: str, mark: str) -> bool:
-    """Whether it is in the mailbox, received or not."""
+    """Whether this letter is in the mailbox, received or not."""
     return _KNOWN_MAIL.first(tx, session_=session, mark_=mark) is not None
 
 
 def put_mail(
     tx: Tx, session: str, *, kind: str, mark: str, body: str, person: str | None = None, confirmation: str | None = None
 ) -> bool:
-    """False: it was there already."""
+    """Stores a letter. Returns False if it was stored before."""
     if has_mail(tx, session, mark):
         return False
     letter = {
@@ -356,13 +359,14 @@ def put_mail(
     }
     letter["sealed"] = letter_fingerprint(tx, letter)
     _PUT_MAIL(tx, **{f"{name}_": value for name, value in letter.items()})
-    owe_session(tx, session)
+    mark_session_due(tx, session)
     return True
 
 
 def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person) -> bool:
-    """A person's message to the agent. They are a speaker from now on. False: it was there already."""
-    stood = session_stands(tx, session)
+    """Stores a person's message to the agent, and counts the person among the session's speakers. Returns False if it
+    was stored before."""
+    stood = session_is_sealed(tx, session)
     if not put_mail(tx, session.key, kind="words", mark=mark, body=body, person=person.user):
         return False
     speaks = replace(session, speakers=session.speakers | {person}, present=session.present | {person})
@@ -370,8 +374,8 @@ def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person)
     return True
 
 
-def owe_session(tx: Tx, key: str) -> None:
-    """The session has mail to deal with."""
+def mark_session_due(tx: Tx, key: str) -> None:
+    """Marks the session as due, since it has mail."""
     _OWE(tx, key_=key, due_at_=tx.now())
     tx.notify(SESSIONS)
 

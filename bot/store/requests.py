@@ -1,4 +1,4 @@
-"""Puts a request of the host to people, or refuses it at once. Transaction functions."""
+"""Creates a confirmation from a host's request, or refuses the request at once. Transaction functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
-from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_stands
+from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
 from bot.store.speakers import warn_of_session
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject, canonical
@@ -32,14 +32,14 @@ from runtime.store.prepared import Prepared
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """A request found at the host, with what Slack said of the places where its card could go."""
+    """A host's request, with the places for its card and what was looked up about it."""
 
     place: tuple[str | None, ...]
     request: HostRequest
     asked_by: Person
     governs: GoverningPolicy | CallRefusal
     places: tuple[Place, ...] = ()
-    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of those whose grant covers this call
+    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of the people whose grant covers this call
     trace: str | None = None
 
 
@@ -59,9 +59,10 @@ _DENIALS = Prepared(
 
 
 def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
-    """Puts a request to people, once. None if it is known, or if nobody may be asked, which is said at once.
+    """Creates the confirmation for a request. Returns None if the request is known, or if nobody may be asked; the
+    agent and the thread get that refusal at once.
 
-    A refused request stays refused: its agent may not know of it yet.
+    A refused request stays refused, even if its agent does not know yet.
     """
     session = lock_session(tx, key)
     request = opening.request
@@ -69,7 +70,7 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
         return None
     asked, at = asked_of(session, opening), now(tx)
     found = opening.governs
-    if not session_stands(tx, session) or opening.place != session.place:
+    if not session_is_sealed(tx, session) or opening.place != session.place:
         found = CallRefusal(CallRefusalReason.SESSION_CHANGED)
         warn_of_session(tx, session)
     elif isinstance(found, GoverningPolicy) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
@@ -87,7 +88,7 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
 
 
 def asked_of(session: Session, opening: Opening) -> AskedCall:
-    """The request as people will see it."""
+    """The call as people will see it."""
     request = opening.request
     return AskedCall(
         session=session.session,
@@ -121,7 +122,7 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
 
 
 def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> None:
-    """Asks nobody. The agent and the thread get the reason at once."""
+    """Refuses without asking anybody. The agent and the thread get the reason at once."""
     reason = words.ungoverned_to_model(found)
     body: JsonObject = {
         "request": asked.request_id,

@@ -8,13 +8,13 @@ from sqlalchemy import select
 
 from bot.policy.approvers import Person
 from bot.store.repository import lock_session, put_words
-from bot.store.sealed_rows import letter_stands
+from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import mail
 from runtime.store.database import Tx
 
 
 class RetryResult(Enum):
-    """What happened when somebody wanted an answer to the same message again."""
+    """What happened when a person asked the agent to try the same message again."""
 
     AGAIN = "again"
     NOT_YOURS = "not yours"
@@ -22,10 +22,10 @@ class RetryResult(Enum):
 
 
 def say_again(tx: Tx, letter_id: int, person: Person) -> RetryResult:
-    """Puts a person's own message into the mailbox again, under a mark of its own, so that a second click adds no
-    third."""
+    """Puts a person's message into the mailbox again. Its mark depends on the message, so that a second click adds
+    nothing."""
     row = tx.execute(select(mail).where(mail.c.id == letter_id, mail.c.kind == "words")).one_or_none()
-    if row is None or not letter_stands(tx, row):
+    if row is None or not letter_is_sealed(tx, row):
         return RetryResult.GONE
     session = lock_session(tx, row.session)
     if row.person != person.user or person not in session.speakers:

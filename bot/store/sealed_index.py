@@ -1,7 +1,7 @@
-"""`bot_chains.sealed_hash`, by which the chains that moved are found, held against the checkpoints.
+"""Corrects `bot_chains.sealed_hash`, the index of chains that need a checkpoint, by comparing it with the checkpoints.
 
-Whoever can write to the database can make it say that a chain is sealed, and then no checkpoint would ever cover that
-chain. So now and then it is made to say what the checkpoints say. Both are read a little at a time.
+Somebody who can write to the database could mark a chain as sealed, and no checkpoint would ever cover it. So the index
+is checked from time to time. Both sides are read a little at a time.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from sqlalchemy import Row, select
 
 from bot.audit.checkpoints import version_of
 from bot.audit.ledger import LedgerKeys
-from bot.store.checkpoints import checkpoint_of, say_sealed, take_turn
+from bot.store.checkpoints import checkpoint_of, save_sealed_heads, take_turn
 from bot.store.tables import chains, checkpoints
 from runtime.store.database import Database, Tx
 
 _CHECKPOINTS, _CHAINS = 10, 1000
 
 
-async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], Awaitable[object]]) -> list[str]:
-    """The chains for which the index disagreed with the checkpoints."""
+async def correct_index(database: Database, keys: LedgerKeys, between: Callable[[], Awaitable[object]]) -> list[str]:
+    """Corrects the index, and returns the chains for which it was wrong."""
     truth, wrong = _Truth(keys), list[str]()
     more = True
     while more:
@@ -32,7 +32,7 @@ async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], 
         page = await database.read(_read_chains, after)
         suspects = [row.chain for row in page if row.sealed_hash != truth.of(row.chain)]
         if suspects:
-            wrong += await database.run(_put_right, truth, suspects)
+            wrong += await database.run(_correct, truth, suspects)
         after = page[-1].chain if len(page) == _CHAINS else None
         await between()
     return wrong
@@ -40,7 +40,7 @@ async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], 
 
 @dataclass
 class _Truth:
-    """The last hash of each chain that a checkpoint covers, so far as checkpoints were read."""
+    """The last hash of each chain that the checkpoints cover, as far as they have been read."""
 
     keys: LedgerKeys
     number: int = 0
@@ -50,7 +50,7 @@ class _Truth:
         return self.hashes.get(chain, "")
 
     def read_some(self, tx: Tx) -> bool:
-        """Returns whether there are more. Checkpoints whose fingerprint does not fit are ignored."""
+        """Reads more checkpoints. Returns whether there are more. Those whose fingerprint does not fit are ignored."""
         more = select(checkpoints).where(checkpoints.c.number > self.number).order_by(checkpoints.c.number)
         rows = tx.execute(more.limit(_CHECKPOINTS)).all()
         for point in (checkpoint_of(row) for row in rows):
@@ -65,13 +65,14 @@ def _read_chains(tx: Tx, after: str) -> Sequence[Row[str, str]]:
     return tx.execute(found.order_by(chains.c.chain).limit(_CHAINS)).all()
 
 
-def _put_right(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
-    """Nobody makes a checkpoint meanwhile, and one that was made since has set its chains right."""
+def _correct(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
+    """Corrects some chains. The lock keeps others from making a checkpoint meanwhile, and one made since the check has
+    set its chains right."""
     take_turn(tx)
     while truth.read_some(tx):
         pass
     found = select(chains.c.chain, chains.c.sealed_hash).where(chains.c.chain.in_(suspects))
     wrong = [row.chain for row in tx.execute(found).all() if row.sealed_hash != truth.of(row.chain)]
     if wrong:
-        say_sealed(tx, {chain: truth.of(chain) for chain in wrong})
+        save_sealed_heads(tx, {chain: truth.of(chain) for chain in wrong})
     return wrong

@@ -1,9 +1,8 @@
-"""Fingerprints of stored confirmations, each row as a whole and bound to the ledger; and on what people said to an
-agent.
+"""Seals stored confirmations, each as a whole and bound to the ledger, and what people said to an agent.
 
-Whoever writes to the database could put an older row back, with all its fingerprints. So the fingerprint of a row
-covers its text and the number of its last ledger line: once a line tells that something happened, no older row fits any
-more.
+Somebody who can write to the database could restore an older row together with its fingerprints. So a row's fingerprint
+covers its text and the number of its last ledger line. Each further line about the confirmation makes all older rows
+invalid.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
 LAST_LINE = select(func.coalesce(func.max(ledger.c.seq), 0)).where(ledger.c.confirmation == confirmations.c.id)
-"""For a query on confirmations."""
+"""The number of a confirmation's last ledger line, as a column for queries."""
 
 _LETTER = ("session", "kind", "mark", "person", "confirmation", "body")
 _LAST = Prepared(
@@ -30,7 +29,7 @@ _LAST = Prepared(
 
 
 def ledger_keys(tx: Tx) -> LedgerKeys:
-    """Only a store that was opened with the secret can be written to."""
+    """The keys for writing the ledger. Fails for a store that was opened without the secret."""
     keys = tx.context
     if not isinstance(keys, LedgerKeys):
         raise StoreError("The store was opened without the secret, and the ledger can't be written without it.")
@@ -38,12 +37,12 @@ def ledger_keys(tx: Tx) -> LedgerKeys:
 
 
 def row_fingerprint(tx: Tx, confirmation: str, body: str) -> str:
-    """Call this after the ledger lines of the same change are written."""
+    """The fingerprint of a row. Call this after the ledger lines of the same change are written."""
     return ledger_keys(tx).row.of([confirmation, body, _LAST.first(tx, id_=confirmation).seq])
 
 
 def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | None:
-    """None: the row is as this app saved it last. Otherwise the kinds of line that the ledger has about it.
+    """Returns None if the row is as this app saved it. Otherwise returns the kinds of ledger lines about it.
 
     `found` has the columns id, body, sealed and last_line. A command that reads without the secret can't check.
     """
@@ -54,8 +53,8 @@ def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | N
 
 
 def doubt_about_locked(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | None:
-    """The same for a row that is locked, so that nothing of it is under way. It is in doubt as well if lines that this
-    process wrote about it are missing."""
+    """The same for a locked row, so that no change of it is under way. It is also in doubt if lines that this process
+    wrote about it are missing."""
     keys = tx.context
     lost = keys.seen.lost(found.id, found.last_line) if isinstance(keys, LedgerKeys) else frozenset[LineKind]()
     return _kinds(tx, found.id) | lost if lost else doubt_about(tx, found)
@@ -67,11 +66,11 @@ def _kinds(tx: Tx, confirmation: str) -> frozenset[LineKind]:
 
 
 def letter_fingerprint(tx: Tx, letter: Mapping[str, object]) -> str:
-    """Over who said what to the agent, or what it gets about which call. Who its next call belongs to depends on
-    this."""
+    """The fingerprint over who said what to the agent, or what it gets about which call. Whose call the agent makes
+    next depends on this."""
     return ledger_keys(tx).letter.of([letter[name] for name in _LETTER])  # type: ignore[misc]  # texts and None
 
 
-def letter_stands(tx: Tx, stored: Row[*tuple[Any, ...]]) -> bool:
-    """Whether this app put the letter into the mailbox."""
+def letter_is_sealed(tx: Tx, stored: Row[*tuple[Any, ...]]) -> bool:
+    """Whether this app put the letter into the mailbox: it is sealed."""
     return same_fingerprint(letter_fingerprint(tx, {name: getattr(stored, name) for name in _LETTER}), stored.sealed)

@@ -1,4 +1,4 @@
-"""Stores that somebody stops the run in a thread, with the letter that the run is about."""
+"""Stores that somebody stopped the run in a thread, and which letter the run was about."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class StopPress:
 
 
 def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
-    """Whether a run was under way that had not been stopped before. The thread's line says what goes on. `together`:
-    answers wait for each other, as in `next_letters`."""
+    """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
+    goes on. `together`: answers wait for each other, as in `next_letters`."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
     found = select(sessions.c.key).where(sessions.c.app == stop.app, sessions.c.id == session)
     key = tx.execute(found).scalar_one_or_none()
@@ -46,7 +46,7 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     lock_session(tx, key)
     if begin(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
-    note_stopped(tx, key)  # Slack waits for another status, whether or not anything was under way
+    note_stopped(tx, key)  # Slack waits for a new status, even if no run was under way
     letters = next_letters(tx, key, together=together)
     if not letters or begin(tx, key, stop_mark(letters[0].id)) is not None:
         return False

@@ -1,4 +1,5 @@
-"""The bot's tables. The pure modules say what a row means; here are the columns that the database finds or guards."""
+"""The bot's tables. What a row means is in the pure modules; the columns here are what the database searches or
+checks."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _attended() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
-    """For rows that a worker attends to: when next, since when it has been put off, and how it went."""
+    """Columns of rows that a worker processes: when they are due, since when they were put off, and failures."""
     return (
         Column("due_at", Double),
         Column("owed_since", Double),
@@ -40,7 +41,7 @@ def _attended() -> tuple[Column[float], Column[float], Column[float], Column[int
 sessions = Table(
     "bot_sessions",
     metadata,
-    Column("key", String(512), primary_key=True),  # also the name of its chain in the ledger
+    Column("key", String(512), primary_key=True),  # also the name of the session's chain in the ledger
     Column("app", String(256), nullable=False),
     Column("user_id", String(256), nullable=False),
     Column("id", String(256), nullable=False),
@@ -50,10 +51,10 @@ sessions = Table(
     Column("thread_ts", String(32), nullable=False),
     Column("starter", String(32), nullable=False),
     Column("speakers", Text, nullable=False),  # who spoke to the agent here: JSON, [[team, user], …]
-    Column("present", Text, nullable=False),  # who wrote in the thread at all, likewise
-    Column("told_seq", Integer, nullable=False),  # the ledger's lines up to here are posted in the thread
+    Column("present", Text, nullable=False),  # everybody who wrote in the thread, likewise
+    Column("told_seq", Integer, nullable=False),  # ledger lines up to this number are posted in the thread
     Column("created", Double, nullable=False),
-    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `repository.session_stands`
+    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `repository.session_is_sealed`
     *_attended(),
     *lease_columns(),
     UniqueConstraint("app", "id"),
@@ -70,7 +71,7 @@ mail = Table(
     Column("id", SERIAL, primary_key=True, autoincrement=True),
     Column("session", String(512), ForeignKey("bot_sessions.key"), nullable=False),
     Column("kind", String(16), nullable=False),
-    Column("mark", String(256), nullable=False),  # the same message or answer again has the same one
+    Column("mark", String(256), nullable=False),  # the same for a repeated message or answer
     Column("body", Text, nullable=False),
     Column("person", String(32)),  # who said it
     Column("confirmation", String(64)),
@@ -90,12 +91,12 @@ spoken = Table(
     "bot_spoken",
     metadata,
     Column("session", String(512), ForeignKey("bot_sessions.key"), primary_key=True),
-    Column("event", String(256), primary_key=True),  # the agent's event whose words are posted in the thread
+    Column("event", String(256), primary_key=True),  # the agent's event whose text is posted in the thread
     Column("ts", String(32), nullable=False),
-    Column("body", Text),  # for what is still to be posted: the words, after which line, and in which order
+    Column("body", Text),  # until it is posted: the text, after which line, and in which order
     Column("after_seq", Integer),
     Column("number", Integer),
-    Column("plan", Text),  # of words that show tool calls which can still change: the calls, and the words
+    Column("plan", Text),  # while tool calls that it shows can change: the calls and the text
     sqlite_with_rowid=False,
 )
 
@@ -140,7 +141,7 @@ partial_index(
 Index("bot_confirmations_asked", confirmations.c.team, confirmations.c.asked_by, confirmations.c.created)
 
 waiting = Table(
-    "bot_waiting",  # what waits, by whom and where: an index that `waiting_index` keeps
+    "bot_waiting",  # what waits, for whom and where: an index that `waiting_index` maintains
     metadata,
     Column("team", String(32), primary_key=True),
     Column("whom", String(320), primary_key=True),  # an entry of the policy, "asker:U…", or "channel:C…"
@@ -219,7 +220,7 @@ replies = Table(
     metadata,
     Column("id", SERIAL, primary_key=True, autoincrement=True),
     Column("vote", String(64), nullable=False, unique=True),
-    Column("target", Text, nullable=False),  # where the voter sees the result: a view, or a channel and thread
+    Column("target", Text, nullable=False),  # where to show the result: a view, or a channel and thread
     Column("body", Text, nullable=False),  # the result of the vote
     Column("told_at", Double, index=True),
     Column("team", String(32)),
@@ -249,10 +250,10 @@ homes = Table(
     Column("enterprise", String(32)),
     Column("user_id", String(32), nullable=False),
     Column("opened_at", Double, nullable=False),
-    Column("looked_at", Double, nullable=False),  # what happened before this was published, or was not news
+    Column("looked_at", Double, nullable=False),  # changes up to this time are published, or changed nothing
     Column("version", Integer, nullable=False),
-    Column("digest", String(64)),  # of what was published last
-    Column("hash", String(128)),  # Slack's own name for it
+    Column("digest", String(64)),  # digest of what was published last
+    Column("hash", String(128)),  # Slack's id of the view
     *_attended(),
     *lease_columns(),
 )
@@ -265,7 +266,7 @@ Index("bot_homes_opened", homes.c.opened_at)
 
 
 def _lane(name: str, *key: Column[str]) -> Table:
-    """What has to be sent to Slack about a row, attended to apart from the row."""
+    """Columns of a row that says what must be sent to Slack about another row. It is processed separately."""
     table = Table(
         name,
         metadata,
@@ -308,5 +309,5 @@ for _table in ATTENDED:
         "owed": _table.c.owed_since,
         "parked": _table.c.parked_at,
     }.items():
-        _set = _column.is_not(None)  # few rows are: these indexes cost the others nothing
+        _set = _column.is_not(None)  # few rows are, and the others are not in these indexes
         partial_index(f"{_table.name}_{_name}", _column, where=_set)

@@ -1,4 +1,4 @@
-"""What a thread's worker has to know: what to post next, and what in the thread is not final. Transaction functions."""
+"""Reads what a thread's worker needs: what to post next, and what in the thread is not final. Transaction functions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class ThreadLook:
-    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_since`: from when
-    on to look for messages that were posted twice, if at all."""
+    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_since`: the time
+    from which to look for messages that were posted twice, or None."""
 
     at: datetime
     session: Session
@@ -45,7 +45,7 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
 
 
 def then_look(change: Callable[Concatenate[Tx, str, P], None]) -> Callable[Concatenate[Tx, str, P], ThreadLook]:
-    """The same transaction, which also returns how the thread is then."""
+    """Wraps a transaction function so that it also returns the thread as it is afterwards."""
 
     @wraps(change)
     def looked(tx: Tx, key: str, /, *args: P.args, **kwargs: P.kwargs) -> ThreadLook:

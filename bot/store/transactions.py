@@ -1,7 +1,7 @@
 """Changes to a confirmation by time, hosts and drawing: one transaction each, with its ledger lines.
 
-These are transaction functions: `await database.run(keep_time, confirmation_id)`. They lock the row, call the pure
-modules, and save the result. Nothing here calls Slack or a host. Callers pass in what they looked up.
+Use them as `await database.run(keep_time, confirmation_id)`. They lock the row, call the pure modules, and save the
+result. Nothing here calls Slack or a host: callers pass in what they looked up.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
 
 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, fingerprints: Fingerprints) -> Confirmation:
-    """The last check before a host gets an approval. Raises `Illegal` if it must not run any more. If the returned row
-    has no `handed_at`, it was refused just now."""
+    """Checks an approval for the last time before a host gets it. Raises `Illegal` if the call must not run any more.
+    If the returned row has no `handed_at`, the call was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, begin(row, delivery, now(tx), fingerprints))
 
 
 def may_start(fingerprints: Fingerprints) -> StartCheck:
-    """Our own runtime calls this in the transaction that stores that a call begins."""
+    """Checks whether a call may begin. Our own runtime calls this in the transaction that stores the beginning."""
 
     def check(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
         if call.request is None:
@@ -78,20 +78,20 @@ def may_start(fingerprints: Fingerprints) -> StartCheck:
 
 
 def never_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
-    """The host turned out not to have the approval."""
+    """Records that the host does not have the approval."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, take_back(row, now(tx)))
 
 
 def out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
-    """The host can't be reached now."""
+    """Records that the host can't be reached now."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = unreached(row, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 
-def see(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
-    """Copies the host's report on the call."""
+def copy_report(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
+    """Copies the host's report on the call into the row."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = observe(row, seen, now(tx))
     return row if change.row is row else save(tx, session, change)
@@ -104,27 +104,27 @@ def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> 
 
 
 def not_asked_any_longer(tx: Tx, confirmation_id: str, line: LineKind) -> Confirmation:
-    """An answer would do nothing any more; `line` says why."""
+    """Ends a request that needs no answer any more; `line` says why."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = pointless(row, now(tx), line)
     return row if change.row is row else save(tx, session, change)
 
 
 def sign_in_again(tx: Tx, confirmation_id: str, fingerprints: Fingerprints) -> Confirmation:
-    """The credential that somebody gave is lost, so they are asked again."""
+    """Asks the person again, because the credential that they gave is lost."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, sign_in_lost(row, now(tx), fingerprints))
 
 
 @dataclass(frozen=True)
 class VotesShown:
-    """Votes that every card shows now, for the first time, and how many seconds after each was stored."""
+    """Tells the metrics which votes all cards show now for the first time: seconds between storing and showing."""
 
     seconds: tuple[float, ...]
 
 
-def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
-    """Stores where cards are, and which version they show. If that is the row's own, nothing is left to draw."""
+def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
+    """Stores where cards are and which version they show. If that is the current version, nothing is left to draw."""
     _, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
@@ -139,14 +139,14 @@ def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmat
     return after
 
 
-def drawn(tx: Tx, confirmation_id: str) -> None:
-    """All its cards show the row, unless it has changed meanwhile."""
+def mark_drawn(tx: Tx, confirmation_id: str) -> None:
+    """Records that all cards show the row, unless it has changed meanwhile."""
     _, row = lock_confirmation(tx, confirmation_id)
     if not needs_drawing(row):
         card_done(tx, confirmation_id)
 
 
 def draw_again(tx: Tx, confirmation_id: str) -> None:
-    """An older drawing may have arrived after a newer one, so each place is drawn once more."""
+    """Draws each place once more, because an older drawing may have arrived after a newer one."""
     session, row = lock_confirmation(tx, confirmation_id)
     save(tx, session, Transition(row=changed(row, now(tx))))

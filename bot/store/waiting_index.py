@@ -1,7 +1,7 @@
-"""What waits, by whom and where: an index beside the rows, so that one person's list costs the same among 100,000.
+"""An index of what waits, for whom and where, so that one person's list is fast even among 100,000 confirmations.
 
-Who is behind a group, an address or a function changes without any row changing, so people are not in here: a reader
-brings the entries that mean them now.
+Members of groups, addresses and functions change without any row changing, so the index has policy entries, not people.
+A reader passes the entries that stand for them now.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
 ListPosition = tuple[float, str]
-"""Where a list goes on: when it was asked, and the confirmation's id."""
+"""Where the next page of a list begins: when the confirmation was asked, and its id."""
 
 MOST_ENTRIES = 200
-"""Of groups, of addresses and of functions: more than so many in use at once are not looked through."""
+"""The most groups, addresses and functions in use at once that are looked through."""
 
 MANY = 1000
 
@@ -49,11 +49,11 @@ _GONE = Prepared(delete(waiting).where(waiting.c.confirmation == bindparam("id_"
 _ENTER = Prepared(insert(waiting))
 
 
-# Written with the row
+# Written together with the row
 
 
 def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
-    """Part of saving a row, since after these steps it may wait for others, or for nobody."""
+    """Updates the index when a row is saved, since the steps may change for whom it waits."""
     if all(step.kind in _KEPT for step in steps):
         return
     _GONE(tx, id_=row.id)
@@ -66,7 +66,7 @@ def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
 
 
 def whom(row: Confirmation) -> set[str]:
-    """For whom it waits, who asked, and in which channels it can be seen."""
+    """For whom a confirmation waits, who asked, and in which channels it can be seen."""
     if row.state is not State.WAITING and not row.unknown:
         return set()
     named = {str(entry) for entry in may_decide(row.policy, row.escalated)}
@@ -78,17 +78,17 @@ def asker(person: Person) -> str:
     return f"asker:{person.user}"
 
 
-# Read by whoever lists
+# Read by lists
 
 
 def entries_in_use(tx: Tx, team: str) -> list[str]:
-    """The entries for which something waits now, except those that name a person."""
+    """The policy entries for which something waits now, except those that name one person."""
     kinds = (ApproverKind.GROUP, ApproverKind.EMAIL, ApproverKind.PYTHON)
     return [entry for kind in kinds for entry in _distinct(tx, team, f"{kind}:", f"{kind};")]
 
 
 def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
-    """Goes from one entry to the next through the index, so ten thousand rows of one entry are one step."""
+    """Steps from one entry to the next in the index, so that ten thousand rows with one entry cost one step."""
     after = first
     for _ in range(MOST_ENTRIES):
         found = select(func.min(waiting.c.whom)).where(waiting.c.team == team, waiting.c.whom > after)
@@ -100,7 +100,7 @@ def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
 
 
 def page(tx: Tx, team: str, names: Collection[str], after: ListPosition | None, size: int) -> list[ListPosition]:
-    """The oldest `size` after a position, each once, whichever entries they wait for."""
+    """The oldest `size` confirmations after a position, each once, even if several of their entries match."""
     found: set[ListPosition] = set()
     place = (waiting.c.created, waiting.c.confirmation)
     for name in names:
@@ -112,7 +112,7 @@ def page(tx: Tx, team: str, names: Collection[str], after: ListPosition | None, 
 
 
 def count_after(tx: Tx, team: str, names: Collection[str], after: ListPosition) -> int:
-    """How many come after a position, up to `MANY`, since nobody reads a larger number and counting takes time."""
+    """How many follow a position, at most `MANY`: counting takes time, and nobody needs a larger number."""
     if not names:
         return 0
     place = tuple_(waiting.c.created, waiting.c.confirmation)
@@ -129,21 +129,21 @@ def count_after(tx: Tx, team: str, names: Collection[str], after: ListPosition) 
 
 
 def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
-    """In the order of the ids, without rows that only another version can read, or that somebody changed in the
-    database: nobody is to decide by what those show."""
-    bodies = {row.id: row.body for row in tx.execute(_STORED.where(confirmations.c.id.in_(ids))) if _stands(tx, row)}
+    """The confirmations in the order of the ids, without those that only another version can read, or that somebody
+    changed in the database: nobody should decide on these."""
+    bodies = {row.id: row.body for row in tx.execute(_STORED.where(confirmations.c.id.in_(ids))) if _is_intact(tx, row)}
     return list(_readable(bodies[id_] for id_ in ids if id_ in bodies))
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
-    """What somebody asked for and what is decided, newest first."""
+    """What a person asked for and what is decided, newest first."""
     found = _STORED.where(
         confirmations.c.team == person.team,
         confirmations.c.asked_by == person.user,
         confirmations.c.created > since,
         confirmations.c.state != str(State.WAITING),
     ).order_by(confirmations.c.created.desc())
-    return list(_readable(row.body for row in tx.execute(found.limit(most)) if _stands(tx, row)))
+    return list(_readable(row.body for row in tx.execute(found.limit(most)) if _is_intact(tx, row)))
 
 
 _STORED = select(
@@ -151,7 +151,7 @@ _STORED = select(
 )
 
 
-def _stands(tx: Tx, row: Row[*tuple[Any, ...]]) -> bool:
+def _is_intact(tx: Tx, row: Row[*tuple[Any, ...]]) -> bool:
     return doubt_about(tx, row) is None
 
 
@@ -160,4 +160,4 @@ def _readable(bodies: Iterable[str]) -> Iterator[Confirmation]:
         try:
             yield row_from_json(body)
         except (NewerVersion, UnreadableRecord):
-            continue  # the replica that wrote it shows it
+            continue  # the replica that wrote it can show it

@@ -22,7 +22,7 @@ from bot.audit.ledger import Head, LedgerKeys
 from bot.leasing.backpressure import Backpressure
 from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.store.repository import now
-from bot.store.sealed_index import put_right
+from bot.store.sealed_index import correct_index
 from bot.store.tables import chains
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, for_update
@@ -104,7 +104,7 @@ class CheckpointJob:
         due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
         if self._stopping.is_set() or not due:
             return
-        wrong = await put_right(self._database, self._keys, self._clicks.stand_back)
+        wrong = await correct_index(self._database, self._keys, self._clicks.stand_back)
         self._doubted = at
         if wrong:
             log.error(

@@ -27,10 +27,10 @@ from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import LeaseLoop, NotNow
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.workspaces.removal import removed
-from bot.store.casting import count_next, put_right
+from bot.store.casting import count_next, remove_unsealed
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
 from bot.store.mailbox import WHOSE_TURN, paused, read_session
-from bot.store.outbox import may_be_doubled
+from bot.store.outbox import note_possible_copies
 from bot.store.repository import (
     CONFIRMATIONS,
     REPLIES,
@@ -42,9 +42,9 @@ from bot.store.repository import (
     recompute_due,
     session_in,
 )
-from bot.store.slack_lanes import CARDS, THREADS, cards_owed
+from bot.store.slack_lanes import CARDS, THREADS, count_due_cards
 from bot.store.tables import cards, confirmations, replies, sessions, threads
-from bot.store.transactions import draw_again, drawn, keep_time, look_at_grant, placed
+from bot.store.transactions import draw_again, keep_time, look_at_grant, mark_drawn, save_drawn
 from bot.telemetry.tracing import following
 from bot.worker.asking import BackgroundLookup, PeopleLookup
 from runtime.errors import NotFound
@@ -122,7 +122,7 @@ class Worker:
             RowKind(
                 *(threads, threads.c.session, THREADS, thread_worker.attend, 16),
                 about=lambda key: about(session=session_in(key)),
-                overtaken=may_be_doubled,
+                overtaken=note_possible_copies,
             ),
             RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
             *others,
@@ -153,7 +153,7 @@ class Worker:
         while True:
             due = set(owed_now) - {DueWork.DRAW}
             if not await self._is_sound(row):
-                row, owed_now = await lease.run(then_due(put_right), confirmation_id, self._rules.now)
+                row, owed_now = await lease.run(then_due(remove_unsealed), confirmation_id, self._rules.now)
             elif due:
                 row, owed_now = await self._decide(row, due, lease)
             else:
@@ -184,10 +184,10 @@ class Worker:
             if await self._is_sound(due.row):
                 with following("draw", row=due.row):
                     places = tuple(await self._drawing.draw(lease, due.row, due.session, due.around))
-                await lease.finish(placed, confirmation_id, places)
+                await lease.finish(save_drawn, confirmation_id, places)
                 return
-            await lease.run(put_right, confirmation_id, self._rules.now)
-        await lease.finish(drawn, confirmation_id)
+            await lease.run(remove_unsealed, confirmation_id, self._rules.now)
+        await lease.finish(mark_drawn, confirmation_id)
 
     async def _is_sound(self, row: Confirmation) -> bool:
         rules = self._rules.now
@@ -267,7 +267,7 @@ def seconds_until_drawn(tx: Tx, row: Confirmation) -> float:
     wait. Many due cards make the wait longer, since Slack allows about fifty updates a minute."""
     if row.decision is None or not row.runs or not row.card_channels or row.unreached or paused(tx):
         return 0.0
-    wait = min(SOON + (cards_owed(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
+    wait = min(SOON + (count_due_cards(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()
 
 

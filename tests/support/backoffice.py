@@ -37,14 +37,14 @@ from bot.operations.operate import OperatorContext, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.casting import CastResult, SubmittedVote, cast
-from bot.store.incoming_words import IncomingMessage, hear
-from bot.store.mailbox import letters_done, next_letters, read_session, rest
+from bot.store.incoming_words import IncomingMessage, store_message
+from bot.store.mailbox import letters_done, next_letters, read_session, session_done
 from bot.store.open import open_store, socket_path
-from bot.store.outbox import all_told, told_up_to
+from bot.store.outbox import mark_all_posted, posted_up_to
 from bot.store.repository import read_confirmation, session_confirmations
 from bot.store.requests import Opening, open_request
 from bot.store.tables import chains, ledger, mail, sessions
-from bot.store.transactions import drawn, hand_over, placed, see
+from bot.store.transactions import copy_report, hand_over, mark_drawn, save_drawn
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, full_member
@@ -125,7 +125,7 @@ class Backoffice:
             person=who,
             text=text,
         )
-        await self.database.run(hear, heard)
+        await self.database.run(store_message, heard)
         self.key = await self.database.read(lambda tx: _session_of(tx, heard.id))
         return heard.id
 
@@ -201,9 +201,9 @@ class Backoffice:
         """The approved call begins, and ends."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
         await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.fingerprints)
-        await self.database.run(see, confirmation, HostReport(kind=OutcomeKind.RUNNING))
+        await self.database.run(copy_report, confirmation, HostReport(kind=OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
-            await self.database.run(see, confirmation, HostReport(kind=kind, text=text))
+            await self.database.run(copy_report, confirmation, HostReport(kind=kind, text=text))
 
     async def is_told(self) -> None:
         """The session's agent and thread have heard all there is, and the cards show it."""
@@ -213,8 +213,8 @@ class Backoffice:
     async def is_drawn(self) -> None:
         for row in await self.database.read(session_confirmations, self.key):
             places = tuple(replace(place, drawn_version=row.face) for place in row.places)
-            await self.database.run(placed, row.id, places)
-            await self.database.run(drawn, row.id)
+            await self.database.run(save_drawn, row.id, places)
+            await self.database.run(mark_drawn, row.id)
 
     async def row(self, confirmation: str) -> Confirmation:
         row = await self.database.read(read_confirmation, confirmation)
@@ -304,6 +304,6 @@ def _answer(tx: Tx, confirmation: str) -> str:
 def _told(tx: Tx, key: str) -> None:
     while letters := next_letters(tx, key, together=False):
         letters_done(tx, letters)
-    told_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
-    rest(tx, key)
-    all_told(tx, key)
+    posted_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
+    session_done(tx, key)
+    mark_all_posted(tx, key)

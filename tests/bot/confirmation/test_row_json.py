@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bot.audit.fingerprint import Fingerprints
-from bot.confirmation.fingerprints import terms_stand, vote_stands
+from bot.confirmation.fingerprints import terms_are_sealed, vote_is_sealed
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, State, VoteKind, VoteState
 from bot.confirmation.stored_json import VERSION, delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Approver
@@ -87,10 +87,10 @@ def test_its_fingerprint_still_fits() -> None:
 
 def test_its_seals_still_fit() -> None:
     row = read_anew(row_to_json(well_travelled()))
-    assert terms_stand(row, FINGERPRINTS)
+    assert terms_are_sealed(row, FINGERPRINTS)
     in_play = [vote for vote in row.votes if vote.state is not VoteState.FALLEN]
     assert len(in_play) == 4
-    assert all(vote_stands(row, vote, FINGERPRINTS) for vote in in_play)
+    assert all(vote_is_sealed(row, vote, FINGERPRINTS) for vote in in_play)
 
 
 def test_what_goes_into_the_mailbox_comes_out_of_it() -> None:

@@ -11,7 +11,7 @@ from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.decision import approve
-from bot.confirmation.fingerprints import vote_stands, with_fingerprint
+from bot.confirmation.fingerprints import vote_is_sealed, with_fingerprint
 from bot.confirmation.model import (
     Confirmation,
     Decision,
@@ -106,9 +106,9 @@ class TestVotes:
     def test_one_that_was_changed(self, change: dict[str, object]) -> None:
         desk = halfway()
         (vote,) = desk.row.votes
-        assert vote_stands(desk.row, vote, FINGERPRINTS)
+        assert vote_is_sealed(desk.row, vote, FINGERPRINTS)
         other = replace(vote, **change)  # type: ignore[arg-type]  # the fields of Vote
-        assert not vote_stands(desk.row, other, FINGERPRINTS)
+        assert not vote_is_sealed(desk.row, other, FINGERPRINTS)
         desk.row = replace(desk.row, votes=(other,))
         desk.approve(BEN)
         assert desk.state() is State.WAITING
@@ -116,7 +116,7 @@ class TestVotes:
     def test_one_that_was_given_on_another_confirmation(self) -> None:
         desk, here = halfway(), Desk(make_policy(quorum=2))
         here.row = replace(here.row, id="k2")
-        assert not vote_stands(here.row, desk.row.votes[0], FINGERPRINTS)
+        assert not vote_is_sealed(here.row, desk.row.votes[0], FINGERPRINTS)
 
     def test_one_that_was_given_on_an_earlier_revision(self) -> None:
         desk = halfway()
@@ -137,11 +137,11 @@ class TestVotes:
         desk = Desk(make_policy(quorum=2))
         desk.edit(BEN, version="3")
         (vote,) = desk.row.approvals
-        assert vote_stands(desk.row, vote, FINGERPRINTS)
-        assert not vote_stands(desk.row, replace(vote, stands_on=1), FINGERPRINTS)
+        assert vote_is_sealed(desk.row, vote, FINGERPRINTS)
+        assert not vote_is_sealed(desk.row, replace(vote, stands_on=1), FINGERPRINTS)
         other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
-        assert not vote_stands(replace(desk.row, revisions=(desk.row.revisions[0], other)), vote, FINGERPRINTS)
-        assert not vote_stands(replace(desk.row, revisions=desk.row.revisions[:1]), vote, FINGERPRINTS)
+        assert not vote_is_sealed(replace(desk.row, revisions=(desk.row.revisions[0], other)), vote, FINGERPRINTS)
+        assert not vote_is_sealed(replace(desk.row, revisions=desk.row.revisions[:1]), vote, FINGERPRINTS)
 
     def test_a_seal_for_something_else_is_none(self) -> None:
         desk = Desk(make_policy(quorum=2))
@@ -153,7 +153,7 @@ class TestVotes:
             writes(desk, with_fingerprint(stands(), desk.row, fingerprints))
         assert checked(desk.row, NOON, Policies.of(desk.policy), FINGERPRINTS).row.votes == ()
         plain = replace(with_fingerprint(stands(), desk.row, FINGERPRINTS), sealed=desk.row.sealed)
-        assert not vote_stands(desk.row, plain, FINGERPRINTS)
+        assert not vote_is_sealed(desk.row, plain, FINGERPRINTS)
 
     def test_no_decision_is_made_of_them_even_if_nobody_checked(self) -> None:
         desk = Desk(make_policy())

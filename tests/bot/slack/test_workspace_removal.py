@@ -32,7 +32,7 @@ from bot.slack.workspaces.removal import (
 )
 from bot.slack.workspaces.removal_cleanup import abandon
 from bot.slack.workspaces.tokens import unfit
-from bot.store.incoming_words import IncomingMessage, hear
+from bot.store.incoming_words import IncomingMessage, store_message
 from bot.store.tables import homes, mail, sessions
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
@@ -241,7 +241,7 @@ async def test_words_are_heard_as_long_as_somebody_serves_where_they_were_said(d
 
     def leave(tx: Tx) -> None:
         for at in (ACME, SOUTH):
-            hear(tx, words_in(at))
+            store_message(tx, words_in(at))
         everywhere, own = installed(tx, None), installed(tx, "T0ACME")
         assert unheard(tx) == ["T0ACME", "T0SOUTH"]
         depart(tx, own, Removal(at=ACME, sentence="gone"))

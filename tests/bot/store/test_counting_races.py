@@ -14,7 +14,7 @@ from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
 from bot.store.casting import count_next
 from bot.store.open import open_store
-from bot.store.outbox import all_told, may_be_doubled
+from bot.store.outbox import mark_all_posted, note_possible_copies
 from bot.store.repository import put_mail
 from bot.store.tables import threads
 from runtime.store.database import Tx
@@ -82,13 +82,13 @@ async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_
         noted, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def note_slowly(tx: Tx) -> None:
-            may_be_doubled(tx, at.key)
+            note_possible_copies(tx, at.key)
             loop.call_soon(noted.set)
             tx.execute(text("SELECT pg_sleep(0.3)"))  # meanwhile the other one looks whether anything is left
 
         noting = asyncio.create_task(other.run(note_slowly))
         await noted.wait()
-        await at.database.run(all_told, at.key)
+        await at.database.run(mark_all_posted, at.key)
         await noting
         due = select(threads.c.due_at).where(threads.c.session == at.key)
         assert await at.database.read(lambda tx: tx.execute(due).scalar_one()) is not None

@@ -26,7 +26,7 @@ from bot.policy.approvers import OPERATOR
 from bot.store.audit_verify import verify_ledger
 from bot.store.ledger_lines import line_of, read_lines, write_step
 from bot.store.repository import now, seconds
-from bot.store.sealed_index import put_right
+from bot.store.sealed_index import correct_index
 from bot.store.tables import chains, checkpoints, ledger
 from bot.worker.checkpoint_job import CheckpointJob, seal_moved
 from runtime.store.database import Tx
@@ -204,7 +204,7 @@ async def test_what_a_forged_checkpoint_says_is_not_believed(at: Backoffice) -> 
 
     await i_write(at, forge)
     assert await verdict(at) == "broken: checkpoints: checkpoint 1 was not sealed with this secret"
-    assert await put_right(at.database, KEYS, _nothing) == [at.key]
+    assert await correct_index(at.database, KEYS, _nothing) == [at.key]
     made = (await at.database.run(seal_moved, KEYS, HOUR, at_once=True)).made
     assert made is not None
     assert set(made.heads) == {at.key}
@@ -215,7 +215,7 @@ async def test_what_other_processes_seal_meanwhile_is_left_alone(at: Backoffice)
         await at.database.run(write_step, SYSTEM, Step(kind=LineKind.PAUSED, at=at.clock.now, who=OPERATOR))
         await sealed(at)
 
-    assert await put_right(at.database, KEYS, seal_meanwhile) == []
+    assert await correct_index(at.database, KEYS, seal_meanwhile) == []
     assert (await verdict(at)).startswith("consistent: ")
 
 

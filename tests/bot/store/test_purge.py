@@ -17,7 +17,7 @@ from bot.confirmation.grants import Grant
 from bot.confirmation.model import OutcomeKind, SessionKey, State, VoteKind
 from bot.hosts import host
 from bot.operations.operate import reading
-from bot.store.outbox import SaidInThread, all_told, posted, say_later
+from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from bot.store.repository import find_session
 from bot.store.tables import grants, homes, mail, metadata, sessions, threads
 from runtime.jsontypes import canonical
@@ -233,8 +233,8 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     name = SessionId(session.session.app, session.session.user, session.session.id)
     await at.database.run(create, name, "oncall", {}, "desk")
     await at.database.run(say_later, at.key, host.AgentMessage(event="e1", author="oncall", text="Hello."))
-    await at.database.run(posted, at.key, None, SaidInThread("e1", "1.2"))
-    await at.database.run(all_told, at.key)
+    await at.database.run(mark_posted, at.key, None, SaidInThread("e1", "1.2"))
+    await at.database.run(mark_all_posted, at.key)
     await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))
     at.clock.passes(days=100)
     assert (await purged(at)).lines[0].endswith("is purged: 6 lines, 1 confirmation, 2 letters, 1 history.")
