@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -20,6 +21,7 @@ from bot.sandbox.workspace.tickets import Tickets
 from bot.store.open import open_store
 from runtime.store.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.scratch import SCRATCH
 from tests.support.secret import KEYS, SECRET
 
 if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser
@@ -30,6 +32,9 @@ settings.register_profile("quick", max_examples=25, derandomize=True, deadline=N
 settings.register_profile("thorough", max_examples=100, derandomize=True, deadline=None)
 settings.load_profile("quick")
 
+
+# pytest puts its temporary directories there, those of pytest-xdist's workers too.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SCRATCH))
 
 WHERE_IT_HARDLY_MATTERS = ("database_url", "store")
 """Fixtures that give a test both databases. A test about the database asks for `either_url` or `either_store`."""
@@ -86,7 +91,7 @@ def _logs_as_they_were() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One server for the session, started by the first test that needs it."""
-    with postgres_server() as server:
+    with postgres_server(SCRATCH) as server:
         yield server
 
 

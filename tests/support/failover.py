@@ -11,6 +11,7 @@ from urllib.parse import quote
 import asyncpg
 
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.scratch import SCRATCH
 
 NAME = "postgres"
 
@@ -50,7 +51,7 @@ class Pair:
 
 @asynccontextmanager
 async def pair() -> AsyncIterator[Pair]:
-    with postgres_server() as primary:
+    with postgres_server(SCRATCH) as primary:
         standby = primary.followed(primary.directory / "standby")
         try:
             both = Pair(primary, standby)

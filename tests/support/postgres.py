@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -106,11 +107,24 @@ class PostgresServer:
 
     def _create(self) -> str:
         name = f"test_{uuid4().hex}"
-        self.psql(f"CREATE DATABASE {name} TEMPLATE template0")
+        self._run(f"CREATE DATABASE {name} TEMPLATE template0")
         return name
 
     def _drop(self, name: str) -> None:
-        self.psql(f"DROP DATABASE {name} WITH (FORCE)")
+        self._run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _run(self, statement: str) -> None:
+        """Without a process for it, which `psql` would be. In a thread: an event loop may run in this one."""
+
+        async def run() -> None:
+            connection = await asyncpg.connect(self.url("postgres"))
+            try:
+                await connection.execute(statement)
+            finally:
+                await connection.close()
+
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, run()).result()
 
     @contextmanager
     def stocked(self, fill: Callable[[str], Coroutine[None, None, None]]) -> Iterator[str]:
@@ -164,9 +178,9 @@ class PostgresServer:
         self._server.cleanup()
 
 
-def sweep() -> None:
+def sweep(inside: Path) -> None:
     """Ends the servers of test sessions that were killed before they could."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+    for directory in inside.glob(f"{PREFIX}*-*"):
         if psutil.pid_exists(int(directory.name.removeprefix(PREFIX).split("-")[0])):
             continue
         for process in psutil.process_iter(["cmdline"]):
@@ -178,11 +192,13 @@ def sweep() -> None:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(inside: Path | None = None) -> Iterator[PostgresServer]:
+    """Its data is in a directory `inside` this one, or else inside the system's for temporary files."""
     # Not pytest's own temporary directory: that is closed to other users at every start of pytest, and as root
     # the server has to run as another user.
-    sweep()
-    directory = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    inside = inside or Path(tempfile.gettempdir())
+    sweep(inside)
+    directory = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=inside))
     try:
         server = PostgresServer(directory)
         try:

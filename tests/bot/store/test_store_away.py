@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.office import POLICY, Office, office
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.scratch import SCRATCH
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,7 @@ async def away(server: PostgresServer, seconds: float) -> AsyncIterator[None]:
 @pytest.fixture
 async def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Office, PostgresServer]]:
     monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
-    with postgres_server() as server, server.database() as url:
+    with postgres_server(SCRATCH) as server, server.database() as url:
         async with office(url, tmp_path / "log", monkeypatch, POLICY, target="tests.support.lab:agent") as at:
             yield at, server
 

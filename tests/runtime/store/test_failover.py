@@ -13,6 +13,7 @@ from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
 from tests.support.failover import NAME, Pair, pair
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.scratch import SCRATCH
 
 metadata = MetaData()
 notes = Table("notes", metadata, Column("id", Integer, primary_key=True))
@@ -30,10 +31,10 @@ def create(tx: Tx) -> None:
     metadata.create_all(tx.connection)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """One of its own, to be stopped and started."""
-    with postgres_server() as server:
+    """One of this module's own. A test that stops it starts it again."""
+    with postgres_server(SCRATCH) as server:
         yield server
 
 
