@@ -13,15 +13,14 @@ MOST = 20_000
 
 
 class SeenLines:
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._seen: dict[str, tuple[int, frozenset[LineKind]]] = {}
 
     def add(self, confirmation: str, seq: int, kind: LineKind) -> None:
         """A line that is committed."""
         _, kinds = self._seen.pop(confirmation, (0, frozenset()))
         self._seen[confirmation] = seq, kinds | {kind}
-        while len(self._seen) > self._most:
+        while len(self._seen) > MOST:
             del self._seen[next(iter(self._seen))]
 
     def lost(self, confirmation: str, last: int) -> frozenset[LineKind]:

@@ -26,14 +26,14 @@ _Mark = tuple[int, int, int] | None
 
 
 class Reloading:
-    def __init__(self, file: Path, env: Mapping[str, str], rules: RulesInForce, *, every: float = EVERY) -> None:
-        self._file, self._env, self._rules, self._every = file, env, rules, every
+    def __init__(self, file: Path, env: Mapping[str, str], rules: RulesInForce) -> None:
+        self._file, self._env, self._rules = file, env, rules
         self._known = self._seen = _mark(file)
 
     async def run(self) -> None:
         """Watches the file until it is cancelled."""
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(EVERY)
             mark = _mark(self._file)
             if mark == self._seen != self._known:
                 await self.look()

@@ -37,7 +37,7 @@ KEPT_FOR = 3600.0
 PAUSE = 3.0
 """The least seconds between two looks at one tab."""
 
-_POLL = 5.0
+_POLL, _BETWEEN = 5.0, 1.0
 _STRAGGLERS = 2.0
 """A line is stamped before its transaction ends: one that is not much older than a look may have been missed by it."""
 
@@ -55,8 +55,8 @@ class HomeTab:
 class HomeTabs:
     """Which tabs are drawn again, and when."""
 
-    def __init__(self, database: Database, *, pause: float = PAUSE) -> None:
-        self._database, self._pause = database, pause
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._stopping = asyncio.Event()
 
     async def opened(self, reader: HomeReader) -> None:
@@ -68,7 +68,7 @@ class HomeTabs:
             while not self._stopping.is_set():
                 await until_stopped(self._stopping, waiter.wait(_POLL))
                 await self._stir()
-                await until_stopped(self._stopping, asyncio.sleep(min(1.0, self._pause)))
+                await until_stopped(self._stopping, asyncio.sleep(_BETWEEN))
 
     def stop(self) -> None:
         self._stopping.set()
@@ -76,7 +76,7 @@ class HomeTabs:
     async def _stir(self) -> None:
         try:
             if await self._database.read(behind):
-                await self._database.run(stir, self._pause)
+                await self._database.run(stir, PAUSE)
         except StoreError as error:
             log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)
 
@@ -84,8 +84,8 @@ class HomeTabs:
 class TabDrawer:
     """Draws the tabs that are due."""
 
-    def __init__(self, sender: Sender, home_query: HomeQuery, *, pause: float = PAUSE) -> None:
-        self._sender, self._home_query, self._pause = sender, home_query, pause
+    def __init__(self, sender: Sender, home_query: HomeQuery) -> None:
+        self._sender, self._home_query = sender, home_query
 
     @property
     def kind(self) -> RowKind:
@@ -98,7 +98,7 @@ class TabDrawer:
         if digest != home.digest:
             home = await self._publish(lease, replace(home, digest=digest), home_tab(composed.view))
         again = not composed.settled or home.digest is None
-        await lease.run(looked, home, at, again, self._pause)
+        await lease.run(looked, home, at, again, PAUSE)
 
     async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:
         """Publishes with Slack's `hash`, so that a late drawing by another replica is noticed, and drawn over next

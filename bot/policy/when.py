@@ -101,25 +101,27 @@ def holds(expression: str, facts: Mapping[str, Json]) -> bool:
     return said
 
 
+_MOST_ANSWERS, _FAILURES_FOR = 4096, 60.0
+
+
 class _Answers:
     """The latest few thousand answers of expressions. A failure is kept only for a short time, since what takes too
     long now may take less in a minute."""
 
-    def __init__(self, most: int = 4096, failures_for: float = 60.0) -> None:
-        self._most, self._failures_for = most, failures_for
+    def __init__(self) -> None:
         self._known: dict[bytes, tuple[bool | str, float]] = {}
         self._lock = threading.Lock()  # threads use it
 
     def get(self, key: bytes) -> bool | str | None:
         with self._lock:
             said, at = self._known.get(key, (None, 0.0))
-        return None if isinstance(said, str) and time.monotonic() > at + self._failures_for else said
+        return None if isinstance(said, str) and time.monotonic() > at + _FAILURES_FOR else said
 
     def keep(self, key: bytes, said: bool | str) -> None:
         with self._lock:
             if key:
                 self._known[key] = said, time.monotonic()
-            while len(self._known) > self._most:
+            while len(self._known) > _MOST_ANSWERS:
                 del self._known[next(iter(self._known))]
 
 

@@ -48,8 +48,7 @@ class AtWork(Protocol):
 
 
 class Shutdown:
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._began: float | None = None
 
     @property
@@ -58,12 +57,12 @@ class Shutdown:
 
     def begin(self) -> None:
         if self._began is None:
-            self._began = self._clock()
+            self._began = time.monotonic()
 
     def _until(self, mark: StopDeadline) -> float:
         self.begin()
         assert self._began is not None
-        return max(0.0, self._began + mark - self._clock())
+        return max(0.0, self._began + mark - time.monotonic())
 
     async def ended(
         self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: AtWork | None = None

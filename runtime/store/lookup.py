@@ -14,6 +14,9 @@ from runtime.store.records import CALL, Invocation, SessionId, Status, is_storab
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.wire import Event
 
+AT_ONCE = 100
+"""How many sessions or calls one look returns at most."""
+
 _KEY: BindParameter[int] = bindparam("key_")
 _ID: BindParameter[str] = bindparam("id_")
 _EVENTS = Prepared(
@@ -116,7 +119,7 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
     return tx.execute(found if ids is None else found.where(invocations.c.id.in_(ids))).scalar_one() > 0
 
 
-def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False, limit: int = 100) -> list[SessionId]:
+def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[SessionId]:
     """Sessions that owe something while nobody works on them: their process died. In no order, so that those that
     fail again and again do not stand before the others. The desk takes up its own sessions, others take up theirs."""
     owing = select(invocations.c.session).where(invocations.c.status == Status.ACTIVE.value)
@@ -129,7 +132,7 @@ def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False, limit: int =
             func.coalesce(sessions.c.lease_until, 0.0) <= tx.now(),
         )
         .order_by(func.random())
-        .limit(limit)
+        .limit(AT_ONCE)
     )
     return [SessionId(row.app, row.user_id, row.id) for row in tx.execute(found)]
 
@@ -138,9 +141,7 @@ def _belonging(desk: bool) -> ColumnElement[bool]:
     return sessions.c.opened_by == "desk" if desk else sessions.c.opened_by != "desk"
 
 
-def unknown_since(
-    tx: Tx, apps: Collection[str], age: float, *, desk: bool = False, limit: int = 100
-) -> list[tuple[SessionId, str, int]]:
+def unknown_since(tx: Tx, apps: Collection[str], age: float, *, desk: bool = False) -> list[tuple[SessionId, str, int]]:
     """Calls that have been unknown for so long that the model must hear of it, each with its attempt."""
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
@@ -148,7 +149,7 @@ def unknown_since(
         .where(calls.c.state == CallState.UNKNOWN.value, calls.c.since <= tx.now() - age, sessions.c.app.in_(apps))
         .where(_belonging(desk))
         .order_by(func.random())
-        .limit(limit)
+        .limit(AT_ONCE)
     )
     unknown = [(SessionId(row.app, row.user_id, row.id), CALL.validate_json(row.body)) for row in tx.execute(found)]
     return [(name, call.id, call.attempt) for name, call in unknown]

@@ -152,7 +152,7 @@ class Directory:
         return await self._sender.open_dm(at, user)
 
     async def people(
-        self, entries: Iterable[Approver], at: Workspace, call: CallFacts, *, most: int = MOST_DMS
+        self, entries: Iterable[Approver], at: Workspace, call: CallFacts
     ) -> tuple[Person, ...] | NotWritable | Unresolved:
         """Everybody behind these entries, for direct messages."""
         found = await asyncio.gather(*(self.members(entry, at, call) for entry in entries))
@@ -163,9 +163,9 @@ class Directory:
             people.update(dict.fromkeys(sorted(members)))
         if not people:
             return NotWritable("Nobody is behind the policy's names, so there is nobody to write to.")
-        if len(people) > most:
+        if len(people) > MOST_DMS:
             return NotWritable(
-                f"{len(people)} people may decide, and cards go to {most} at most as direct messages. "
+                f"{len(people)} people may decide, and cards go to {MOST_DMS} at most as direct messages. "
                 "Name a channel in the policy."
             )
         return tuple(people)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -39,19 +39,17 @@ class Questions:
         sender: Sender,
         *,
         patience: float = PATIENCE,
-        again: Sequence[float] = AGAIN,
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
     ) -> None:
-        self._sender, self._patience = sender, patience
-        self._again, self._clock, self._pause = again, clock, pause
+        self._sender, self._patience, self._clock, self._pause = sender, patience, clock, pause
         self._spells: dict[tuple[str, str], _Spell] = {}
 
     async def ask(
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
         """Asks until Slack answers. `answer` ends it when nobody waits any more."""
-        spell = self._spells.setdefault((at.team, method.name), _Spell(self._again, self._clock, self._pause))
+        spell = self._spells.setdefault((at.team, method.name), _Spell(self._clock, self._pause))
         return await spell.over(lambda: self._sender.ask(at, method, call))
 
     async def answer(
@@ -80,8 +78,8 @@ class _Spell:
     """A time in which Slack fails for one method in one workspace. One caller at a time tries it, and the others wait
     for that."""
 
-    def __init__(self, again: Sequence[float], clock: Callable[[], float], pause: Sleep) -> None:
-        self._again, self._clock, self._pause = again, clock, pause
+    def __init__(self, clock: Callable[[], float], pause: Sleep) -> None:
+        self._clock, self._pause = clock, pause
         self._failures, self._failed_at = 0, 0.0
         self._one_at_a_time = asyncio.Lock()
 
@@ -99,7 +97,7 @@ class _Spell:
                     raise
 
     async def _until_next(self) -> None:
-        pause = self._again[min(self._failures, len(self._again)) - 1]
+        pause = AGAIN[min(self._failures, len(AGAIN)) - 1]
         left = self._failed_at + pause - self._clock()
         if left > 0:
             await self._pause(left)

@@ -58,8 +58,8 @@ def abandon(row: Confirmation, now: datetime) -> Transition:
 
 
 class RemovalCleanup:
-    def __init__(self, database: Database, *, poll: float = POLL) -> None:
-        self._database, self._poll = database, poll
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -67,7 +67,7 @@ class RemovalCleanup:
         with self._database.waiter(DEPARTURES) as waiter:
             while not self._stopping.is_set():
                 await self._look()
-                await until_stopped(self._stopping, waiter.wait(self._poll))
+                await until_stopped(self._stopping, waiter.wait(POLL))
 
     def stop(self) -> None:
         self._stopping.set()
@@ -99,7 +99,7 @@ class CleanupProgress:
     left: int
 
 
-def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> CleanupProgress:
+def close_some(tx: Tx, leaving: Leaving, after: str) -> CleanupProgress:
     """Closes some of what belongs to a workspace or an organisation that left."""
     granted = (
         select(grants.c.id)
@@ -108,9 +108,9 @@ def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> 
         .where(of(sessions, leaving.id), grants.c.id > after)
     )
     open_ = select(confirmations.c.id).where(OPEN, of(confirmations, leaving.id), confirmations.c.id > after)
-    ids = tx.execute(union(open_, granted).order_by("id").limit(at_once)).scalars().all()
+    ids = tx.execute(union(open_, granted).order_by("id").limit(AT_ONCE)).scalars().all()
     left = sum(not _closed(tx, leaving, confirmation) for confirmation in ids)
-    return CleanupProgress(str(ids[-1]) if len(ids) == at_once else None, left)
+    return CleanupProgress(str(ids[-1]) if len(ids) == AT_ONCE else None, left)
 
 
 def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
