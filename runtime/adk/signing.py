@@ -84,50 +84,55 @@ def bound_to_event(request: str, event: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignedAnswer:
-    """What is signed: this answer to this request of this session about this call, and no other. `nth` counts the
-    answers that stood there before it: one that was given can't be given again by whoever read it. `request` is the
-    request's id, or `bound_to_event`."""
+class _Signed:
+    """What is signed is for one request of one session. `request` is the request's id, or `bound_to_event`. `nth`
+    counts the answers that were there before, so that whoever reads a signed answer can't give it again."""
 
     app: str
     user: str
     session: str
     request: str
-    tool: str
-    arguments: JsonObject
-    confirmed: bool
-    payload: Json = None
     nth: int = 0
 
+    @property
+    def _content(self) -> list[Json]:
+        """Everything that is signed, in a fixed order."""
+        raise NotImplementedError
+
     def sign(self, secret: str) -> str:
-        about: list[Json] = [self.app, self.user, self.session, self.request, self.tool, self.arguments]
-        text = canonical([*about, self.confirmed, self.payload, self.nth])
-        return _SIGNED + hmac.new(secret.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        content = canonical(self._content).encode("utf-8", "surrogatepass")
+        return _SIGNED + hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
 
     def signed_by(self, secret: str, signature: object) -> bool:
         return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignedResponse:
-    """What is signed of an answer that is no confirmation: this response, under this name, to what that event of this
-    session waits for. `nth` is as in `SignedAnswer`; `request` is `bound_to_event`."""
+class SignedAnswer(_Signed):
+    """An answer to a confirmation of this call, and of no other."""
 
-    app: str
-    user: str
-    session: str
-    request: str
+    tool: str
+    arguments: JsonObject
+    confirmed: bool
+    payload: Json = None
+
+    @property
+    def _content(self) -> list[Json]:
+        about: list[Json] = [self.app, self.user, self.session, self.request, self.tool, self.arguments]
+        return [*about, self.confirmed, self.payload, self.nth]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedResponse(_Signed):
+    """Any other answer: this response, under this name, to what the session waits for."""
+
     name: str
     response: JsonObject
-    nth: int = 0
 
-    def sign(self, secret: str) -> str:
+    @property
+    def _content(self) -> list[Json]:
         about: list[Json] = ["response", self.app, self.user, self.session, self.request, self.name]
-        text = canonical([*about, self.response, self.nth])
-        return _SIGNED + hmac.new(secret.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
-
-    def signed_by(self, secret: str, signature: object) -> bool:
-        return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
+        return [*about, self.response, self.nth]
 
 
 def signatures_in(metadata: JsonObject | None) -> JsonObject:
