@@ -24,7 +24,6 @@ from bot.hosts.host import (
     Heard,
     HostAnswer,
     HostFailed,
-    MessageDelta,
     RefusedByHost,
     RequestLost,
     SessionSnapshot,
@@ -35,7 +34,7 @@ from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
-from bot.hosts.tasks import tasks_in
+from bot.hosts.tasks import heard_in
 from bot.hosts.words import (
     ANOTHER,
     ASKED_ANEW,
@@ -52,7 +51,7 @@ from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, same
-from runtime.wire import Blob, Content, Part
+from runtime.wire import Content, Part
 
 WORDS_WAIT = 30.0
 """Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
@@ -107,12 +106,8 @@ class AdkHost:
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Heard]:
-        parts = [Part(text=words.text)] if words.text else []
-        parts += [
-            Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
-        ]
         with self._stopped_by(session, stop):
-            async for said in self._tell(session, Content(role="user", parts=parts), words.mark, words.since):
+            async for said in self._tell(session, words.as_content(), words.mark, words.since):
                 yield said
 
     async def _tell(
@@ -404,13 +399,7 @@ def _heard(raw: JsonObject) -> Iterable[Heard]:
         event = event_from(raw)
     except Invalid:
         return  # the session tells of it, once it is read
-    if event.partial:
-        if event.text:
-            yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
-        return
-    if raw.get("id") and (said := said_in(event)) is not None:
-        yield said
-    yield from tasks_in(event)
+    yield from heard_in(event, said_in(event) if raw.get("id") else None)
 
 
 def _is_another(asking: AdkRequest | None, answer: HostAnswer) -> bool:

@@ -15,15 +15,14 @@ from bot.hosts.host import (
     HostAnswer,
     HostOutcome,
     HostRequest,
-    MessageDelta,
     RequestLost,
     SendSeparately,
     SessionSnapshot,
     UserWords,
 )
 from bot.hosts.pauses import answered, form_of
-from bot.hosts.tasks import tasks_in
-from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
+from bot.hosts.tasks import heard_in
+from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.seal import CallGuard
 from runtime.jsontypes import JsonObject, canonical
@@ -31,7 +30,6 @@ from runtime.run.app_sessions import Position
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
 from runtime.store.lease import TERM
-from runtime.wire import Blob
 
 _LAST_WORDS = 0.5
 
@@ -69,14 +67,10 @@ class EmbeddedHost:
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Heard]:
-        parts = [Part(text=words.text)] if words.text else []
-        parts += [
-            Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
-        ]
         run = await self.runner.start(
             user_id=session.user,
             session_id=session.id,
-            message=Content(role="user", parts=parts),
+            message=words.as_content(),
             create=True,
             mark=words.mark,
             streaming=True,
@@ -172,14 +166,8 @@ class EmbeddedHost:
 
 async def _heard(run: Run) -> AsyncIterator[Heard]:
     async for event in run:
-        if event.partial:
-            if event.text:
-                yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
-            continue
-        if (said := _said(event)) is not None:
-            yield said
-        for task in tasks_in(event):
-            yield task
+        for heard in heard_in(event, _said(event)):
+            yield heard
 
 
 def _said(event: Event) -> AgentMessage | None:

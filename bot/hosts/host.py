@@ -25,6 +25,7 @@ from bot.confirmation.sign_in import Credential
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
+from runtime.wire import USER, Blob, Content, Part
 
 
 class Unreachable(ConfirmError):
@@ -88,6 +89,11 @@ class UserWords:
     text: str
     since: float | None = None
     attachments: tuple[Attachment, ...] = ()
+
+    def as_content(self) -> Content:
+        files = (Blob(mime_type=a.mime_type, data=a.data, display_name=a.name) for a in self.attachments)
+        words = [Part(text=self.text)] if self.text else []
+        return Content(role=USER, parts=[*words, *(Part(inline_data=file) for file in files)])
 
 
 @dataclass(frozen=True, kw_only=True)

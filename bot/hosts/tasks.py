@@ -1,4 +1,4 @@
-"""Which tool calls an event begins, holds or ends, for people who watch a run. Pure.
+"""What people who watch a run see of an event: words, and tool calls that begin, are held or end. Pure.
 
 Every ADK writes the same parts: a call of the model, the request that holds a call, and the response to a call.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from blocks.text import seen
-from bot.hosts.host import Task, TaskState
+from bot.hosts.host import AgentMessage, Heard, MessageDelta, Task, TaskState
 from bot.hosts.pauses import OF_THE_FRAMEWORK
 from bot.hosts.reading import WAITS
 from runtime.confirming import requests_in
@@ -26,6 +26,17 @@ _NO_TASKS = (TRANSFER_TO_AGENT, "set_model_response")
 
 _SAID = ("error", "message", "status", "result", "output")
 """The keys of a result whose text says best what came of a call, the best first."""
+
+
+def heard_in(event: Event, said: AgentMessage | None) -> Iterator[Heard]:
+    """What a host yields of one event of a run. `said`: the message in it, if it is complete."""
+    if event.partial:
+        if event.text:
+            yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
+        return
+    if said is not None:
+        yield said
+    yield from tasks_in(event)
 
 
 def tasks_in(event: Event) -> Iterator[Task]:
