@@ -1,4 +1,4 @@
-"""Slack's agent sessions: the status and the title of a thread. Does nothing in a workspace that has none."""
+"""Sets the status and title of a thread in Slack's agent sessions. Does nothing in a workspace without them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class AgentSessions:
         self._warned: set[str] = set()
 
     def taken(self, session: Session) -> bool:
-        """Whether Slack takes sessions there, so far as is known."""
+        """Whether the workspace has agent sessions, as far as is known."""
         return self._sender.taken.takes(_at(session), Feature.SESSION, session.channel)
 
     async def processing(self, lease: Lease, session: Session) -> bool:
-        """Shows that the agent works, with a stop button. False: Slack does not show it."""
+        """Shows that the agent works, with a stop button. Returns False if Slack does not show it."""
         change = await lease.run(begin_processing, session.key)
         if change is None:
             return True
@@ -50,7 +50,7 @@ class AgentSessions:
             return False
 
     async def show(self, lease: Lease, session: Session) -> float | None:
-        """Brings the status up to date. Returns in how many seconds to look again, if at all."""
+        """Updates the status. Returns the seconds until the next look, or None."""
         if not self.taken(session):
             return None
         found = await lease.read(next_status, session.key)
@@ -71,7 +71,7 @@ class AgentSessions:
         try:
             answer = await self._ask(lease, session, SET_SESSION_STATUS, args, patience)
         except SlackTrouble as trouble:
-            if not isinstance(trouble, Later) or trouble.limited:  # otherwise it may have been done
+            if not isinstance(trouble, Later) or trouble.limited:  # on other errors the change may have been made
                 await lease.run(not_changed, session.key, change)
             if await self._sender.taken.failed(_at(session), Feature.SESSION, trouble, session.channel):
                 return False
@@ -82,21 +82,20 @@ class AgentSessions:
         return True
 
     async def _rename(self, lease: Lease, session: Session, title: str) -> None:
-        """The thread was a session before, and has no title, so people could not tell it from others."""
+        """Sets a title for a thread that was a session before and has none, so that people can tell it from others."""
         if not await lease.read(needs_title, session.key):
             return
         args: JsonObject = {"channel_id": session.channel, "thread_ts": session.thread_ts, "title": title}
         try:
             await self._ask(lease, session, RENAME_SESSION, args, _DONT_WAIT)
         except Later:
-            return  # with the next status
+            return  # the next status sets it
         except SlackTrouble as trouble:
             log.info("a session stays without a title: %s", trouble)
         await lease.run(titled, session.key)
 
     async def _title(self, lease: Lease, session: Session, change: StatusChange) -> str:
-        """The first words, without what the policies hide. Before any call was asked about, nobody knows what that
-        is."""
+        """The first words of the thread, without what the policies hide. Before the first request that is unknown."""
         rows = await lease.read(session_confirmations, session.key)
         hides = self._rules is not None and any(policy.redact for policy in self._rules.now.policies.entries)
         title = "" if hides and not rows else change.title

@@ -1,4 +1,4 @@
-"""From rows to what `blocks` draws: cards and lists. Pure, and masked: what a policy redacts does not get past here."""
+"""Turns rows into what `blocks` draws: cards and lists. Pure. Everything that a policy redacts is masked here."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from runtime.titles import title_in
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """Links for the reader: to the session's thread, to the card, to the file with the whole call.
+    """Links for the reader: to the session's thread, the card, and the file with the whole call.
 
-    `accounts` has the users behind the policy's addresses, so far as they are known.
+    `accounts` maps the policy's addresses to users, as far as they are known.
     """
 
     session: str | None = None
@@ -44,7 +44,8 @@ def card_view(
     grants: Sequence[Grant] = (),
     notices: Sequence[shown.Notice] = (),
 ) -> CardView:
-    """`grants` are those in force. The one that came with this confirmation is shown on its card."""
+    """The view of a confirmation. `grants` are those in force; the one given with this confirmation is shown on its
+    card."""
     redactor = row.redactor
     arguments, hidden = masked_arguments(redactor, row.revision.arguments, row.policy.format)
     payload, hidden_too = _payload(row, redactor, row.revision.payload)
@@ -103,7 +104,7 @@ def card_view(
 
 
 def _own_notices(row: Confirmation) -> list[shown.Notice]:
-    """What the row itself knows to be wrong."""
+    """Notices about problems that the row itself records."""
     notices: list[shown.Notice] = [shown.AnsweredOutside()] if row.outside else []
     if row.unsealed:
         notices.append(shown.NotSealed())
@@ -140,7 +141,8 @@ def face_of(row: Confirmation) -> Face:
 
 
 def face(state: State, outcome: OutcomeKind | None) -> Face:
-    """The outcome, which says more than the decision. If the call was denied elsewhere, the denial."""
+    """The card's state: the outcome if there is one, otherwise the decision. A call denied elsewhere shows as
+    denied."""
     denied_elsewhere = state is State.ELSEWHERE and outcome is OutcomeKind.REFUSED
     return _STATE_FACES[state] if outcome is None or denied_elsewhere else _OUTCOME_FACES[outcome]
 
@@ -169,7 +171,7 @@ def approvers_view(entries: Iterable[Approver], accounts: Mapping[str, str] | No
 
 
 def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = ()) -> tuple[tuple[Argument, ...], int]:
-    """The part of a call's arguments that may be shown, and how many values are hidden."""
+    """The arguments of a call that may be shown, and how many values are hidden."""
     masked, hidden = redactor.mask_object(values)
     names = zip(values, masked.items(), strict=True)
     return tuple(
@@ -179,30 +181,30 @@ def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = 
 
 
 def _formats_of(name: str, formats: Formats) -> Formats:
-    """The formats of one argument: "" is for the value itself, the others for parts of it."""
+    """The formats of one argument. "" is the format of the value itself, other keys are parts of it."""
     inside = tuple((path[len(name) + 1 :], kind) for path, kind in formats if path.startswith(f"{name}."))
     return (*(("", kind) for path, kind in formats if path == name), *inside)
 
 
 def _title(row: Confirmation) -> str | None:
-    """The policy's title, or else the tool's own. One that a function made is used only for the arguments as they were
-    asked."""
+    """The policy's title, or else the tool's own. A title made by a function is used only for the original
+    arguments."""
     return row.policy.title or title_in(row.asked.tool_schema, edited=row.revision.arguments != row.asked.arguments)
 
 
 def readable(redactor: Redactor, text: str) -> str:
-    """A result, an error or a refusal, as text. In JSON, what is hidden by name is masked too."""
+    """A result, an error or a refusal as text. In JSON, values under hidden names are masked too."""
     value = as_value(redactor, text)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def as_value(redactor: Redactor, text: str) -> Json:
-    """The same as a value. Text that is no JSON object or list stays text."""
+    """The same as a JSON value. Text that is not a JSON object or list stays text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return redactor.mask(json.loads(text)).value
         except (ValueError, RecursionError):
-            pass  # it only looked like JSON
+            pass  # not JSON after all
     return redactor.mask_text(text)
 
 
@@ -218,13 +220,13 @@ def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tupl
     if not row.asked.wants_payload:
         return (), 0
     fields = payload_fields(payload, row.asked.payload_schema)
-    if row.asked.question and not row.answered:  # a field that is hidden is filled in without its default
+    if row.asked.question and not row.answered:  # a hidden field is shown without its default
         fields = tuple(one for one in fields if not redactor.hides(one.name))
     return masked_arguments(redactor, {one.name: one.value for one in fields}, row.policy.format)
 
 
 def answer_of(row: Confirmation, revision: int | None = None) -> tuple[Argument, ...]:
-    """What somebody filled in, masked: now, or in an earlier revision."""
+    """What somebody filled in, masked, now or in an earlier revision."""
     made = row.revisions[revision - 1] if revision and revision <= len(row.revisions) else row.revision
     answered = made.author is not None or (made is row.revision and row.answered)
     return _payload(row, row.redactor, made.payload)[0] if answered else ()
@@ -242,7 +244,7 @@ _SIDES = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
 
 
 def _ended_because(row: Confirmation, reason: str) -> bool:
-    """Why an answer would do nothing any more, if nobody ended the request."""
+    """Why an answer would have no effect, if nobody ended the request."""
     return row.decision is not None and row.decision.by is None and row.decision.reason == reason
 
 
@@ -265,9 +267,9 @@ def _named(people: Iterable[Person]) -> tuple[str, ...]:
 
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
-    """From what was asked to what would run."""
+    """The changes from what was asked to what would run."""
     if row.asked.wants_payload or row.asked.sign_in:
-        return ()  # an answer is no edit
+        return ()  # an answer is not an edit
     return _differences(row.revisions[0].arguments, row.revision.arguments, redactor)
 
 
@@ -285,7 +287,8 @@ def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> t
 
 
 def _reason(row: Confirmation, redactor: Redactor) -> str | None:
-    """A person's own words. The reasons that we give to the model are said in the card's own words."""
+    """The reason that a person gave. Our own reasons to the model are not shown: the card has its own words for
+    them."""
     if _is(row, OutcomeKind.REFUSED):
         return readable(redactor, row.outcome.text) if row.outcome and row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None
@@ -305,7 +308,7 @@ def _happened(row: Confirmation) -> bool | None:
 
 
 def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequence[Argument]) -> tuple[str, ...]:
-    """Never a value that is shown masked, since a form would put the mask in its place."""
+    """Names of the values that may be edited. Never a masked value, since a form would replace it with the mask."""
     if row.state is not State.WAITING:
         return ()
     if row.asked.question:

@@ -1,7 +1,8 @@
-"""Cards in Slack, and what is said around them. A card shows its row, and is always drawn whole.
+"""Posts and updates cards in Slack, and answers voters. A card is always drawn as a whole from its row.
 
-There is one live card in each place: a post is noted before it is made (`attempts`), so that after a crash or a lost
-answer it is looked for before it is posted again. A vote on a second copy counts; the copy is deleted when it is found.
+There is one live card in each place. A post is noted in `attempts` before it is made. After a crash or a lost answer,
+the card is searched for before it is posted again. A vote on a second copy counts; the copy is deleted when it is
+found.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from runtime.store.lease import Lease
 
 _AGAIN = 10.0
 _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
-"""After so many seconds each it is looked whether Slack has put up "Counting…"."""
+"""Seconds of the checks whether Slack shows "Counting…" already."""
 
 
 class Cards:
@@ -41,10 +42,10 @@ class Cards:
     async def draw(
         self, lease: Lease, row: Confirmation, session: Session, around: CardContext = PLAIN
     ) -> tuple[Place, ...]:
-        """Brings every place up to date, and returns the places with what Slack said.
+        """Updates every place, and returns the places with what Slack answered.
 
-        If only some could be drawn, those are returned, and the row stays due for the rest. If none could be, the error
-        is raised.
+        If some could be drawn, only those are returned, and the row stays due for the rest. If none could be drawn, the
+        error is raised.
         """
         places, unknown = await self._whereabouts.of(row, session)
         sender, attempts = self._sender.under(lease.sure), Attempts(lease)
@@ -57,32 +58,33 @@ class Cards:
     async def reply(
         self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
     ) -> None:
-        """Shows voters the result of their vote: in the view that says "Counting…", or beside the card.
+        """Shows voters the result of their vote, in the view that says "Counting…" or beside the card.
 
         `target` names team and user, and where they look: a `view`, or `channel`, `thread_ts` and `message_ts`.
         `together`: what is known of everything that was decided in that view.
         """
-        told, view, sender = verdict_view(body), as_text(target.get("view")), self._sender.under(lease.sure)
+        verdict, view, sender = verdict_view(body), as_text(target.get("view")), self._sender.under(lease.sure)
         several = [
             verdict_view(one, what=await lease.read(_headline, as_text(one.get("confirmation")))) for one in together
         ]
         at = Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
         if view:
             try:
-                await _after_counting(sender, at, view, as_text(target.get("hash")), _in_view(target, told, several))
+                await _after_counting(sender, at, view, as_text(target.get("hash")), _in_view(target, verdict, several))
                 return
             except Gone:
-                pass  # closed meanwhile
-        elif told.counted is not Counted.REFUSED and target.get("message_ts"):
-            return  # the card says so itself, right where they clicked
-        await sender.whisper(target, verdict_message(told))
+                pass  # the voter closed the view meanwhile
+        elif verdict.counted is not Counted.REFUSED and target.get("message_ts"):
+            return  # the card that they clicked shows the result
+        await sender.whisper(target, verdict_message(verdict))
 
 
 async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: str, verdict: JsonObject) -> None:
-    """Slack may show the ack's "Counting…" after what was sent after the ack, and so cover the result.
+    """Updates the view after "Counting…". Slack may show the ack's "Counting…" later than an update that was sent after
+    the ack, which would cover the result.
 
     A view's hash changes with every update. While it is the hash that was `submitted`, or that of our own update,
-    "Counting…" is still to come. An ack that was lost never comes: Slack waits three seconds.
+    "Counting…" is still to come. If the ack was lost, it never comes: Slack waits three seconds for it.
     """
     ours, read = submitted, False
     try:
@@ -92,14 +94,14 @@ async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: s
     except Gone as gone:
         if gone.code != "hash_conflict":
             if read:
-                return  # they closed what told them
+                return  # they closed the view
             raise
     await sender.update_view(at, view, verdict)
 
 
-def _in_view(target: JsonObject, told: VerdictView, several: Sequence[VerdictView]) -> JsonObject:
+def _in_view(target: JsonObject, verdict: VerdictView, several: Sequence[VerdictView]) -> JsonObject:
     if not several:
-        return verdict_modal(told)
+        return verdict_modal(verdict)
     waiting = len(texts(target.get("batch"))) - len(several)
     return verdicts_modal(several, waiting=waiting > 0)
 

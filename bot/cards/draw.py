@@ -1,4 +1,4 @@
-"""Draws one confirmation: each of its places shows the row as it is now, or says what is in the way."""
+"""Draws one confirmation: each of its places shows the current row, or says why that is impossible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bot.store.repository import Session
 
 @dataclass(frozen=True, kw_only=True)
 class CardContext:
-    """What a card shows besides its row: the grants in force, and what is wrong."""
+    """What a card shows besides its row: grants in force, and problems."""
 
     grants: Sequence[Grant] = ()
     notices: Sequence[Notice] = ()
@@ -37,10 +37,11 @@ class CardContext:
 PLAIN = CardContext()
 
 _FOR_GOOD = 2**31 - 1
-"""The version of a line that leads to a card, once there is nothing in it that could change any more."""
+"""The version of a pointer to a card that can't change any more."""
 
 
 class Drawing:
+    """One update of all places of a confirmation. `trouble` collects what could not be done."""
     def __init__(
         self,
         sender: Sender,
@@ -60,10 +61,11 @@ class Drawing:
         self._troubles: dict[str, SlackTrouble] = {}
 
     async def draw(self, places: Sequence[Place], accounts: dict[str, str]) -> tuple[Place, ...]:
-        """The places with what Slack said. `trouble`: what could not be done. `accounts`: address → user."""
+        """Updates the places, and returns them with what Slack answered. `trouble`: what could not be done. `accounts`:
+        addresses and their users."""
         self._accounts = accounts
         await self._find_conversation(places)
-        for place in sorted(places, key=lambda place: place.pointer):  # what it points at comes first
+        for place in sorted(places, key=lambda place: place.pointer):  # the card first, since pointers link to it
             try:
                 self._done.append(await self._bring_up(place))
             except SlackTrouble as trouble:
@@ -76,8 +78,8 @@ class Drawing:
         return next(iter(self._troubles.values()), None)
 
     def _without_the_dead(self, place: Place) -> Place:
-        """Places that can't be helped hold nothing up: a closed place, a card that nobody needs any more, or somebody
-        who can't be written to while others have the card."""
+        """The places without those that can't be drawn and need not be: a closed channel, a card that nobody needs any
+        more, or somebody who can't be written to while others have the card."""
         if not isinstance(self._troubles.get(place.channel), Gone):
             return place
         if is_note(place):
@@ -88,7 +90,7 @@ class Drawing:
 
     @property
     def _needed(self) -> bool:
-        """Whether there is something to decide or to watch, so that a card has to be somewhere."""
+        """Whether there is something to decide or to watch, so that at least one card must exist."""
         return self._row.state in (State.WAITING, State.APPROVED)
 
     # One place
@@ -105,13 +107,13 @@ class Drawing:
         if place.ts is not None and place.file_revision != view.revision and full_view.needs_file(view):
             try:
                 place = await self._with_file(place, view)
-            except SlackTrouble as trouble:  # the card stands all the same, and the file is still owed
+            except SlackTrouble as trouble:  # the card is shown anyway, and the file is tried again
                 self._troubles[place.channel] = trouble
                 return replace(place, drawn_version=0)
         return replace(place, drawn_version=self._row.version)
 
     async def _show(self, place: Place, message: Message) -> Place:
-        """The message where it belongs: changed if it is there, or else posted."""
+        """Updates the message in its place, or posts it if it is not there."""
         if place.ts is None:
             return replace(place, ts=await self._post(place, message))
         await self._sweep(place, message)
@@ -120,7 +122,7 @@ class Drawing:
         except Gone as gone:
             if gone.code != "message_not_found":
                 raise
-            if self._needed:  # somebody deleted it
+            if self._needed:  # somebody deleted the message
                 return replace(place, ts=await self._post(replace(place, ts=None), message))
         return place
 
@@ -142,12 +144,11 @@ class Drawing:
             raise
 
     def _in_channel_too(self, place: Place) -> bool:
-        """Whether a card in a thread is also shown in its channel. In a direct message the one reader sees it
-        anyway."""
+        """Whether a card in a thread is also shown in its channel. Not in a direct message, which has one reader."""
         return self._row.policy.card == "both" and not place.channel.startswith("D")
 
     async def _sweep(self, place: Place, message: Message) -> None:
-        """Deletes the extra messages of a place that was posted to more than once."""
+        """Deletes the extra messages of a place to which several were posted."""
         before = await self._attempts.earlier(self._row.id, _mark(place))
         if before is not None and before.tries > 1:
             await self._find(place, message, before.at)
@@ -159,11 +160,11 @@ class Drawing:
             self._at, place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts
         )
 
-    # The line that leads to it
+    # Pointers to the card
 
     async def _point(self, place: Place) -> Place:
-        """Drawn again only when a card appears for it to link to, and when it can't be withdrawn any more. It does not
-        say how the call was decided."""
+        """Draws the thread's pointer to a card elsewhere: again when a card appears, and when the call can't be
+        withdrawn any more. It does not say how the call was decided."""
         cards = [one for one in self._done if one.channel and not one.pointer]
         there = [card for card in cards if card.ts is not None]
         waits = self._row.state is State.WAITING
@@ -180,7 +181,7 @@ class Drawing:
         return replace(place, drawn_version=drawn if there or not self._needed else 0)
 
     async def _note(self, place: Place) -> Place:
-        """The direct message to an approver: posted once, and deleted when there is nothing left to decide."""
+        """Draws the direct message to an approver. It is posted once, and deleted when nothing is left to decide."""
         if self._row.state is not State.WAITING:
             if place.ts is not None:
                 await self._sender.delete(self._at, place.channel, place.ts)
@@ -207,10 +208,10 @@ class Drawing:
         message = await self._named_all(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
 
-    # The file with all of it
+    # The file with the whole call
 
     async def _with_file(self, place: Place, view: CardView) -> Place:
-        """The whole call as a file in the card's thread. Files have no metadata, so it is found by its name."""
+        """Uploads the whole call as a file to the card's thread. Files have no metadata, so it is found by its name."""
         name, thread_ts = full_view.file_name(view), place.thread_ts or place.ts
         before = await self._attempts.begin(self._row.id, f"file:{place.channel}:{view.revision}")
         link = await self._uploaded(place, name, thread_ts) if before is not None else None
@@ -226,11 +227,11 @@ class Drawing:
         there = next((one.ts for one in sent if name in one.files), None)
         return None if there is None else await self._sender.permalink(self._at, place.channel, there)
 
-    # Whom it notifies
+    # Mentions
 
     async def _named(self, message: Message, view: CardView) -> Message:
-        """Names instead of mentions, except for those who are asked to decide. If the policy has `notify`, those are
-        notified instead."""
+        """Replaces mentions by names, except for those who are asked to decide. A policy with `notify` mentions those
+        instead."""
         notify = approvers_view(self._row.policy.notify, self._accounts)
         waits = view.face in (Face.WAITING, Face.UNKNOWN)
         if waits and notify != NOBODY:
@@ -243,7 +244,7 @@ class Drawing:
     async def _named_all(self, message: Message) -> Message:
         return with_names(message, await self._names.of(self._at, mentions(message)))
 
-    # What a card shows beside its row
+    # Links
 
     async def _find_conversation(self, places: Sequence[Place]) -> None:
         owed = [place for place in places if place.channel and place.drawn_version < self._row.face]
@@ -252,7 +253,7 @@ class Drawing:
             try:
                 self._conversation = await self._sender.permalink(self._at, session.channel, session.thread_ts)
             except Gone:
-                self._conversation = None  # the message it began with was deleted
+                self._conversation = None  # the session's first message was deleted
 
     def _elsewhere(self, place: Place) -> bool:
         return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)

@@ -1,4 +1,4 @@
-"""Schemas of forms, read in a process with limits: the tool's or the agent's server wrote them."""
+"""Checks schemas of forms in a process with limits, because they come from tools or from an agent's server."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class UnreadableSchema(ConfirmError):
 
 
 def form_schema(schema: JsonObject | None) -> FormSchema | None:
-    """Its `shapes` raise `UnreadableSchema`. Both methods block until the process has answered. A value that can't be
-    checked is wrong."""
+    """Reads a schema. `shapes` raises `UnreadableSchema`. Both methods block until the process has answered. A value
+    that can't be checked counts as wrong."""
     return None if schema is None else FormSchema(schema, _ask)
 
 

@@ -1,4 +1,4 @@
-"""The views that clicks open, and what comes back when they are submitted: rows on one side, Block Kit on the other."""
+"""Builds the views that clicks open, and reads them when they are submitted. Connects rows with Block Kit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SubmittedDenial:
 
 
 def _view(row: Confirmation) -> CardView:
-    """With the file that holds the whole call, if it is too large for a view."""
+    """Adds a link to the file with the whole call if the call is too large for a view."""
     files = (place.file for place in row.places if place.file_revision == row.revision.number)
     return card_view(row, links=Links(file=next((file for file in files if file), None)))
 
@@ -80,7 +80,7 @@ def sign_in_view(row: Confirmation, ref: Ref, addresses: SignInAddresses) -> Jso
 def read_sign_in(
     row: Confirmation, values: Mapping[str, object], addresses: SignInAddresses
 ) -> Credential | FormErrors:
-    """What somebody typed. Nothing of it is quoted."""
+    """Reads a typed credential. Its errors never quote it."""
     entries = _entries(row, addresses)
     entered = read_entered(values, entries)
     if entered.errors or not entries:
@@ -112,7 +112,7 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
-    """For any revision, since a request is withdrawn whatever an edit made of it."""
+    """The form to withdraw a request. It works for any revision, since the whole request is withdrawn."""
     return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(_view(row))
 
 
@@ -140,7 +140,7 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | FormErrors:
-    """The changed fields, if the policy allows these changes."""
+    """Reads the changed fields, if the policy allows these changes."""
     view, schema = _view(row), form_schema(row.asked.tool_schema)
     reading = form.read_edit(view, schema, values)
     if reading.errors:
@@ -177,7 +177,7 @@ def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedDen
 
 
 def with_target(view: JsonObject, target: JsonObject) -> JsonObject:
-    """Adds to the view's metadata where it was opened, since a submitted view does not say."""
+    """Adds to the view's metadata where it was opened, since Slack does not say so when it is submitted."""
     metadata = f"{view.get('private_metadata') or ''} {json.dumps(target, separators=(',', ':'))}"
     return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
 

@@ -1,6 +1,6 @@
-"""Makes what `blocks` shows out of the ledger's lines and of the stored answers to votes. Pure.
+"""Turns ledger lines and stored answers to votes into what `blocks` shows. Pure.
 
-A line is masked when it is written. Here a result is masked once more by the row's policy, which hides values by name.
+Lines are masked when they are written. Results are masked here once more, since the row's policy hides values by name.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def thread_steps(
 ) -> list[StepView]:
     """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
 
-    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread shows: the
-    third of one person on one card.
+    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread shows:
+    each person's third on one card.
     """
     steps = (_in_thread(line, rows.get(line.confirmation or ""), thread_ts, tries) for line in lines)
     return [replace(step, several=len(rows) > 1) for step in steps if step is not None]
@@ -51,10 +51,10 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
         case LineKind.APPROVED if step.question or step.sign_in:
             return step
         case LineKind.APPROVED if carded or (row.outcome.kind if row.outcome else None) not in _STILL_RUNS:
-            return None  # the card shows it, or the line about its end says it
+            return None  # the card or the line about the end shows it
     editor = row.revision.author.user if row.revision.author else None
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == editor:
-        return None  # their edit stands in its place
+        return None  # the line about the edit replaces this one
     if step.kind is LineKind.REMINDED:
         return replace(step, notified=approvers_view(row.policy.notify))
     if entry.end is None:
@@ -77,7 +77,7 @@ def _approved_by(row: Confirmation) -> tuple[str, ...]:
 
 
 def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | None:
-    """One line of the ledger. None for a kind that is never shown, or a line whose content was purged."""
+    """The view of one ledger line. None for a kind that is never shown, or a line whose content was purged."""
     kind, entry, content = line.kind, LINES[line.kind], content_of(line)
     question = row is not None and row.asked.question
     sign_in = row is not None and row.asked.sign_in
@@ -128,7 +128,7 @@ def _alike(row: Confirmation) -> tuple[Argument, ...]:
 
 
 def _card_channel(row: Confirmation | None) -> str | None:
-    """The card's channel, if it is not the session's."""
+    """The card's channel, if it differs from the session's."""
     if row is None:
         return None
     channels = [place.channel for place in row.places if not place.pointer and place.channel and place.person is None]
@@ -144,7 +144,7 @@ def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _standing(kind: LineKind, row: Confirmation | None) -> int | None:
-    """The number of approvals, for steps that do not say it themselves: reminders of older versions did not."""
+    """The number of approvals, for lines that do not store it: reminders of older versions."""
     return len(row.approvals) if row is not None and kind in (LineKind.EXPIRED, LineKind.REMINDED) else None
 
 

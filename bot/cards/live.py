@@ -1,5 +1,4 @@
-"""A reply that is shown while the agent still works on it: what came of it, what people see of it, and what is due.
-No I/O."""
+"""The state of a streamed reply: what the agent has sent, what people see of it, and what is due. No I/O."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ from bot.hosts.host import Task, TaskState
 from runtime.jsontypes import JsonObject
 
 SOON = 0.5
-"""What is said within so many seconds is posted whole: a stream would cost three calls for it."""
+"""A reply that ends within this many seconds is posted as a whole: a stream would cost three calls."""
 
 RUNS_FOR = 1.0
-"""A tool that ends within so many seconds starts no stream, and is not shown as running."""
+"""A tool that ends within this many seconds starts no stream and is not shown as running."""
 
 GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
 
 
 @dataclass
 class LiveReply:
-    """`invocation` is empty until the agent's host has named it. `begun`: it is at Slack, or is being sent.
-    `elsewhere`: calls that an earlier message shows; no stream begins for these alone."""
+    """A streamed reply. `invocation` is empty until the agent's host has named it. `begun`: it is in Slack, or being
+    sent. `elsewhere`: calls that an earlier message shows; no stream begins for these alone."""
 
     invocation: str
     text: str = ""
@@ -63,12 +62,12 @@ class LiveReply:
         return (bool(self.text) and now - self.text_since >= SOON) or self._takes_long(now)
 
     def fresh(self) -> tuple[str, int]:
-        """The words that people don't see yet, and where they end. Half a mention is not shown."""
+        """The text that people don't see yet, and where it ends. Never ends within a mention."""
         end = max(self.text.rfind(" "), self.text.rfind("\n")) + 1
         return markdown.inert(self.text[self.shown : end]), end
 
     def shown_tasks(self, now: float) -> list[Task]:
-        """The tasks to show. One that began just now is shown only when it has ended."""
+        """The tasks to show. A task that began just now is shown only once it has ended."""
         return [
             task
             for task in self.tasks.values()
@@ -78,16 +77,16 @@ class LiveReply:
         ][:MOST_TASKS]
 
     def chunks(self, views: Sequence[TaskView]) -> list[JsonObject]:
-        """What to send to the stream about the tasks."""
+        """The chunks about tasks to send to the stream."""
         changed = [view for view in views if self.sent.get(view.id) != view]
         if not changed:
             return []
         title = heading(views)
-        told = [title] if title != self.heading else []
-        return told + [chunk(view, first=not self._noted(view)) for view in changed]
+        titles = [title] if title != self.heading else []
+        return titles + [chunk(view, first=not self._noted(view)) for view in changed]
 
     def told(self, views: Sequence[TaskView]) -> None:
-        """These were sent to the stream."""
+        """Notes that these were sent to the stream."""
         self.sent |= {view.id: view for view in views}
         self.heading = heading(views) if views else self.heading
 
@@ -101,5 +100,6 @@ class LiveReply:
 
 
 def same_invocation(known: str, invocation: str) -> bool:
-    """What began before its invocation was known belongs to the next one that is named."""
+    """Whether both are the same invocation. A reply that began before its invocation was known belongs to the next one
+    named."""
     return not known or not invocation or known == invocation

@@ -1,4 +1,4 @@
-"""An agent's markdown, for Slack: in parts of a size that Slack takes, and without mentions. Pure."""
+"""Prepares an agent's markdown for Slack: splits it to Slack's limits and removes mentions. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from blocks.text import MESSAGE_TEXT, escape, fit, pieces, units
 from runtime.jsontypes import JsonObject
 
 LONGEST = 11_000
-"""Of 12,000 that all markdown in a message may have."""
+"""The longest part. Slack allows 12,000 characters for all markdown in a message."""
 
 _FENCE = re.compile(r" {0,3}(`{3,40}|~{3,40})(?![`~])(.{0,80})")
 _PING = re.compile(r"<(?=[@#!](?:[A-Z0-9]|channel|here|everyone|subteam|date))")
 
 
 def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
-    """The whole text in parts of at most `size`, split between lines. A code block that continues is closed and opened
-    again, so that each part looks as it would in the whole."""
+    """Splits the text into parts of at most `size`, between lines. A code block that continues is closed and opened
+    again, so that each part looks as in the whole."""
     done: list[str] = []
     part: list[str] = []
     spent, fence = 0, ""
@@ -34,12 +34,12 @@ def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
 
 
 def inert(markdown: str) -> str:
-    """Slack's own mentions in a model's text stay text, so that it notifies nobody."""
+    """Makes mentions in a model's text plain text, so that it notifies nobody."""
     return _PING.sub("‹", markdown)
 
 
 def message(part: str, metadata: JsonObject) -> Message:
-    """One part as a message: the markdown as a block, and its text for clients without blocks."""
+    """One part as a message: a markdown block, and its text for clients without blocks."""
     shown = inert(part)
     return Message(fit(escape(shown), MESSAGE_TEXT).text, ({"type": "markdown", "text": shown},), metadata)
 
@@ -49,7 +49,7 @@ def _lines(markdown: str, longest: int) -> list[str]:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """The line that opened the code block of the next line. Empty outside of code blocks."""
+    """The line that opened the code block in which the next line is. Empty outside of code blocks."""
     found = _FENCE.match(line)
     if found is None:
         return fence

@@ -16,11 +16,11 @@ from bot.store.repository import Session
 log = logging.getLogger(__name__)
 
 _AGAIN = 30.0
-"""After so long Slack is asked again who is behind a policy's entries."""
+"""Seconds until Slack is asked again who is behind a policy's entries."""
 
 
 def is_note(place: Place) -> bool:
-    """A direct message to an approver that links to the card. It is deleted when the call is decided."""
+    """Whether the place is a direct message that links to the card. It is deleted when the call is decided."""
     return place.pointer and place.person is not None
 
 
@@ -29,7 +29,7 @@ class CardPlaces:
         self._sender, self._directory = sender, directory
 
     async def of(self, row: Confirmation, session: Session) -> tuple[tuple[Place, ...], SlackTrouble | None]:
-        """All places, and why one could not be found."""
+        """All places, and the error for one that could not be found."""
         places = [place for place in row.places if place.channel]
         unknown = [place for place in row.places if not place.channel]
         if places and not any(
@@ -44,7 +44,7 @@ class CardPlaces:
             notes, unsent = await self._notes(row, Workspace(session.team, session.enterprise))
             places += [note for note in notes if note.channel not in {place.channel for place in places}]
             trouble = trouble or unsent
-        # A place without a channel keeps the row due until those of `escalate_to` are known, or it is decided.
+        # A place without a channel keeps the row due until `escalate_to` is looked up, or the call is decided.
         if trouble is not None:
             unknown = [Place(channel="")]
         return (
@@ -53,7 +53,7 @@ class CardPlaces:
         ), trouble
 
     async def accounts(self, row: Confirmation, session: Session) -> dict[str, str]:
-        """The users behind the policy's addresses, so far as Slack says who they are."""
+        """The users behind the policy's addresses, as far as Slack knows them."""
         at = Workspace(session.team, session.enterprise)
         found: dict[str, str] = {}
         for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
@@ -64,7 +64,7 @@ class CardPlaces:
         return found
 
     async def _notes(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
-        """A note to each approver but the asker, as a direct message that links to the card."""
+        """Direct messages that link to the card, for each approver except the asker."""
         people = await self._directory.people(row.policy.approvers, at, row.asked.facts(row.revision.arguments))
         if isinstance(people, Unresolved):
             return [], Later("direct messages", _AGAIN, f"{people.what}: {people.why}")
@@ -86,7 +86,7 @@ class CardPlaces:
         return notes, trouble
 
     async def _escalated(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
-        """A card for each person who may decide from now on and can't see one in a channel."""
+        """A card for each person who may decide now and can't see one in a channel."""
         call = row.asked.facts(row.revision.arguments)
         people = await self._directory.people(row.policy.escalate_to, at, call)
         if isinstance(people, Unresolved):
@@ -101,7 +101,7 @@ class CardPlaces:
                     channel = await self._sender.open_dm(at, person.user)
                     more.append(Place(channel=channel, person=person))
             except Gone:
-                continue  # an account that can't be written to: the others are
+                continue  # this account can't be written to, but the others can
             except SlackTrouble as error:
                 trouble = trouble or error
         return more, trouble

@@ -1,4 +1,4 @@
-"""A reply's message with the tool calls that led to it: drawn when the reply is whole, and when a call changes."""
+"""Draws a reply together with the tool calls that led to it: when the reply is complete, and when a call changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plans:
         self._sender, self._streaming = sender, streaming
 
     async def views(self, session: Session, tasks: Sequence[Task], rows: Sequence[Confirmation]) -> list[TaskView]:
-        """The calls of a run that has ended, with links to their cards."""
+        """The calls of a finished run, with links to their cards."""
         links, called = {}, {task.call_id for task in tasks}
         for row in rows if called and self._streaming.shows_tasks(session) else ():
             link = await self._link(session, row) if row.asked.call_id in called else None
@@ -45,7 +45,7 @@ class Plans:
     def plan(
         self, event: str, ts: str, words: str, tasks: Sequence[Task], rows: Sequence[Confirmation], shows: str
     ) -> Plan | None:
-        """What to keep about a message, if one of its calls can still change."""
+        """What to store about a message of which a call can still change. Otherwise None."""
         if not any(is_open(task, rows) for task in tasks):
             return None
         return Plan(event=event, ts=ts, words=words, tasks=tuple(tasks), shows=shows)
@@ -53,8 +53,8 @@ class Plans:
     async def put(
         self, lease: Lease, session: Session, ts: str, message: Message, views: Sequence[TaskView]
     ) -> bool | None:
-        """Puts the whole reply, or its first part, into the message that showed its beginning. Returns whether that
-        shows the calls as tasks; None if the message is gone. A message without blocks is a reply without words."""
+        """Puts the whole reply, or its first part, into the message that was streamed. Returns whether it shows the
+        calls as tasks, or None if the message is gone. A message without blocks stands for a reply without text."""
         sender, at = self._sender.under(lease.sure), Workspace(session.team, session.enterprise)
         try:
             if views and self._streaming.shows_tasks(session):
@@ -72,7 +72,7 @@ class Plans:
         return False
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
-        """Shows what has happened to the calls since."""
+        """Updates a message whose calls have changed."""
         views = await self.views(session, plan.tasks, rows)
         still_open, shows = any(is_open(task, rows) for task in plan.tasks), digest(views)
         if shows != plan.shows:
@@ -89,7 +89,7 @@ class Plans:
             await lease.run(plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)
 
     async def _link(self, session: Session, row: Confirmation) -> str | None:
-        """A link to the card that everybody can see."""
+        """A link to the card, if everybody can see the card."""
         cards = [place for place in row.places if place.ts is not None and not place.pointer and place.person is None]
         for place in cards[:1]:
             try:
@@ -118,7 +118,7 @@ def _drawn(view: TaskView) -> list[str | None]:
 
 
 def _with_tasks(message: Message, views: Sequence[TaskView]) -> Message:
-    """Screen readers read the text: first the words, then the calls."""
+    """The message's text: the reply, then the calls. Screen readers read it."""
     text = "\n\n".join(filter(None, [message.text, escape(shown.in_words(views))]))
     block = shown.plan(views, f"tasks.{digest(views)}")
     return replace(message, text=fit(text, MESSAGE_TEXT).text, blocks=(block, *message.blocks))

@@ -1,6 +1,6 @@
-"""A reaction on the first message of a thread: a call waits, or how the last call ended.
+"""Adds a reaction to the first message of a thread: a call waits, or how the last call ended.
 
-Off by default: each change is a call to Slack, or two. `attempts` remembers which sign is shown.
+Off by default, since each change costs one or two calls to Slack. `attempts` remembers which reaction is shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reactions:
         self._sender = sender
 
     async def show(self, lease: Lease, session: Session, rows: Sequence[Confirmation]) -> None:
-        """Brings the reaction up to date. If Slack refuses, nothing waits for it."""
+        """Updates the reaction. If Slack refuses, nothing is retried."""
         wanted, attempts = sign(rows), Attempts(lease)
         for name in SIGNS:
             shown = await attempts.earlier(session.key, _mark(name)) is not None

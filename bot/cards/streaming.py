@@ -1,8 +1,8 @@
-"""Shows an agent at work: a status in the thread, then its reply as it is written.
+"""Shows an agent at work: a status in the thread, then its reply while it is written.
 
-Streaming is for speed only: the reply is stored in the session, and posted from there. A stream that ends well becomes
-the reply's message; one that a crash or a broken connection left open is closed. Before a stream begins, that is noted
-in the store, so that it is found even if the process dies before it knows the message.
+Streaming only shows the reply earlier: the reply is stored in the session and posted from there. A stream that ends
+well becomes the reply's message. One that a crash or a broken connection left open is closed. The beginning of a stream
+is noted in the store, so that it is found even if the process dies before it knows the message.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 
 _BEGUN = "begun:"
 _CLOCKS = 60.0
-"""Slack's clock and ours may differ by so much."""
+"""The largest difference that is expected between Slack's clock and ours, in seconds."""
 _DONT_WAIT = 0.0
 
 
 class Streaming:
-    """`tasks`: a reply shows the tool calls that lead to it."""
+    """Streams the replies of this process's runs. `tasks`: show the tool calls that lead to a reply."""
 
     def __init__(
         self,
@@ -58,18 +58,18 @@ class Streaming:
         self._sender, self._clock, self._streams = sender, clock, Streams(sender, tasks=tasks)
         self._sessions = sessions or AgentSessions(sender)
         self._live: dict[str, LiveReply] = {}
-        self._ended: dict[str, LiveReply] = {}  # nothing more comes of these; they are at Slack until they are finished
+        self._ended: dict[str, LiveReply] = {}  # complete replies whose streams are not finished yet
 
     def shows_tasks(self, session: Session) -> bool:
-        """Whether replies there show tool calls, so far as is known."""
+        """Whether replies there show tool calls, as far as is known."""
         return self._streams.show_tasks(session)
 
     async def refuses_tasks(self, session: Session, trouble: SlackTrouble) -> None:
-        """Slack refused them in a message."""
+        """Notes that Slack refused tool calls in a message."""
         await self._streams.refuse_tasks(session, trouble)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Shows that the agent works, unless Slack refused that lately. While many cards are due, they go first."""
+        """Shows that the agent works, unless Slack refused that recently or many cards are due."""
         if await lease.read(count_due_cards) > MANY_CARDS:
             return False
         if self._sessions.taken(session) and await self._sessions.processing(lease, session):
@@ -79,7 +79,7 @@ class Streaming:
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 
     async def quiet(self, session: Session) -> None:
-        """Clears a status that arrived after the words which end it. A session's status is corrected with its
+        """Clears a status that arrived after the message which should end it. A session's status is corrected with its
         thread."""
         if self._sessions.taken(session):
             return
@@ -102,14 +102,14 @@ class Streaming:
         return True
 
     async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
-        """Shows a part of the reply once it takes a while, but never if a policy of the session hides something, nor
-        while earlier words are still being sent."""
+        """Shows a part of a reply that takes a while. Shows none if a policy of the session hides something, or while
+        earlier messages are still being sent."""
         live = self._current(session, piece.invocation_id)
         live.hear(piece.text, self._clock())
         await self._show(lease, session, live)
 
     def task(self, session: Session, task: Task) -> None:
-        """A tool call began or ended. `look` shows it."""
+        """Notes that a tool call began or ended. `look` shows it."""
         if self.shows_tasks(session):
             self._current(session, task.invocation_id).take(task, self._clock())
 
@@ -119,8 +119,7 @@ class Streaming:
             await self._show(lease, session, live)
 
     def whole(self, session: Session) -> bool:
-        """The reply is complete and will be posted as a whole, so no more of it is streamed. Returns whether people see
-        its beginning."""
+        """Ends the streaming of a reply that is complete. Returns whether people see its beginning."""
         live = self._live.pop(session.key, None)
         if live is None:
             return False
@@ -132,14 +131,14 @@ class Streaming:
     async def finish(
         self, lease: Lease, session: Session, invocation: str, tasks: Sequence[TaskView] = ()
     ) -> str | None:
-        """The message that showed the reply as it came, so that the whole reply can replace it; it is then `over`.
-        Another process may have shown it. `tasks`: the results of the tool calls that it shows."""
+        """The message that showed the streamed reply, to be replaced with the whole reply; call `over` afterwards.
+        Another process may have streamed it. `tasks`: the results of the tool calls that it shows."""
         if not invocation:
             return None
         live, ts = self._ended.get(session.key) or self._live.get(session.key), None
         if live is not None and live.belongs_to(invocation):
             live.over = True
-            async with live.at_slack:  # what is on its way to Slack arrives first
+            async with live.at_slack:  # wait until what is being sent has arrived
                 ts = live.ts
             self._forget(session)
         else:
@@ -188,12 +187,12 @@ class Streaming:
         left = await lease.read(unfinished, session.key)
         live.elsewhere = {task.call_id for plan in left.plans for task in plan.tasks}
         if left.live or not live.is_due(self._clock()):
-            return False  # another reply is shown, and is not finished yet; or all of this is in a message already
+            return False  # another reply is being streamed, or an earlier message shows all of this
         rows = await lease.read(session_confirmations, session.key)
         if any(row.policy.redact for row in rows):
             live.over = True
         elif any(row.runs and row.asked.call_id in live.tasks for row in rows):
-            return False  # its card shows that it runs, and the line of its decision comes first
+            return False  # its card shows that it runs, and the line about the decision comes first
         elif await lease.read(thread_is_behind, session.key):
             return False  # the lines about what led to it come first
         return not live.over
@@ -246,8 +245,8 @@ class Streaming:
         await lease.run(forget_live, session.key)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """Closes a reply whose process died, or whose run ended early. Another run may have begun; what it has not sent
-        yet is kept."""
+        """Closes the streamed reply of a run that died or ended early. If another run has begun, keeps what it has not
+        sent yet."""
         if (live := self._live.get(session.key)) is not None and live.begun:
             del self._live[session.key]
         self._ended.pop(session.key, None)
@@ -259,13 +258,13 @@ class Streaming:
         await self.over(lease, session)
 
     async def _unfinished(self, session: Session, left: str) -> list[str]:
-        """The message of a reply that was begun, if it reached the thread and the whole reply has not replaced it."""
+        """The message of a streamed reply that reached the thread and was not replaced by the whole reply."""
         since = float(left.removeprefix(_BEGUN))
         sent = await self._sender.history.sent(_at(session), session.channel, thread_ts=session.thread_ts, since=since)
         shown = [one.ts for one in sent if not one.files and _on_its_way(one.metadata)]
         if not left.startswith(_BEGUN):
             return [ts for ts in shown if ts == left]
-        return [ts for ts in shown if float(ts) > since - _CLOCKS][-1:]  # a stream has no mark of its own
+        return [ts for ts in shown if float(ts) > since - _CLOCKS][-1:]  # streams carry no metadata
 
     async def _interrupt(self, lease: Lease, session: Session, ts: str) -> None:
         await self._streams.stop(lease, session, ts)
@@ -282,7 +281,7 @@ def _at(session: Session) -> Workspace:
 
 
 def _on_its_way(metadata: Json) -> bool:
-    """Whether a message of ours may show an unfinished reply: it has no mark, or the mark of one that is edited."""
+    """Whether a message of ours may show an unfinished reply: it has no mark, or the mark of a reply that is edited."""
     match identity(metadata):
         case ("said", _, str() as event, _):
             return event.startswith(f"{LIVE}:")

@@ -1,4 +1,5 @@
-"""Slack's streams: a message that grows by chunks, until it is stopped. What a workspace refuses is remembered."""
+"""Calls Slack's streaming methods. A stream is a message that grows until it is stopped. Remembers what a workspace
+refuses."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ _NO_TASKS = frozenset(
         "streaming_mode_mismatch",
     }
 )  # fmt: skip
-"""What Slack may say of a stream because tool calls are shown in it."""
+"""Slack's errors for a stream that shows tool calls."""
 
 _ABOUT_ARGUMENTS = frozenset({"invalid_arguments", "invalid_blocks", "invalid_chunks", "streaming_mode_mismatch"})
-"""The same of a stream that so far has only words: it takes streams, but not this one."""
+"""Slack's errors for a stream with text only: streams are allowed, but not this one."""
 
 
 class Streams:
-    """`tasks`: a reply shows the tool calls that lead to it."""
+    """`tasks`: show the tool calls that lead to a reply."""
 
     def __init__(self, sender: Sender, *, tasks: bool) -> None:
         self._sender, self._tasks = sender, tasks
@@ -53,7 +54,7 @@ class Streams:
     async def start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], fresh: str
     ) -> None:
-        """Begins a stream, if Slack takes one: first with the tool calls, then without."""
+        """Begins a stream if Slack accepts it: first with tool calls, then without."""
         tasks = self.show_tasks(session)
         try:
             await self._start(lease, session, live, [*chunks, *_words(fresh)], tasks=tasks)
@@ -93,9 +94,9 @@ class Streams:
     ) -> None:
         sender, stream = self._sender.under(lease.sure), live.stream
         assert stream is not None
-        told = [*chunks, *_words(fresh)]
+        content = [*chunks, *_words(fresh)]
         try:
-            await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, told), patience=_DONT_WAIT)
+            await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, content), patience=_DONT_WAIT)
         except RefusedBySlack as trouble:
             if not chunks or trouble.code not in _NO_TASKS:
                 raise
@@ -105,7 +106,8 @@ class Streams:
                 await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, words), patience=_DONT_WAIT)
 
     async def stop(self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject] = ()) -> None:
-        """`chunks`: the ends of tool calls that it shows as running. They are left out if Slack refuses them."""
+        """Ends a stream. `chunks`: the ends of tool calls that it shows as running. They are left out if Slack refuses
+        them."""
         sender = self._sender.under(lease.sure)
         try:
             await sender.ask(
@@ -126,7 +128,7 @@ def _at(session: Session) -> Workspace:
 
 async def _grown(stream: AsyncChatStream, chunks: list[JsonObject]) -> AsyncSlackResponse:
     response = await stream.append(chunks=chunks)
-    assert response is not None  # it buffers nothing
+    assert response is not None  # with a zero buffer, text is sent at once
     return response
 
 

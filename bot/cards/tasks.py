@@ -1,4 +1,4 @@
-"""From a run's tool calls, and the confirmations behind them, to the tasks that a reply shows. Pure, and masked."""
+"""Turns a run's tool calls, and the confirmations behind them, into the tasks that a reply shows. Pure, and masked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUS: dict[TaskState, Status] = {
 }
 
 _FINAL = frozenset({State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED})
-"""Of what was answered elsewhere, an outcome may follow."""
+"""States after which no outcome follows. A call answered elsewhere may still have one."""
 
 _OPEN = (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
 
@@ -35,9 +35,9 @@ def task_views(
     *,
     over: bool = False,
 ) -> list[TaskView]:
-    """`links`: the cards' addresses, by the confirmations' ids. `over`: the run has ended, so nothing runs any more but
-    what people approved."""
-    known = {row.asked.call_id: row for row in rows}  # of a call that was asked about twice, the last
+    """The tasks of a reply. `links`: the cards' addresses, by confirmation id. `over`: the run has ended, so only
+    approved calls still run."""
+    known = {row.asked.call_id: row for row in rows}  # if a call was asked about twice, the last one counts
     return [
         _without_card(task, rows, over=over)
         if (row := known.get(task.call_id)) is None
@@ -75,7 +75,7 @@ def _note(view: CardView, row: Confirmation) -> str:
 
 
 def _without_card(task: Task, rows: Iterable[Confirmation], *, over: bool) -> TaskView:
-    # A policy that hides something came after the run began: the result is short, so a value in it may be cut.
+    # A policy was added after the run began. The result is shortened, so masking might miss a cut value.
     note = "" if any(row.policy.redact for row in rows) else task.result
     tool = task.tool
     for row in rows:
@@ -83,7 +83,7 @@ def _without_card(task: Task, rows: Iterable[Confirmation], *, over: bool) -> Ta
     status = _STATUS[task.state]
     if task.state is TaskState.WAITING:
         note = words.TASKS[Face.WAITING]
-    if over and task.state is TaskState.WAITING:  # nobody was asked about it
+    if over and task.state is TaskState.WAITING:  # nobody is asked about this call
         status, note = "error", words.TASKS[Face.REFUSED]
     view = TaskView(task.call_id, words_of(tool), status, note)
     return shown.ended(view) if over else view

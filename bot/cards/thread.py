@@ -1,7 +1,7 @@
-"""A session's thread: the ledger's lines in their order, and what the agent says. One writer a session.
+"""Writes in a session's thread: ledger lines in their order, and the agent's messages. One writer at a time.
 
-Every message carries its identity in `metadata`, and every post is noted before it is made (`attempts`). If Slack's
-answer or this process is lost, the message is found in the thread and is not posted twice.
+Every message carries its identity in `metadata`, and every post is noted in `attempts` before it is made. If Slack's
+answer or this process is lost, the message is searched for in the thread and not posted twice.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from runtime.store.lease import Lease
 log = logging.getLogger(__name__)
 
 SHORT = 3_000
-"""A longer reply is a message of its own."""
+"""A longer reply gets a message of its own."""
 
 
 @dataclass(frozen=True)
 class Posted:
-    """The first message, if any, and what to keep of the tool calls that it shows."""
+    """The first message that was posted, and what to keep of the tool calls that it shows."""
 
     ts: str
     plan: Plan | None = None
@@ -61,8 +61,8 @@ class Thread:
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
     ) -> int:
-        """Posts the lines that are for the thread as one message, or as few as Slack's limits allow. Returns the number
-        of the last line."""
+        """Posts the lines that are meant for the thread, as one message or as few as Slack's limits allow. Returns the
+        number of the last line."""
         if not lines:
             return session.told_seq
         last, steps = lines[-1].seq, await self._steps(lease, session, lines, rows)
@@ -71,8 +71,8 @@ class Thread:
         mark = f"lines:{lines[0].seq}"
         before = await Attempts(lease).begin(session.key, mark)
         if before is not None:
-            told = await self._told(session, before.at)
-            steps = [step for step in steps if step.seq > told]
+            posted_to = await self._told(session, before.at)
+            steps = [step for step in steps if step.seq > posted_to]
         for index, message in enumerate(await self._story(session, steps) if steps else ()):
             await self._post(lease, session, message, mark, first=before is None and index == 0)
         return last
@@ -85,8 +85,8 @@ class Thread:
         said: AgentMessage,
         rows: Sequence[Confirmation],
     ) -> str | None:
-        """Posts the lines and the agent's reply to them as one message, and returns it. None if they have to be two:
-        the reply is long, or a part of either may be in the thread."""
+        """Posts lines and the agent's reply to them as one message, and returns it. Returns None if two are needed: the
+        reply is long, or a part of either may have been posted already."""
         parts = markdown.parts(_masked(said, rows).text)
         short = len(parts) == 1 and units(parts[0]) <= SHORT
         if said.failed or not short:
@@ -121,10 +121,10 @@ class Thread:
         retry: str | None = None,
         tasks: Sequence[Task] = (),
     ) -> Posted:
-        """Posts what the agent said, in as many messages as it takes.
+        """Posts what the agent said, in as many messages as needed.
 
-        What the policies of `rows` hide is masked in it. `retry`: a failed turn gets a button that tries it again.
-        `tasks`: the tool calls that were shown with it. They stay in the message that showed them.
+        What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `tasks`: the tool
+        calls that were shown with it; they stay in the message that showed them.
         """
         plans, streaming = self._plans, self._streaming
         views = [] if plans is None else await plans.views(session, tasks, rows)
@@ -141,8 +141,8 @@ class Thread:
         posted = [ts for ts in [there.get(identity(first.metadata))] if ts is not None]
         shows = "" if posted else None
         if live is not None and not there and plans is not None:
-            told = [] if said.failed and any(is_open(task, rows) for task in tasks) else views
-            with_tasks = await plans.put(lease, session, live, first, told)
+            shown_tasks = [] if said.failed and any(is_open(task, rows) for task in tasks) else views
+            with_tasks = await plans.put(lease, session, live, first, shown_tasks)
             posted = [] if with_tasks is None else [live]
             shows = digest(views) if with_tasks else None
         await self._put_away(lease, session, live, replaced=bool(posted) and not there)
@@ -155,7 +155,7 @@ class Thread:
         return Posted(posted[0], plans.plan(said.event, posted[0], words, tasks, rows, shows))
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
-        """A message shows tool calls, and one of them may have changed."""
+        """Updates a message that shows tool calls."""
         if self._plans is not None:
             await self._plans.redraw(lease, session, plan, rows)
 
@@ -164,7 +164,7 @@ class Thread:
         return self._streaming is not None and await self._streaming.thinking(lease, session)
 
     async def quiet(self, session: Session) -> None:
-        """Clears that."""
+        """Clears the status that `thinking` set."""
         if self._streaming is not None:
             await self._streaming.quiet(session)
 
@@ -179,21 +179,21 @@ class Thread:
             self._streaming.task(session, task)
 
     async def look(self, lease: Lease, session: Session) -> None:
-        """Shows what is due of the tool calls."""
+        """Updates the tool calls that are shown."""
         if self._streaming is not None:
             await self._streaming.look(lease, session)
 
     def whole(self, session: Session) -> bool:
-        """The streamed reply is complete. Returns whether people see a beginning of it."""
+        """Ends the streaming of a reply. Returns whether people see a beginning of it."""
         return self._streaming is not None and self._streaming.whole(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
-        """Deletes what two processes posted twice: lines that repeat lines above, and the later copy of an agent's
-        words."""
-        told, posted = 0, set[object]()
+        """Deletes what two processes posted twice: lines that repeat lines above, and second copies of an agent's
+        message."""
+        posted_to, posted = 0, set[object]()
         sender = self._sender.under(lease.sure)
         sent = await self._sent(session, since)
-        stays = {identity(one.metadata): one for one in reversed(sent)}  # of copies the first
+        stays = {identity(one.metadata): one for one in reversed(sent)}  # the first of several copies
         with_reply = [
             one
             for one in sent
@@ -203,11 +203,11 @@ class Thread:
         for one in sent:
             mark, known = parse_mark(one.metadata), identity(one.metadata)
             if isinstance(mark, CardMark):
-                continue  # cards are looked after by their own worker
+                continue  # the cards' worker handles cards
             copy = known is not None and known in posted
             if isinstance(mark, LineMark) and mark.session == session.key:
-                copy = mark.told_seq <= told or mark.told_seq in repeated
-                told = max(told, mark.told_seq)
+                copy = mark.told_seq <= posted_to or mark.told_seq in repeated
+                posted_to = max(posted_to, mark.told_seq)
             posted.add(known)
             if copy:
                 log.info("another copy of a message is deleted")
@@ -219,18 +219,19 @@ class Thread:
             await self._streaming.close_left(lease, session)
 
     async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
-        """The message that showed a part of a reply: the whole reply replaces it, or it is closed."""
+        """The message that showed a part of a reply. It is replaced by the whole reply, or closed."""
         if self._streaming is not None and live is not None:
             await (self._streaming.over if replaced else self._streaming.close_left)(lease, session)
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
-        """The files that came with a person's message. One that can't be read comes as a sentence that says why."""
+        """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
+        why."""
         if not files:
             return ()
         return await attachments(await self._sender.client(Workspace(session.team, session.enterprise)), files)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
-        """`first`: if this fails, no earlier attempt has to be looked for."""
+        """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""
         at = Workspace(session.team, session.enterprise)
         try:
             return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
@@ -241,7 +242,7 @@ class Thread:
             raise
 
     async def _told(self, session: Session, since: float) -> int:
-        """Up to which ledger line the thread has been posted, by its own messages."""
+        """Up to which ledger line the thread has been posted, according to its own messages."""
         sent = await self._sent(session, since)
         return max((seq for one in sent for seq in lines_in(one.metadata, session.key)), default=0)
 

@@ -1,6 +1,6 @@
-"""Keeps a session's thread up to date: ledger lines in their order, and what the agent said, where it belongs.
+"""Keeps a session's thread up to date: ledger lines in order, and the agent's messages at the right place among them.
 
-Each thread has one writer at a time, under a lease of its own. The session's agent runs on while Slack is slow.
+Each thread has one writer at a time, under a lease of its own. The agent goes on while Slack is slow.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from bot.store.thread_look import ThreadLook, look_at_thread, then_look
 from runtime.store.lease import Lease
 
 CARDS_FIRST = 0.5
-"""While a card waits to be posted, lines wait so long at a time: people decide on the card."""
+"""How long lines wait at a time while a card is about to be posted, since people decide on the card."""
 SOON = 1.0
-"""A call that ends within so many seconds of its approval gets one line for both."""
+"""A call that ends within this many seconds of its approval gets one line for both."""
 
 REPLY_SOON = 1.5
-"""A reply that follows the end of its call within so many seconds is one message with the line about it."""
+"""A reply that follows the end of its call within this many seconds is posted together with the line about it."""
 _ANSWERED = frozenset({LineKind.DONE, LineKind.FAILED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN})
 
 
 class ThreadWriter(Protocol):
-    """The thread as this worker writes to it."""
+    """What this worker needs to write in a thread."""
 
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
@@ -51,7 +51,7 @@ class ThreadWriter(Protocol):
         retry: str | None = None,
         tasks: Sequence[Task] = (),
     ) -> Posted:
-        """The same event again is the same message."""
+        """Posts an agent's message. Calling this again with the same event does not post it twice."""
         ...
 
     async def say_below(
@@ -62,19 +62,19 @@ class ThreadWriter(Protocol):
         said: AgentMessage,
         rows: Sequence[Confirmation],
     ) -> str | None:
-        """Posts lines and the reply to them as one message. None if they have to be two."""
+        """Posts lines and the reply to them as one message. Returns None if two are needed."""
         ...
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
-        """Brings a message up to date that shows tool calls."""
+        """Updates a message that shows tool calls."""
         ...
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
-        """Keeps the first of what was posted twice."""
+        """Deletes what was posted twice, except the first copy."""
         ...
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """Closes a reply whose run ended while the agent was writing it."""
+        """Closes a streamed reply whose run ended early."""
         ...
 
 
@@ -104,7 +104,7 @@ class ThreadWorker:
         await lease.finish(mark_all_posted, key, again)
 
     async def _tell(self, lease: Lease, look: ThreadLook, post: NextPost) -> ThreadLook:
-        """Posts it, and returns how the thread is then."""
+        """Posts what is next, and returns the thread as it is afterwards."""
         session, rows, lines, said = look.session, look.rows, post.lines, post.said
         if not lines:
             assert said is not None
@@ -131,12 +131,12 @@ def _has_no_card(row: Confirmation) -> bool:
 
 
 def ends_soon(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: float) -> float:
-    """How long to wait for the end of a call that was just approved, so that one line says both."""
+    """Seconds to wait for the end of a call that was just approved, so that one line says both."""
     approved = {line.confirmation for line in lines if line.kind is LineKind.APPROVED}
     still = [row for row in rows if row.id in approved and row.runs]
     return max((row.decision.at.timestamp() + SOON - at for row in still if row.decision), default=0.0)
 
 
 def answered_soon(lines: Sequence[LedgerLine], at: float) -> float:
-    """How long to wait for the agent's reply to a call that just ended, so that both are one message."""
+    """Seconds to wait for the agent's reply to a call that just ended, so that both are one message."""
     return lines[-1].at.timestamp() + REPLY_SOON - at if lines[-1].kind in _ANSWERED else 0.0
