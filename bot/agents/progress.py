@@ -31,15 +31,15 @@ _tasks: set[asyncio.Task[None]] = set()
 class Stage(Protocol):
     """The thread's live display: everything that is shown before it is stored."""
 
-    async def thinking(self, lease: Lease, session: Session) -> bool:
+    async def show_thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent is at work. Returns whether Slack shows it."""
         ...
 
-    async def quiet(self, session: Session) -> None:
-        """Removes the status that `thinking` set."""
+    async def clear_status(self, session: Session) -> None:
+        """Removes the status that `show_thinking` set."""
         ...
 
-    async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
+    async def add_part(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """Adds a part of a reply. The display may drop it."""
         ...
 
@@ -47,11 +47,11 @@ class Stage(Protocol):
         """Reports that a tool call began or ended. The display may show it."""
         ...
 
-    async def look(self, lease: Lease, session: Session) -> None:
+    async def show_due(self, lease: Lease, session: Session) -> None:
         """Sends what is due. Called when time has passed or something new came."""
         ...
 
-    def whole(self, session: Session) -> bool:
+    def end_reply(self, session: Session) -> bool:
         """Says that the reply is complete and no more parts follow. Returns whether parts were shown."""
         ...
 
@@ -69,7 +69,7 @@ class ProgressDisplay:
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
 
-    def piece(self, piece: MessageDelta) -> None:
+    def add_part(self, piece: MessageDelta) -> None:
         if self._pieces and self._pieces[-1].invocation_id == piece.invocation_id:
             piece = replace(piece, text=self._pieces.pop().text + piece.text)
         self._pieces.append(piece)
@@ -84,11 +84,11 @@ class ProgressDisplay:
         self._stage.task(self._session, task)
         self._news.set()
 
-    def whole(self) -> tuple[Task, ...]:
+    def end_reply(self) -> tuple[Task, ...]:
         """Ends the current reply. Returns the finished tool calls that were shown with it. Calls that still run are
         shown with the next reply."""
         self._pieces.clear()
-        seen = self._stage.whole(self._session)
+        seen = self._stage.end_reply(self._session)
         ended = tuple(task for task in self._tasks.values() if task.state is not TaskState.RUNNING)
         self._tasks = {key: task for key, task in self._tasks.items() if task.state is TaskState.RUNNING}
         for task in self._tasks.values():
@@ -99,24 +99,24 @@ class ProgressDisplay:
         self._over.set()
         self._words.set()
         self._news.set()
-        self._seen = self._stage.whole(self._session) or self._seen
+        self._seen = self._stage.end_reply(self._session) or self._seen
 
-    def rest(self) -> tuple[Task, ...]:
+    def unanswered_tasks(self) -> tuple[Task, ...]:
         """The tool calls that are shown and have no reply after them. Call this after `end`."""
         return tuple(self._tasks.values()) if self._seen else ()
 
     async def _show(self) -> None:
         try:
-            shown = not await _within(SOON, self._words) and await self._stage.thinking(self._lease, self._session)
+            shown = not await _within(SOON, self._words) and await self._stage.show_thinking(self._lease, self._session)
             if shown and self._over.is_set():
-                await self._stage.quiet(self._session)
+                await self._stage.clear_status(self._session)
             while not self._over.is_set():
                 await _within(LOOK if self._tasks else None, self._news)
                 self._news.clear()
                 while self._pieces and not self._over.is_set():
-                    await self._stage.piece(self._lease, self._session, self._pieces.pop(0))
+                    await self._stage.add_part(self._lease, self._session, self._pieces.pop(0))
                 if self._tasks and not self._over.is_set():
-                    await self._stage.look(self._lease, self._session)
+                    await self._stage.show_due(self._lease, self._session)
         except ConfirmError as error:
             log.info("what the agent does is not shown: %s", error)
         except Exception:

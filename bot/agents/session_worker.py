@@ -256,7 +256,7 @@ class _LeasedSession:
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
         finally:
             showing.end()
-        return showing.rest()
+        return showing.unanswered_tasks()
 
     async def _say_tasks(self, session: Session, letter: Letter, tasks: Sequence[Task]) -> None:
         """Stores a reply that shows tool calls and has no text."""
@@ -302,9 +302,9 @@ class _LeasedSession:
             if held is not None:
                 held += [item] if isinstance(item, AgentMessage) else []
             elif isinstance(item, MessageDelta):
-                showing.piece(replace(item, text=self._sign_ins.hide(item.text)))
+                showing.add_part(replace(item, text=self._sign_ins.hide(item.text)))
             else:
-                await self._say(session, item, letter, showing.whole())
+                await self._say(session, item, letter, showing.end_reply())
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a policy, of the current file or of a stored call, may hide something in this session."""

@@ -42,6 +42,7 @@ _FOR_GOOD = 2**31 - 1
 
 class Drawing:
     """One update of all places of a confirmation. `trouble` collects what could not be done."""
+
     def __init__(
         self,
         sender: Sender,

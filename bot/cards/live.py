@@ -85,7 +85,7 @@ class LiveReply:
         titles = [title] if title != self.heading else []
         return titles + [chunk(view, first=not self._noted(view)) for view in changed]
 
-    def told(self, views: Sequence[TaskView]) -> None:
+    def mark_sent(self, views: Sequence[TaskView]) -> None:
         """Notes that these were sent to the stream."""
         self.sent |= {view.id: view for view in views}
         self.heading = heading(views) if views else self.heading

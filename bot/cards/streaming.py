@@ -68,7 +68,7 @@ class Streaming:
         """Notes that Slack refused tool calls in a message."""
         await self._streams.refuse_tasks(session, trouble)
 
-    async def thinking(self, lease: Lease, session: Session) -> bool:
+    async def show_thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, unless Slack refused that recently or many cards are due."""
         if await lease.read(count_due_cards) > MANY_CARDS:
             return False
@@ -78,7 +78,7 @@ class Streaming:
             return False
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 
-    async def quiet(self, session: Session) -> None:
+    async def clear_status(self, session: Session) -> None:
         """Clears a status that arrived after the message which should end it. A session's status is corrected with its
         thread."""
         if self._sessions.taken(session):
@@ -101,7 +101,7 @@ class Streaming:
             return False
         return True
 
-    async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
+    async def add_part(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """Shows a part of a reply that takes a while. Shows none if a policy of the session hides something, or while
         earlier messages are still being sent."""
         live = self._current(session, piece.invocation_id)
@@ -109,16 +109,16 @@ class Streaming:
         await self._show(lease, session, live)
 
     def task(self, session: Session, task: Task) -> None:
-        """Notes that a tool call began or ended. `look` shows it."""
+        """Notes that a tool call began or ended. `show_due` shows it."""
         if self.shows_tasks(session):
             self._current(session, task.invocation_id).take(task, self._clock())
 
-    async def look(self, lease: Lease, session: Session) -> None:
+    async def show_due(self, lease: Lease, session: Session) -> None:
         """Shows what is due."""
         if (live := self._live.get(session.key)) is not None:
             await self._show(lease, session, live)
 
-    def whole(self, session: Session) -> bool:
+    def end_reply(self, session: Session) -> bool:
         """Ends the streaming of a reply that is complete. Returns whether people see its beginning."""
         live = self._live.pop(session.key, None)
         if live is None:
@@ -160,7 +160,7 @@ class Streaming:
     def _current(self, session: Session, invocation: str) -> LiveReply:
         live = self._live.get(session.key)
         if live is not None and not live.belongs_to(invocation):
-            self.whole(session)
+            self.end_reply(session)
             live = None
         if live is None:
             live = self._live[session.key] = LiveReply(invocation)
@@ -213,7 +213,7 @@ class Streaming:
                 _at(session), session.channel, live.ts, _so_far(session, live, end)
             )
         if self.shows_tasks(session):
-            live.told(views)
+            live.mark_sent(views)
         if fresh.strip():
             live.shown = end
 

@@ -58,7 +58,7 @@ class Thread:
         self._sender, self._names, self._streaming = sender, names, streaming
         self._plans = None if streaming is None else Plans(sender, streaming)
 
-    async def tell(
+    async def post_lines(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
     ) -> int:
         """Posts the lines that are meant for the thread, as one message or as few as Slack's limits allow. Returns the
@@ -71,7 +71,7 @@ class Thread:
         mark = f"lines:{lines[0].seq}"
         before = await Attempts(lease).begin(session.key, mark)
         if before is not None:
-            posted_to = await self._told(session, before.at)
+            posted_to = await self._last_line_posted(session, before.at)
             steps = [step for step in steps if step.seq > posted_to]
         for index, message in enumerate(await self._story(session, steps) if steps else ()):
             await self._post(lease, session, message, mark, first=before is None and index == 0)
@@ -159,33 +159,33 @@ class Thread:
         if self._plans is not None:
             await self._plans.redraw(lease, session, plan, rows)
 
-    async def thinking(self, lease: Lease, session: Session) -> bool:
+    async def show_thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent is at work. Returns whether Slack shows it."""
-        return self._streaming is not None and await self._streaming.thinking(lease, session)
+        return self._streaming is not None and await self._streaming.show_thinking(lease, session)
 
-    async def quiet(self, session: Session) -> None:
-        """Clears the status that `thinking` set."""
+    async def clear_status(self, session: Session) -> None:
+        """Clears the status that `show_thinking` set."""
         if self._streaming is not None:
-            await self._streaming.quiet(session)
+            await self._streaming.clear_status(session)
 
-    async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
+    async def add_part(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """Shows a part of a reply. The whole reply follows and replaces it."""
         if self._streaming is not None:
-            await self._streaming.piece(lease, session, piece)
+            await self._streaming.add_part(lease, session, piece)
 
     def task(self, session: Session, task: Task) -> None:
         """A tool call began or ended."""
         if self._streaming is not None:
             self._streaming.task(session, task)
 
-    async def look(self, lease: Lease, session: Session) -> None:
+    async def show_due(self, lease: Lease, session: Session) -> None:
         """Updates the tool calls that are shown."""
         if self._streaming is not None:
-            await self._streaming.look(lease, session)
+            await self._streaming.show_due(lease, session)
 
-    def whole(self, session: Session) -> bool:
+    def end_reply(self, session: Session) -> bool:
         """Ends the streaming of a reply. Returns whether people see a beginning of it."""
-        return self._streaming is not None and self._streaming.whole(session)
+        return self._streaming is not None and self._streaming.end_reply(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
         """Deletes what two processes posted twice: lines that repeat lines above, and second copies of an agent's
@@ -241,7 +241,7 @@ class Thread:
                     await Attempts(lease).over(session.key, mark)
             raise
 
-    async def _told(self, session: Session, since: float) -> int:
+    async def _last_line_posted(self, session: Session, since: float) -> int:
         """Up to which ledger line the thread has been posted, according to its own messages."""
         sent = await self._sent(session, since)
         return max((seq for one in sent for seq in lines_in(one.metadata, session.key)), default=0)

@@ -34,7 +34,7 @@ _ANSWERED = frozenset({LineKind.DONE, LineKind.FAILED, LineKind.DENIED, LineKind
 class ThreadWriter(Protocol):
     """What this worker needs to write in a thread."""
 
-    async def tell(
+    async def post_lines(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
     ) -> int:
         """Posts ledger lines as one message, and returns the number of the last one. Some lines are only for the
@@ -89,7 +89,7 @@ class ThreadWorker:
         while look.next_post is not None:
             if look.card_under_way and any(map(_has_no_card, look.rows)):
                 raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
-            look = await self._tell(lease, look, look.next_post)
+            look = await self._post_next(lease, look, look.next_post)
         session, rows = look.session, look.rows
         if look.copies_since is not None:
             await self._thread.delete_copies(lease, session, look.copies_since)
@@ -103,7 +103,7 @@ class ThreadWorker:
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
         await lease.finish(mark_all_posted, key, again)
 
-    async def _tell(self, lease: Lease, look: ThreadLook, post: NextPost) -> ThreadLook:
+    async def _post_next(self, lease: Lease, look: ThreadLook, post: NextPost) -> ThreadLook:
         """Posts what is next, and returns the thread as it is afterwards."""
         session, rows, lines, said = look.session, look.rows, post.lines, post.said
         if not lines:
@@ -119,7 +119,7 @@ class ThreadWorker:
             ts = await self._thread.say_below(lease, session, lines, said, rows)
             if ts is not None:
                 return await _posted(lease, session, lines[-1].seq, SaidInThread(said.event, ts))
-        return await _posted(lease, session, await self._thread.tell(lease, session, lines, rows))
+        return await _posted(lease, session, await self._thread.post_lines(lease, session, lines, rows))
 
 
 async def _posted(lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None) -> ThreadLook:

@@ -1,6 +1,7 @@
-"""What follows an ack and is stored nowhere: forms that open, lists, words to one person.
+"""Work that follows an ack and is not stored: opening forms, sending lists, notes to one person.
 
-Slack gives no second chance for these, so whoever waits for one hears it when it failed, and the log has the reason.
+Slack does not deliver the click again, so if this work fails, the person who waits gets a message, and the log has the
+reason.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from blocks.verdict import notice_message
 from bot.cards.forms import with_target
 from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
-from bot.inbound.payloads import Body, at_of, beside, person_of
+from bot.inbound.payloads import Body, answer_target, at_of, person_of
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
 from runtime.errors import ConfirmError, StoreError, reason
@@ -26,14 +27,15 @@ from runtime.jsontypes import JsonObject, as_text
 log = logging.getLogger(__name__)
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, *(30.0,) * 20)
-"""Between the attempts to tell somebody something while Slack is away: ten minutes, and then nobody waits for it."""
+"""The pauses between attempts to send somebody a message while Slack is down. After ten minutes nobody waits for it."""
 LONGEST_PAUSE = 120.0
-"""If Slack wants a longer one, nobody is told."""
+"""If Slack asks for a longer pause, the message is dropped."""
 
 
 @dataclass(frozen=True)
 class Addressee:
-    """Where one person looks: `target` as `Sender.whisper` takes it, and the response URL, if there is one."""
+    """Where one person sees a message. `target` is what `Sender.whisper` takes; the response URL is there if Slack gave
+    one."""
 
     target: JsonObject
     url: str = ""
@@ -41,7 +43,7 @@ class Addressee:
     @classmethod
     def of(cls, body: Body) -> Self:
         """The person who clicked or used a shortcut."""
-        return cls(beside(body, person_of(body)), as_text(body.get("response_url")))
+        return cls(answer_target(body, person_of(body)), as_text(body.get("response_url")))
 
     @classmethod
     def reader(cls, reader: HomeReader, channel: str, url: str) -> Self:
@@ -56,26 +58,26 @@ class AfterAck:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
-    def begin(self, what: str, work: Coroutine[Any, Any, object], told: Addressee | None = None) -> None:
-        """Does it in the background. `what` names it in the log and, if it fails, to the person."""
-        task = asyncio.create_task(self._done(what, work, told), name="adk-confirm-errand")
+    def begin(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None = None) -> None:
+        """Does the work in the background. `what` names it in the log and in the message to the person if it fails."""
+        task = asyncio.create_task(self._done(what, work, waiting), name="adk-confirm-errand")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def tell(self, sentence: str, to: Addressee) -> None:
-        self.begin("a notice", self._told(notice_message(sentence), to))
+        self.begin("a notice", self._notify(notice_message(sentence), to))
 
     def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
-        """Opens the form, or the window that takes its place."""
+        """Opens a form, or the window that is shown instead of it."""
         self.begin("the form", self._opened(body, compose), Addressee.of(body))
 
     async def drain(self) -> None:
-        """Waits for what was begun. Nothing is tried again any more."""
+        """Waits for the work that has begun. Nothing is retried any more."""
         self._stopping.set()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _done(self, what: str, work: Coroutine[Any, Any, object], told: Addressee | None) -> None:
+    async def _done(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None) -> None:
         try:
             await work
             return
@@ -85,18 +87,18 @@ class AfterAck:
         except Exception as error:
             failed = error
             log.error("%s failed: %s", what, reason(error), exc_info=error)
-        if told is not None:
-            self.tell(why_not(what, failed), told)
+        if waiting is not None:
+            self.tell(why_not(what, failed), waiting)
 
     async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         person = person_of(body)
         turn = self._sender.turn_for_view(at_of(body), person.user)
         async with self._turns.form(person):
             composed = await compose()
-        view = with_target(composed, beside(body, person))
+        view = with_target(composed, answer_target(body, person))
         await self._sender.open_view(turn, body["trigger_id"], view)
 
-    async def _told(self, message: Message, to: Addressee) -> None:
+    async def _notify(self, message: Message, to: Addressee) -> None:
         thread_ts, both = as_text(to.target.get("thread_ts")), to.target.get("in_channel")
         if to.url and not both and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return
@@ -118,7 +120,7 @@ class AfterAck:
 
 
 def why_not(what: str, error: Exception) -> str:
-    """For the person who waits: what happened, and what to do."""
+    """A sentence for the person who waits: what happened, and what to do."""
     match error:
         case Later(limited=True, after=after):
             seconds = math.ceil(after)
@@ -139,5 +141,5 @@ def why_not(what: str, error: Exception) -> str:
 
 
 def _for_the_log(error: ConfirmError) -> str:
-    """Nothing of this is tried again, whatever the error's own sentence says."""
+    """The error without its advice about retries, since nothing here is retried."""
     return f"{error.method}: {error.code}" if isinstance(error, Later) else reason(error)

@@ -1,4 +1,4 @@
-"""Events of an app that is declared as an agent: the stop button, and what Slack sends to every agent."""
+"""Handles events of an app that is declared as an agent: the stop button, and events that the app ignores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from bot.hosts.host import Host, Unreachable
-from bot.inbound.payloads import Body, told_at
+from bot.inbound.payloads import Body, workspace_of_event
 from bot.policy.approvers import Person
 from bot.store.stops import StopPress, stop_run
 from runtime.store.database import Database
@@ -24,8 +24,8 @@ class AgentEvents:
         app.event("app_context_changed")(self.ignored)
 
     async def stopped(self, body: Body, ack: AsyncAck) -> None:
-        """Somebody pressed stop. It is stored before the ack, so it counts wherever the agent runs."""
-        event, at = body["event"], told_at(body)
+        """Stores that somebody pressed stop. This happens before the ack, so it works wherever the agent runs."""
+        event, at = body["event"], workspace_of_event(body)
         channel, thread_ts, user = (str(event.get(part) or "") for part in ("channel", "thread_ts", "user"))
         if at.team and channel and thread_ts and user:
             stop = StopPress(
@@ -40,8 +40,8 @@ class AgentEvents:
         await ack()
 
     async def _together(self) -> bool:
-        """Whether answers of one turn wait for each other. It does not wait long, since Slack waits three seconds for
-        its ack."""
+        """Whether answers of one turn wait for each other. Waits only briefly for the host, since Slack waits three
+        seconds for its ack."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return (await self._host.capabilities()).siblings_together

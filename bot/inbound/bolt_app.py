@@ -1,4 +1,4 @@
-"""Bolt, over signed HTTP or Socket Mode. It measures how long each ack takes, and lets people's clicks go first."""
+"""Connects Bolt over signed HTTP or Socket Mode, measures how long each ack takes, and gives clicks priority."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _WAYS = {
 
 
 logging.getLogger("slack_bolt.AsyncApp").addFilter(
-    # Bolt finds SLACK_BOT_TOKEN in the environment by itself, and warns that it does without it: that is meant.
+    # Bolt finds SLACK_BOT_TOKEN in the environment and warns that it does not use it. That is intended.
     lambda record: not str(record.msg).startswith("As you gave `client` as well")
 )
 
 
 InAnAck = Callable[[Workspace, JsonObject], JsonObject]
-"""Makes of a view what its workspace is known to take (`Sender.in_an_ack`)."""
+"""Adapts a view to what its workspace is known to accept (`Sender.in_an_ack`)."""
 
 
 class AckMeter(Protocol):
@@ -53,9 +53,9 @@ class AckMeter(Protocol):
 
 
 class TimedApp(AsyncApp):
-    """Bolt, with a meter for acks. Background work waits while a click is being answered.
+    """Bolt with a meter for acks. Background work waits while a click is being answered.
 
-    Every view in an ack passes through here, and loses the blocks that its workspace may not take.
+    Blocks that a workspace may not accept are removed from every view in an ack.
     """
 
     def __init__(self, meter: AckMeter, clicks: Backpressure, in_an_ack: InAnAck, **settings: Any) -> None:
@@ -76,9 +76,9 @@ class TimedApp(AsyncApp):
         return answer
 
     def _fit(self, req: AsyncBoltRequest, answer: BoltResponse) -> None:
-        told = json.loads(answer.body) if answer.body.startswith("{") else {}
-        if isinstance(view := told.get("view"), dict):
-            answer.body = json.dumps({**told, "view": self._in_an_ack(at_of(req.body), view)})
+        response = json.loads(answer.body) if answer.body.startswith("{") else {}
+        if isinstance(view := response.get("view"), dict):
+            answer.body = json.dumps({**response, "view": self._in_an_ack(at_of(req.body), view)})
 
 
 def _way(req: AsyncBoltRequest) -> str | None:
@@ -101,7 +101,7 @@ def bolt(
         meter,
         clicks,
         in_an_ack,
-        name="adk-confirm",  # else Bolt reads the source of every caller to name itself after a file
+        name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
         before_authorize=InstallationOfEvent(),

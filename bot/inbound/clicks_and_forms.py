@@ -34,7 +34,7 @@ from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.message_hints import HintSender
-from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
+from bot.inbound.payloads import Body, Click, answer_target, at_of, click_id, person_of, read_click
 from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
 from bot.policy.approvers import Person
@@ -144,9 +144,9 @@ class ClicksAndForms:
             self._errands.open_form(body, partial(self._form, click, click.ref))
 
     async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
-        target, url = _without_address(beside(body, click.person))
+        target, url = _without_address(answer_target(body, click.person))
         ballot = SubmittedVote(
-            id=once(click.person, click.at, click.action, ref.encode()),
+            id=click_id(click.person, click.at, click.action, ref.encode()),
             confirmation=ref.id,
             revision=ref.revision,
             kind=VOTES[click.action],
@@ -240,7 +240,7 @@ class ClicksAndForms:
         form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
         where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
         ballot = SubmittedVote(
-            id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
+            id=click_id(voter, view["id"], view.get("hash", ""), ref.encode()),
             confirmation=ref.id,
             revision=ref.revision,
             kind=submitted.kind,
@@ -275,7 +275,7 @@ class ClicksAndForms:
         voter, at = person_of(body), at_of(body)
         form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
         where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
-        vote = once(voter, view["id"], view.get("hash", ""), ref.encode())
+        vote = click_id(voter, view["id"], view.get("hash", ""), ref.encode())
         try:
             done = await self._sign_ins.give(row, voter, read, {**target, **where}, vote)
         except StoreError:

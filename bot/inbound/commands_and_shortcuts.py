@@ -13,7 +13,7 @@ from bot.cards import forms
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
-from bot.inbound.payloads import Body, at_of, beside, person_of, told_at
+from bot.inbound.payloads import Body, answer_target, at_of, person_of, workspace_of_event
 from bot.policy.approvers import Person
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
@@ -52,7 +52,7 @@ class Commands:
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
-        at, channel, url = told_at(body), str(body["channel_id"]), str(body["response_url"])
+        at, channel, url = workspace_of_event(body), str(body["channel_id"]), str(body["response_url"])
         reader = HomeReader(person=Person(at.team, str(body["user_id"])), at=at)
         wants_help = str(body.get("text") or "").strip().casefold() == "help"
         show = self._lists.help if wants_help else self._lists.show
@@ -65,8 +65,8 @@ class Commands:
         self._errands.begin("the history", self._show_history(body), Addressee.of(body))
 
     async def _show_history(self, body: Body) -> None:
-        """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. That
-        may take longer than the trigger lives."""
+        """Shows the history if the person can see the card. Any app can post a message that names a confirmation, so
+        Slack is asked who can see the real card. This may take longer than the trigger is valid."""
         confirmation, at = confirmation_in(body.get("message")), at_of(body)
         if confirmation is None:
             looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
@@ -89,15 +89,15 @@ class Commands:
             return verdict.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
         return forms.history_view(*found)
 
-    # What an agent could not answer
+    # Messages that an agent could not answer
 
     async def retry(self, body: Body, ack: AsyncAck) -> None:
-        """Sends the same message to the agent again, once, for the person who wrote it."""
+        """Sends a message to the agent again, once, for the person who wrote it."""
         letter, voter = parse_id(body["actions"][0].get("value")), person_of(body)
         known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
         done = await self._database.run(say_again, int(letter or 0), voter) if known else RetryResult.GONE
         await ack()
-        target = beside(body, voter)
+        target = answer_target(body, voter)
         if done is RetryResult.NOT_YOURS:
             self._errands.tell(NOT_YOURS, Addressee(target))
         elif done is RetryResult.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):

@@ -1,7 +1,7 @@
-"""Fair turns: somebody who clicks again and again does not delay others.
+"""Gives people turns, so that somebody who clicks again and again does not delay others.
 
-Votes on one confirmation can only be stored one after another. Without turns, each vote that waits would hold a
-connection to the database that others need.
+Votes on one confirmation are stored one after another. Without turns, each waiting vote would hold a database
+connection that others need.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 MOST_EACH = 4
-"""So many votes of one person are stored at once."""
+"""How many votes of one person are stored at once."""
 
 
 class FairTurns:
@@ -20,13 +20,13 @@ class FairTurns:
 
     @asynccontextmanager
     async def of(self, person: Hashable, confirmation: str) -> AsyncIterator[None]:
-        """Held while a vote is stored. Locks are always taken in this order, so that no two wait for each other."""
+        """Hold this while a vote is stored. Locks are always taken in the same order, so there is no deadlock."""
         async with self._turn(("person", person), MOST_EACH), self._turn(("confirmation", confirmation), 1):
             yield
 
     @asynccontextmanager
     async def form(self, person: Hashable) -> AsyncIterator[None]:
-        """Held while a form of somebody is made or read: one after the other."""
+        """Hold this while a form of somebody is built or read: one at a time."""
         async with self._turn(("form", person), 1):
             yield
 

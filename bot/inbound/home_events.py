@@ -1,5 +1,5 @@
-"""The Home tab or the direct message opens, and several calls are decided together: there, or in the list of
-`/approvals`."""
+"""Handles the opening of the Home tab or a direct message, and decisions on several calls at once: there, or in the
+list of `/approvals`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
 from bot.home.tab import HomeTabs
 from bot.inbound.after_ack import AfterAck
-from bot.inbound.payloads import Body, at_of, once, person_of, told_at
+from bot.inbound.payloads import Body, at_of, click_id, person_of, workspace_of_event
 from bot.inbound.prompts import Prompts
 from bot.policy.approvers import Person
 from bot.slack.outbound.client import Sender
@@ -61,7 +61,7 @@ class HomeEvents:
         await self._errands.drain()
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
-        event, at = body["event"], told_at(body)
+        event, at = body["event"], workspace_of_event(body)
         if event.get("tab") == "home" and at.team and event.get("user"):
             await self._homes.opened(HomeReader(person=Person(at.team, str(event["user"])), at=at))
         await ack()
@@ -77,13 +77,13 @@ class HomeEvents:
         self._errands.open_form(body, partial(self._batch, body, approve=approve))
 
     async def _batch(self, body: Body, *, approve: bool) -> JsonObject:
-        """The calls in full, with one button for all of them. Nothing is decided yet."""
+        """A form with the calls in full and one button for all of them. Nothing is decided yet."""
         state = (body.get("view") or body).get("state") or {}
         rows = await self._database.read(_rows, ticked_refs(state.get("values") or {}))
         return batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
-        """Each is a vote of its own. All are stored before the ack; the result of each follows in the view."""
+        """Stores a vote for each call before the ack. The results follow in the view."""
         view, voter = body["view"], person_of(body)
         approve = BATCHES[Callback(view["callback_id"])]
         shown, target = _metadata(view.get("private_metadata"))
@@ -103,7 +103,7 @@ class HomeEvents:
         self, body: Body, voter: Person, read: batch.BatchReading, target: JsonObject, kind: VoteKind
     ) -> None:
         view = body["view"]
-        votes = {ref: once(voter, view["id"], view.get("hash", ""), ref.encode()) for ref in read.refs}
+        votes = {ref: click_id(voter, view["id"], view.get("hash", ""), ref.encode()) for ref in read.refs}
         url = target.pop("list", None)
         at = at_of(body)
         place: JsonObject = {"team": at.team, "enterprise": at.enterprise}

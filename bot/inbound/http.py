@@ -1,7 +1,7 @@
-"""The bot's HTTP side: Slack's signed requests, and whether it is alive. Bad input is a clean 4xx, never a 500.
+"""The bot's HTTP server: Slack's signed requests, and health checks. Bad input gets a clean 4xx, never a 500.
 
-Anybody can send bytes here. Until their signature has been checked they are only counted and hashed: nothing is
-decoded, unpacked or parsed for a stranger.
+Anybody can send requests here. Until a request's signature is checked, its bytes are only counted and hashed: nothing
+is decoded, unpacked or parsed.
 """
 
 from __future__ import annotations

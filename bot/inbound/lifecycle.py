@@ -1,5 +1,5 @@
-"""Slack in, about people and the app itself: a changed account, an uninstalled app, revoked tokens, and workspaces in
-which an organisation may use it or not."""
+"""Handles Slack's events about people and the app itself: changed accounts, an uninstalled app, revoked tokens, and
+workspaces in which an organisation may use the app or no longer may."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Lifecycle:
             app.event(event)(self.access)
 
     async def user_changed(self, body: Body, ack: AsyncAck) -> None:
-        """Somebody became a guest, left, or got another address, so their account is looked up again at their next
+        """Somebody became a guest, left, or changed their address. Their account is looked up again at their next
         vote."""
         user = body["event"].get("user")
         if isinstance(user, dict) and isinstance(user.get("id"), str):
@@ -66,8 +66,8 @@ class Lifecycle:
 
 
 class InstallationOfEvent(AsyncMiddleware):
-    """Runs before Bolt looks for a token. Slack sends events about an organisation's grants with the workspace's id,
-    and there may be no token for that workspace, or not yet."""
+    """Runs before Bolt looks for a token. Slack sends events about an organisation's grants with a workspace's id, for
+    which there may be no token yet, or none any more."""
 
     async def async_process(
         self,

@@ -1,4 +1,4 @@
-"""Which messages in Slack are meant for the agent, and what they say. Pure."""
+"""Decides which messages in Slack are meant for the agent, and extracts their text. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.inbound.payloads import told_at
+from bot.inbound.payloads import workspace_of_event
 from bot.policy.approvers import Person
 from bot.store.incoming_words import IncomingMessage
 from runtime.jsontypes import Json, JsonObject
@@ -17,8 +17,8 @@ _FILE_FIELDS = ("id", "name", "mimetype", "size", "url_private_download")
 
 @dataclass(frozen=True)
 class AddressedMessage:
-    """A message and how it was addressed: by name (a mention or a direct message), or as a plain reply. `stops`: it
-    asks to stop something."""
+    """A message, and whether it names the agent (a mention or a direct message) or is a plain reply. `stops`: it asks
+    to stop something."""
 
     heard: IncomingMessage
     by_name: bool
@@ -33,14 +33,15 @@ _STOPS = re.compile(
 
 
 def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
-    """One mention arrives as two events; both give the same `IncomingMessage`. Bots' messages and edits are ignored."""
+    """Reads a message event. Slack sends two events for one mention; both give the same `IncomingMessage`. Bots'
+    messages and edits are ignored."""
     event = body.get("event")
     if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
         return None
-    at = told_at(body)
+    at = workspace_of_event(body)
     channel, ts, user = (_text(event.get(part)) for part in ("channel", "ts", "user"))
     if not (at.team and channel and ts and user) or user == bot_user:
-        return None  # a card of ours that is shown in its channel comes back as a message
+        return None  # one of our cards that is also shown in its channel comes back as a message
     text = _text(event.get("text"))
     mentioned = f"<@{bot_user}>" in text
     direct = event.get("channel_type") == "im" or channel.startswith("D")
@@ -62,14 +63,13 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMess
 
 
 def _workspace_of(event: Mapping[str, Json]) -> str:
-    """The author's own workspace. For people of an organisation Slack may name the organisation, which a click never
-    does."""
+    """The author's own workspace. Unlike for a click, Slack may name the organisation here."""
     teams = (_text(event.get("user_team")), _text(event.get("team")))
     return next((team for team in teams if team and not team.startswith("E")), "")
 
 
 def without_mention(text: str, bot_user: str) -> str:
-    """The text as the person meant it: without our name, entities as characters, links as they read."""
+    """The text as the person meant it: without our name, with entities decoded and links readable."""
     text = text.replace(f"<@{bot_user}>", "")
     text = re.sub(r"<(https?://[^>|]+|mailto:[^>|]+)(?:\|([^>]*))?>", lambda m: m[2] or m[1], text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()

@@ -1,4 +1,5 @@
-"""Answers people who write in a thread: the agent reads it later, or not at all, and how to stop a call."""
+"""Answers people who write in a thread: that the agent reads the message later, or not at all, and how to stop a
+call."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
 
 PATIENCE = 2.0
-"""Words that the agent reads within so many seconds need no sign: its answer is one."""
+"""A message that the agent reads within this many seconds needs no hint: its answer is one."""
 
 
 class HintSender:
@@ -28,7 +29,7 @@ class HintSender:
         self._database, self._sender, self._directory = database, sender, directory
 
     async def give(self, listened: MessageResult, heard: IncomingMessage, bot: str) -> None:
-        """Tells the writer, alone, where they wrote."""
+        """Sends the hint to the writer alone, where they wrote."""
         target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
         target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
         match listened.sign:
@@ -59,7 +60,7 @@ class HintSender:
         return calls
 
     async def _may_deny(self, row: Confirmation, heard: IncomingMessage) -> bool:
-        """So far as it is known. Whether they may is decided when they press the button."""
+        """Whether the person may deny, as far as is known. It is decided when they press the button."""
         at, call = Workspace(heard.team, heard.enterprise), row.asked.facts(row.revision.arguments)
         for entry in may_decide(row.policy, row.escalated):
             members = await self._directory.members(entry, at, call)

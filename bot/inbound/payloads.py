@@ -17,12 +17,12 @@ Body = dict[str, Any]  # Slack's own JSON; each part is checked where it is read
 
 @dataclass(frozen=True, kw_only=True)
 class Click:
-    """A button that was pressed, or an entry that was picked from a menu: `action` says which."""
+    """A button that was pressed, or a menu entry that was picked: `action` says which."""
 
     action: str
     value: str
     ref: Ref | None
-    at: str  # when it was clicked, as Slack says it
+    at: str  # when it was clicked, by Slack's clock
     person: Person
 
 
@@ -40,15 +40,14 @@ def read_click(body: Body) -> Click:
 
 
 def person_of(body: Body) -> Person:
-    """The person, with their own workspace. An organisation is no workspace: its people have the one in which they
-    act."""
+    """The person, with their own workspace. For people of an organisation, the workspace in which they act."""
     user = body["user"]
     own = str(user.get("team_id") or "")
     return Person(own if own and not own.startswith("E") else team_of(body), str(user["id"]))
 
 
 def team_of(body: Body) -> str:
-    """The workspace that installed the app, which may not be that of the person. If an organisation installed it: the
+    """The workspace that installed the app, which may differ from the person's. If an organisation installed it: the
     person's."""
     team, installed = body.get("team") or {}, _installed(body)
     own = "" if installed.startswith("E") else installed
@@ -64,22 +63,22 @@ def at_of(body: Body) -> Workspace:
 
 
 def _installed(body: Body) -> str:
-    """A view says where the app was installed: the id of a workspace, or of an organisation."""
+    """Where the app is installed, according to a view: the id of a workspace or of an organisation."""
     return str((body.get("view") or {}).get("app_installed_team_id") or "")
 
 
-def told_at(body: Mapping[str, Any]) -> Workspace:
-    """Where an event or a command comes from; each names it in its own fields. In a channel that companies share, the
-    context may be another company's, so it is read last."""
+def workspace_of_event(body: Mapping[str, Any]) -> Workspace:
+    """The workspace that an event or a command comes from; each names it in its own fields. In a channel shared between
+    companies, the context may be another company's, so it is read last."""
     authorized: Mapping[str, Any] | None = next(iter(body.get("authorizations") or ()), None)
     context = body.get("context_enterprise_id") if authorized is None else authorized.get("enterprise_id")
     named = (body.get("enterprise_id"), context)
     return Workspace(str(body.get("team_id") or ""), next((str(one) for one in named if one), None))
 
 
-def beside(body: Body, voter: Person) -> JsonObject:
-    """Where the person who clicked looks: the view, or the channel and thread of the card. A list that only they see is
-    known by the address at which it can be changed."""
+def answer_target(body: Body, voter: Person) -> JsonObject:
+    """Where the person who clicked can see an answer: the view, or the card's channel and thread. A list that only they
+    see is identified by the URL at which it can be changed."""
     container = body.get("container") or {}
     at = at_of(body)
     target: JsonObject = {"team": at.team, "user": voter.user}
@@ -92,13 +91,13 @@ def beside(body: Body, voter: Person) -> JsonObject:
     if message.get("thread_ts"):
         target["thread_ts"] = str(message["thread_ts"])
     if message.get("subtype") == "thread_broadcast" and "channel" in target:
-        target["in_channel"] = True  # nobody knows which of the two they look at
+        target["in_channel"] = True  # shown in both the channel and the thread; Slack does not say where they clicked
     if container.get("is_ephemeral"):
-        target.pop("message_ts", None)  # no card: it does not change by itself
+        target.pop("message_ts", None)  # not a card, so it does not update itself
         target["list"] = str(body.get("response_url") or "")
     return target
 
 
-def once(voter: Person, *parts: str) -> str:
-    """A name for one click or one submit. It is the same if Slack delivers it again."""
+def click_id(voter: Person, *parts: str) -> str:
+    """An id for one click or submit. It is the same if Slack delivers it again."""
     return hashlib.sha256("\n".join((voter.team, voter.user, *map(str, parts))).encode()).hexdigest()[:40]

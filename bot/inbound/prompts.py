@@ -1,4 +1,4 @@
-"""Suggested prompts, which Slack shows in the direct message with an agent."""
+"""Suggests prompts, which Slack shows in the direct message with an agent."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Prompts:
         self._prompts: list[JsonObject] = [{"title": _short(one), "message": one} for one in prompts]
 
     def wanted(self, at: Workspace) -> bool:
-        """Whether there is something to suggest, and Slack is not known to refuse it."""
+        """Whether there are prompts to suggest, unless Slack is known to refuse them."""
         return bool(self._prompts) and self._sender.taken.takes(at, Feature.PROMPTS)
 
     async def suggest(self, at: Workspace, channel: str) -> None:
-        """Suggests the prompts. If Slack refuses or can't, they are left out: nobody waits for them."""
+        """Suggests the prompts. Errors are ignored, since nobody waits for them."""
         args: JsonObject = {"channel_id": channel, "prompts": [*self._prompts]}
         try:
             await self._sender.ask(

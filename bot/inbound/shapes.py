@@ -1,7 +1,7 @@
-"""The shapes of Slack's payloads, so far as this app and Bolt rely on them. Pure.
+"""Checks the shapes of Slack's payloads, as far as this app and Bolt rely on them. Pure.
 
-Without this check Bolt would answer 500 to a signed body of another shape, and Slack would send it again. Here it is
-answered with a 400 that says what is wrong.
+Without this check Bolt would answer 500 to a signed body of another shape, and Slack would send it again. Here it gets
+a 400 that says what is wrong.
 """
 
 from __future__ import annotations

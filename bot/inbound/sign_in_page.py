@@ -1,6 +1,6 @@
 """`/adk/oauth/callback`: where the browser returns after somebody signed in.
 
-The address holds a secret, so no page and no log line quotes it.
+The address contains a secret, so no page and no log line quotes it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ STORE = "It could not be stored just now. Wait a minute, then press Sign in agai
 
 
 class SignInPage:
-    """Takes what people give to sign in, from the browser and from forms. The credential stays in memory; the database
-    gets a vote that says that there is one."""
+    """Takes the credentials that people give, from the browser and from forms. They stay in memory. The database only
+    gets a vote that says which process holds one."""
 
     def __init__(
         self,

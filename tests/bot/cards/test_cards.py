@@ -332,7 +332,7 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
     out.desk.begin()
     out.desk.host_says(OutcomeKind.FAILED, f'{{"error": "bad {secret}", "token": "fresh-from-the-tool"}}')
     await out.drawn()
-    await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
     await out.writer.say(
         out.lease, out.session, AgentMessage(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
     )

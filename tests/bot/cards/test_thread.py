@@ -31,7 +31,7 @@ async def tell(out: Outgoing, tries: int = 4) -> int:
     for _ in range(tries):
         owed = [line for line in out.lines() if line.seq > out.session.told_seq]
         try:
-            told = await out.writer.tell(out.lease, out.session, owed, [out.desk.row])
+            told = await out.writer.post_lines(out.lease, out.session, owed, [out.desk.row])
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
             continue
@@ -56,7 +56,7 @@ async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> Non
         "↘️ The approval of anna no longer counts, because ben edited the call.",
         "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
     ]
-    assert await out.writer.tell(out.lease, out.session, [], []) == 8
+    assert await out.writer.post_lines(out.lease, out.session, [], []) == 8
     assert len(out.told()) == 1
 
 
@@ -74,7 +74,7 @@ async def test_what_came_while_an_answer_was_lost_is_told_after_it(out: Outgoing
     out.slack.faults.cuts("chat.postMessage", acted=True)
     out.desk.wait(minutes=15)
     with pytest.raises(Unsure):
-        await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+        await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
     out.desk.deny(ANNA)
 
     await tell(out)
@@ -109,7 +109,7 @@ def marks(args: object) -> str:
 
 async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgoing) -> None:
     lines = [purged(line) for line in out.lines()]
-    assert await out.writer.tell(out.lease, out.session, lines, [out.desk.row]) == 1
+    assert await out.writer.post_lines(out.lease, out.session, lines, [out.desk.row]) == 1
     assert out.told() == []
 
 
@@ -196,7 +196,7 @@ async def tell_and_say(out: Outgoing, *words: str) -> None:
     for _ in range(4):
         try:
             if await out.writer.say_below(out.lease, out.session, out.lines(), reply, [out.desk.row]) is None:
-                await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+                await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
                 await out.writer.say(out.lease, out.session, reply)
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
@@ -228,7 +228,7 @@ async def test_a_long_reply_is_a_message_of_its_own(out: Outgoing) -> None:
 
 async def test_lines_that_another_process_posted_alone_are_deleted(out: Outgoing) -> None:
     out.desk.deny(ANNA)
-    await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
     await Attempts(out.lease).over(out.session.key, "lines:1")  # the other process has not seen that
     assert await out.writer.say_below(out.lease, out.session, out.lines(), said("Hello."), [out.desk.row])
     assert len(out.told()) == 2

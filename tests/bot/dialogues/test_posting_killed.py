@@ -46,7 +46,9 @@ async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, sessi
         addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
         await Cards(sender, directory, addresses).draw(lease, row, session)
     elif what == "tell":
-        await thread.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])
+        await thread.post_lines(
+            lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row]
+        )
     else:
         await thread.say(lease, session, AgentMessage(event="e1", author="oncall", text="I shall deploy it."))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.inbound.message_events import overhear
-from bot.inbound.payloads import at_of, person_of, told_at
+from bot.inbound.payloads import at_of, person_of, workspace_of_event
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
 
@@ -42,7 +42,7 @@ def test_a_click_or_a_form(body: dict[str, Any], at: Workspace) -> None:
     ],
 )
 def test_an_event_or_a_command(body: dict[str, Any], at: Workspace) -> None:
-    assert told_at(body) == at
+    assert workspace_of_event(body) == at
 
 
 @pytest.mark.parametrize(
