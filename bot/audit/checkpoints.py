@@ -24,8 +24,8 @@ BEFORE_SEALED_LINES = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """`heads` are those of the chains that grew since the checkpoint before; `previous` is the fingerprint of that
-    one."""
+    """`heads` are the heads of the chains that grew since the previous checkpoint. `previous` is the fingerprint of
+    that checkpoint."""
 
     number: int
     at: datetime
@@ -47,7 +47,7 @@ def checkpoint(
 
 
 def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
-    """The version that sealed it. None: it was changed, or sealed with another secret."""
+    """The version that sealed the checkpoint. None: it was changed, or sealed with another secret."""
     fits = (
         version
         for version in (VERSION, BEFORE_SEALED_LINES)
@@ -58,7 +58,7 @@ def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
 
 @dataclass(frozen=True)
 class Anchor:
-    """The checkpoints as they were written outside the database: their fingerprints by number."""
+    """Checkpoints as they were written outside the database: fingerprints by number."""
 
     fingerprints: Mapping[int, str]
 

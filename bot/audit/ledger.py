@@ -30,8 +30,8 @@ NOT_PURGED = "its content was removed, but not by a purge"
 
 
 class LedgerKeys:
-    """What a process knows that is not in the store: the keys of the store's fingerprints, one for each purpose and all
-    derived from the secret, and the lines that it wrote itself."""
+    """What a process knows that is not in the store: the fingerprints' keys, all derived from the secret, and the lines
+    that it wrote itself."""
 
     __slots__ = ("checkpoint", "letter", "line", "row", "seen", "session")
 
@@ -55,7 +55,7 @@ class Head:
 @dataclass(frozen=True, kw_only=True)
 class LedgerLine:
     """A line of the ledger. `content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the
-    header, for filters.
+    header, so that lines can be filtered after a purge.
 
     `sealed` is the fingerprint. Lines from versions without fingerprints have none.
     """
@@ -128,8 +128,8 @@ def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
 
 
 def to_show(line: LedgerLine, keys: LedgerKeys, *, older: bool = False) -> LedgerLine:
-    """The line as it was written, or an alarm in its place. `older`: a line without a fingerprint may be from a
-    version that made none."""
+    """The line, or an alarm in its place if its fingerprint does not fit. `older`: a line without a fingerprint may be
+    from a version that made none."""
     sealed = is_sealed(line, keys) or (older and line.sealed is None)
     if sealed and line.hash == line_hash(line) and _content_is_intact(line):
         return line
@@ -173,7 +173,7 @@ def fault(line: LedgerLine, before: Head) -> str | None:
 
 
 def stamp(at: datetime) -> str:
-    """The instant, spelled the same whatever its time zone or database."""
+    """The time as a text that is the same for all time zones and databases."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 

@@ -1,9 +1,9 @@
-"""Checks the ledger: finds the first line that was changed, and counts what vouches for the others. Pure.
+"""Verifies the ledger: finds the first line that was changed, and counts what proves the others. Pure.
 
-Three things vouch for a line, each for more than the one before. Its fingerprint: somebody with the secret wrote it
-like this. A checkpoint over it or over a later line of its chain: it is still there. An anchor that names that
-checkpoint: nobody cut off the end together with its checkpoints. So the finding is "untampered" only with an anchor,
-and only for the lines up to the anchor's last checkpoint. Without one it is "consistent".
+There are three levels of proof. A line's fingerprint shows that somebody with the secret wrote it like this. A
+checkpoint over the line, or over a later one of its chain, shows that it was not removed. An anchor that has the
+checkpoint shows that nobody cut off the end together with its checkpoints. So the result is "untampered" only with an
+anchor, and only for lines up to the anchor's last checkpoint. Without an anchor it is "consistent".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Integrity(StrEnum):
 
 @dataclass(frozen=True)
 class Broken:
-    """The first line that was changed or, without a `seq`, the chain or checkpoint that was."""
+    """The first line that was changed. Without a `seq`: the chain or checkpoint that was changed."""
 
     chain: str
     seq: int | None
@@ -53,7 +53,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one checkpoint says of one chain: that this line was its head."""
+    """What a checkpoint says about a chain: this line was its head."""
 
     head: Head
     number: int
@@ -61,7 +61,7 @@ class _Claim:
 
 @dataclass
 class SealedCheckpoints:
-    """What the checkpoints say, up to the first whose fingerprint does not fit."""
+    """The content of the checkpoints, up to the first whose fingerprint does not fit."""
 
     fingerprints: dict[int, str] = field(default_factory=dict)
     claims: dict[str, list[_Claim]] = field(default_factory=dict)
@@ -77,12 +77,12 @@ class SealedCheckpoints:
         return sealed
 
     def last_hash(self, chain: str) -> str:
-        """The hash of the head that the last checkpoint over the chain covers; "" if there is none."""
+        """The hash of the chain's head in the last checkpoint that covers it; "" if there is none."""
         claims = self.claims.get(chain)
         return claims[-1].head.hash if claims else ""
 
     def covered(self, chain: str, up_to: int | None = None) -> int:
-        """How far the checkpoints cover a chain: all of them, or those up to the given one."""
+        """The last line of a chain that the checkpoints cover: all of them, or those up to the given one."""
         found = (one.head.seq for one in self.claims.get(chain, ()) if up_to is None or one.number <= up_to)
         return max(found, default=0)
 
@@ -115,7 +115,7 @@ def verify(
     purges: Purges,
     anchor: Anchor | None = None,
 ) -> Report:
-    """Checks all `lines`, which must be sorted by chain and seq. They are read once, so there can be any number.
+    """Checks all `lines`, which must be sorted by chain and seq. They are read one by one, so there may be any number.
 
     If several things are wrong, a line that does not fit its chain is reported first, then a checkpoint, then a line
     whose fingerprint does not fit: with a wrong secret, none fits.
@@ -149,7 +149,8 @@ def verify(
 
 @dataclass
 class _Look:
-    """One pass over all lines. `unproven`: the first line whose fingerprint does not fit, if nothing else is wrong."""
+    """One pass over all lines. `unproven`: the first line whose fingerprint does not fit, reported if nothing else is
+    wrong."""
 
     sealed: SealedCheckpoints
     keys: LedgerKeys
@@ -176,7 +177,7 @@ class _Look:
         return None
 
     def missing(self) -> Broken | None:
-        """Lines that a checkpoint covers and that are gone: the end of the chain was cut off."""
+        """Finds lines that a checkpoint covers and that are gone: somebody cut off the end of the chain."""
         gone = min(
             (
                 (claim.number, chain, claim.head.seq)

@@ -1,4 +1,4 @@
 """The Home tab and the list that `/approvals` shows.
 
-What they list changes in `query.py`, how it looks in `presenter.py` and `blocks/home.py`. Begin with `tab.py`.
+`query.py` finds what they list; `presenter.py` and `blocks/home.py` say how it looks. Begin with `tab.py`.
 """

@@ -1,4 +1,4 @@
-"""The list that `/approvals` shows. Only one person sees it; it is updated through the response URL that Slack gave."""
+"""The list that `/approvals` shows. Only one person sees it. It is updated through the response URL that Slack gave."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ApprovalsList:
         self._database, self._sender, self._home_query = database, sender, home_query
 
     async def show(self, reader: HomeReader, channel: str, url: str) -> None:
-        """The list of what waits for this person, and what else waits in this channel."""
+        """Shows what waits for this person, and what else waits in this channel."""
         await self._tell(reader, channel, url, approvals(await self._home_query.listed(reader, channel, _version())))
 
     async def help(self, reader: HomeReader, channel: str, url: str) -> None:
@@ -29,14 +29,14 @@ class ApprovalsList:
 
     async def redraw(self, reader: HomeReader, channel: str, url: str, votes: dict[str, str]) -> None:
         """Draws the list again after clicks in it, once these votes (by confirmation) are counted. Buttons that no
-        longer work go."""
+        longer work disappear."""
         with self._database.waiter(CONFIRMATIONS) as waiter:
             try:
                 async with asyncio.timeout(COUNTED_WITHIN):
                     while await self._any_pending(votes):
                         await waiter.wait(0.5)
             except TimeoutError:
-                pass  # it still shows them; somebody who presses again hears that their vote already counts
+                pass  # the list still shows their buttons; who presses again learns that their vote counts already
         message = approvals(await self._home_query.listed(reader, channel, _version()))
         await self._sender.respond(url, message, replace_original=True)
 
@@ -56,5 +56,5 @@ class ApprovalsList:
 
 
 def _version() -> int:
-    """A new number for each drawing: Slack wants new block ids when a message changes."""
+    """A new number for each drawing, since Slack requires new block ids when a message changes."""
     return time.time_ns() // 1_000_000

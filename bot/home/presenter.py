@@ -26,7 +26,7 @@ def home_view(
     """`waiting`: what the reader may decide. `asked`: what they asked for. `here`: what waits in the channel for
     others.
 
-    Each grant comes with its confirmation, whose policy says what to hide. `links` are by confirmation; `version` is
+    Each grant comes with its confirmation, whose policy says what to hide. `links` are by confirmation. `version` is
     new for each drawing.
     """
     known = links or {}

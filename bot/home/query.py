@@ -1,7 +1,7 @@
-"""Finds what one person's Home tab lists: what they may decide, what they asked for, the grants they gave.
+"""Finds what a person's Home tab lists: what they may decide, what they asked for, the grants they gave.
 
-The store knows which entries of policies something waits for, and Slack knows who is behind them. `authorise` decides
-about every call that is listed, as it does about every vote.
+The store knows for which policy entries something waits, and Slack knows who is behind them. `authorise` decides about
+each listed call, as it does about each vote.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SHOWN = 20
 ASKED = 8
 ASKED_SINCE = timedelta(days=7)
 PAGE, PAGES = 40, 5
-"""How many rows are looked at to find `SHOWN` that the reader may decide. Later rows are only counted."""
+"""How many rows are read to find `SHOWN` that the reader may decide. Later rows are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HomeReader:
-    """Who looks, and through which installation."""
+    """The person who looks, and through which installation."""
 
     person: Person
     at: Workspace
@@ -48,7 +48,7 @@ class HomeReader:
 
 @dataclass(frozen=True)
 class Composed:
-    """`settled`: every card is in its place and every lookup is done, so that only an event can change the view."""
+    """A tab to publish. `settled`: all cards are posted and all lookups done, so only an event can change the view."""
 
     view: HomeView
     settled: bool
@@ -56,7 +56,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class _Names:
-    """The entries of policies that name somebody. `more_later`: some could not be looked up yet."""
+    """The policy entries that stand for somebody. `more_later`: some could not be looked up yet."""
 
     mine: frozenset[str]
     more_later: bool
@@ -70,7 +70,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Page:
-    """One page of what may be for somebody: rows, with who spoke in their sessions, all from one moment."""
+    """A page of what may be for somebody: rows, and who spoke in their sessions, all from one moment."""
 
     places: list[waiting_index.ListPosition]
     rows: list[tuple[Confirmation, frozenset[Person]]]
@@ -102,7 +102,7 @@ class HomeQuery:
         return Composed(view, settled=stand and not names.more_later)
 
     async def listed(self, reader: HomeReader, channel: str, version: int) -> HomeView:
-        """What `/approvals` answers with in a channel."""
+        """The content of the list that `/approvals` shows in a channel."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)
         here = await self._database.read(_here, reader.at.team, channel, frozenset(row.id for row in mine.rows))
@@ -131,8 +131,8 @@ class HomeQuery:
     # Who may decide what
 
     async def _names(self, reader: HomeReader) -> _Names:
-        """The entries that name this person now. One that can't be looked up lists nothing; its cards are still
-        there."""
+        """The policy entries that stand for this person now. What waits for an entry that can't be looked up is not
+        listed, but its cards exist."""
         entries = [
             Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.at.team)
         ]
@@ -144,7 +144,7 @@ class HomeQuery:
             for entry, people in zip(looked_up, members, strict=True)
             if isinstance(people, frozenset) and reader.person in people
         }
-        functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # they judge each call
+        functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # functions judge calls
         later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
         return _Names(frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later)
 
@@ -185,7 +185,7 @@ class HomeQuery:
         facts = await self._directory.facts(row, vote, self._rules.now.policies, speakers)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
 
-    # How it looks
+    # Links
 
     async def _links(self, reader: HomeReader, rows: Sequence[Confirmation]) -> dict[str, Links]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
@@ -201,7 +201,7 @@ class HomeQuery:
         try:
             return await self._sender.permalink(reader.at, place.channel, place.ts)
         except SlackTrouble:
-            return None  # deleted, or Slack is busy: the list is shown without the link
+            return None  # deleted, or Slack is busy: list it without a link
 
 
 def _is_card(place: Place) -> bool:
@@ -225,7 +225,7 @@ def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.ListPos
 
 
 def _asked(tx: Tx, person: Person) -> _Found:
-    """What waits, oldest first; then what was decided lately."""
+    """What waits, oldest first, then what was decided recently."""
     names = {waiting_index.asker(person)}
     page = waiting_index.page(tx, person.team, names, None, ASKED)
     more = waiting_index.count_after(tx, person.team, names, page[-1]) if len(page) == ASKED else 0

@@ -1,7 +1,7 @@
-"""Home tabs: drawn when somebody opens theirs, and kept up to date for an hour afterwards.
+"""Draws Home tabs when somebody opens theirs, and keeps them up to date for an hour afterwards.
 
-Nothing is queued for them, and no click waits for them. The ledger's clock says whether something happened since a tab
-was last drawn. A tab is looked at every few seconds at most, and published only if it would look different.
+Nothing is queued for tabs, and no click waits for them. The ledger shows whether something happened since a tab was
+drawn. Each tab is checked every few seconds at most, and published only if it would look different.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ log = logging.getLogger(__name__)
 
 KEPT_FOR = 3600.0
 PAUSE = 3.0
-"""The least seconds between two looks at one tab."""
+"""The least seconds between two checks of one tab."""
 
 _POLL, _BETWEEN = 5.0, 1.0
 _STRAGGLERS = 2.0
-"""A line is stamped before its transaction ends: one that is not much older than a look may have been missed by it."""
+"""A ledger line is stamped before its transaction ends. A line that is at most this much older than a check may have
+been missed by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class HomeTab:
 
 
 class HomeTabs:
-    """Which tabs are drawn again, and when."""
+    """Decides which tabs are drawn again, and when."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,8 +102,8 @@ class TabDrawer:
         await lease.run(looked, home, at, again, PAUSE)
 
     async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:
-        """Publishes with Slack's `hash`, so that a late drawing by another replica is noticed, and drawn over next
-        time."""
+        """Publishes with Slack's `hash`. If another replica published meanwhile, Slack refuses, and the tab is drawn
+        again."""
         reader = home.reader
         try:
             published = await self._sender.under(lease.sure).publish_home(
@@ -155,8 +156,8 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
 
 
 def looked(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
-    """Records what was shown, and as of when. What happened after `at` makes the tab due again. So does somebody who
-    opened it meanwhile."""
+    """Records what was shown, and as of when. The tab is due again if something happened after `at`, or somebody opened
+    it meanwhile."""
     here = update(homes).where(homes.c.key == home.key)
     tx.execute(here.values(looked_at=at, version=home.version, owed_since=None, failures=0, trouble=None))
     since = here.where(homes.c.opened_at <= at)

@@ -1,4 +1,4 @@
-"""Where sessions live: our own runtime, google-adk in this process, or any ADK server over REST."""
+"""Hosts run agents and keep their sessions: our own runtime, google-adk in this process, or an ADK server over REST."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def open_host(
     store_url: str = "sqlite://",
     guard: CallGuard | None = None,
 ) -> Host:
-    """The host that the file names. google-adk's agents keep their sessions beside `store_url`. `guard` protects the
-    calls that our own runtime stores."""
+    """Opens the host that the settings file names. google-adk's sessions are kept next to `store_url`. `guard` protects
+    the calls that our own runtime stores."""
     if agent.url is not None:
         return _remote(agent, agent.url, clock)
     from bot.hosts.adk_in_process import is_googles

@@ -1,8 +1,8 @@
-"""What an ADK server is and supports. It is asked once, so that nothing is guessed per call.
+"""Finds out once what an ADK server is and supports, so that nothing has to be guessed for a call.
 
 ADK Python describes its requests (`/openapi.json`), its tools (`app-info`) and, on a development server, its app
-(`build_graph`); our own API is known by its title. A server that describes nothing, as Go's, Java's and JavaScript's,
-gets the plain form of a request, which all of them take: ADK Go refuses a field that it does not know.
+(`build_graph`). Our own API is recognised by its title. The servers of Go, Java and JavaScript describe nothing, so
+they get the plain form of a request, which all servers accept: ADK Go refuses fields that it does not know.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are 
 
 
 async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerInfo:
-    """`settle`: how to send people's answer about an unknown outcome, if the server is our own API.
+    """Asks the server what it supports. `settle` sends what people said about an unknown outcome, if the server is our
+    own API.
 
-    Raises `Unreachable` if the server, or the app on it, is not there.
+    Raises `Unreachable` if the server, or the app on it, does not exist.
     """
     _check_app(app, await _found(get, "/list-apps"))
     name = quote(app, safe="")
@@ -85,7 +86,7 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerIn
 
 
 def app_info(app: str) -> str:
-    """Where google-adk describes an app. It has to load the app for that."""
+    """The URL at which google-adk describes an app. Answering makes the server load the app."""
     return f"/apps/{quote(app, safe='')}/app-info"
 
 
@@ -97,7 +98,7 @@ def _app_notes(status: int, info: Json, *, resumable: bool) -> Iterator[str]:
 
 
 def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
-    """What such a server can't promise, for the operator."""
+    """What this kind of server can't guarantee, for the operator."""
     yield from (PORT, DENIALS, EDITS, BROKEN)
     if not resumable:
         yield TOGETHER
@@ -106,17 +107,17 @@ def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
 
 
 async def _found(get: Get, path: str) -> Json:
-    """The server's description, if it gives one: `/openapi.json` is a 500 of ADK Python 1.14 with a newer pydantic."""
+    """The server's description, or None. ADK Python 1.14 answers 500 at `/openapi.json` with a newer pydantic."""
     status, body = await get(path)
     return body if status == HTTPStatus.OK else None
 
 
 async def _tolerant(get: Get, path: str) -> tuple[int, Json]:
-    """These endpoints build the agent to answer, and fail if it is of an unusual kind."""
+    """Calls an endpoint that may fail: these build the agent to answer, which does not work for unusual kinds."""
     try:
         return await get(path)
     except Unreachable:
-        await get("/list-apps")  # if it is the server that is gone, nothing was found out
+        await get("/list-apps")  # if the whole server is gone, this is an error
         return 0, None
 
 
@@ -147,7 +148,7 @@ def _is_resumable(graph: Json) -> bool:
 
 
 def _schemas(info: Json) -> Iterator[tuple[str, JsonObject]]:
-    """The tools' parameters, by the tools' names."""
+    """The schemas of the tools' parameters, by tool name."""
     for agent in as_object(as_object(info).get("agents")).values():
         for tool in objects(as_object(agent).get("tools")):
             for declared in objects(tool.get("functionDeclarations")):

@@ -1,7 +1,8 @@
-"""The host for agents that are not ours: ADK's own sessions, on a server or in this process.
+"""The host for agents of google-adk and other ADKs: their sessions are on a server or in this process.
 
-ADK keeps no record of what was sent, and runs a tool twice when an approval reaches it twice. So nothing is sent before
-the session was read and found without it, and after a cut only once the first sending can't arrive any more.
+ADK keeps no record of what was sent, and runs a tool twice if it gets an approval twice. So before anything is sent,
+the session is read to make sure that it is not there yet. After a broken connection nothing is sent until the first
+attempt can't arrive any more.
 """
 
 from __future__ import annotations
@@ -54,21 +55,21 @@ from runtime.jsontypes import JsonObject, same
 from runtime.wire import Content, Part
 
 WORDS_WAIT = 30.0
-"""Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
+"""The most seconds before a lost message is sent again. Delivering a message twice does little harm."""
 
 SLACK_OF_CLOCKS = 1.0
-"""By so much the server's clock may be behind ours when words are looked for by their time."""
+"""How many seconds the server's clock may be behind ours when a message is looked for by its time."""
 
 
 MOST_FAILURES = 1000
-"""Of so many sessions it is known what their last runs failed at."""
+"""For how many sessions the failures of their last runs are remembered."""
 
 
 class AdkHost:
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
-        self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
+        self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._stops: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, dict[str, int]] = {}
         self._failures: dict[SessionKey, dict[str, dict[int, str]]] = {}
@@ -79,7 +80,7 @@ class AdkHost:
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
-        ours = about.settle is not None  # it counts answers itself
+        ours = about.settle is not None  # this server counts answers itself
         return Capabilities(
             name=about.name,
             exactly_once=ours,
@@ -96,24 +97,24 @@ class AdkHost:
         about = await self.server.about()
         before = self._running.get(session, {})
         found = await self._read(session)
-        # What ran when this was asked for may have ended by now, and what was read is from before that, or from after.
+        # A call may have ended while this was read, and the result may show the state before or after.
         running = {**self._running.get(session, {}), **before}
         look = found.look(running, about.schemas, resumable=about.resumable)
         return replace(look, requests=tuple(replace(r, ends_turn=r.agent in about.ending) for r in look.requests))
 
-    # Words
+    # Messages
 
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Heard]:
         with self._stopped_by(session, stop):
-            async for said in self._tell(session, words.as_content(), words.mark, words.since):
+            async for said in self._send_message(session, words.as_content(), words.mark, words.since):
                 yield said
 
-    async def _tell(
+    async def _send_message(
         self, session: SessionKey, message: Content, mark: str, since: float | None
     ) -> AsyncIterator[Heard]:
-        """Sends a person's words to the agent once. Words that are in the session already are not sent again."""
+        """Sends a message to the agent, unless the session has it already."""
         before = await self._read(session)
         if not before.exists:
             await self.server.create(session)
@@ -173,8 +174,8 @@ class AdkHost:
                 yield said
 
     async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
-        """Sends the answers in one message, since an app that is not resumable shows its model an error for each answer
-        that is missing. If the server ignored an answer because others came with it, that one is sent again alone,
+        """Sends all answers in one message, since an app that is not resumable shows its model an error for each
+        missing answer. If the server ignored an answer because others came with it, that one is sent again alone,
         once."""
         async for said in self._give_in_one(session, answers):
             yield said
@@ -230,7 +231,7 @@ class AdkHost:
         if again is not None and _is_another(asking, again):
             raise CallAltered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
-            if word is not OutcomeKind.NOBODY_KNOWS:  # that it says by itself, after a day
+            if word is not OutcomeKind.NOBODY_KNOWS:  # our API says so by itself after a day
                 with self._on_its_way(session, {request_id: len(asking.given) - 1}):
                     async for raw in settle(session, asking.call_id, word, attempt):
                         for heard in _heard(raw):
@@ -239,13 +240,13 @@ class AdkHost:
         mark = f"settled:{call_id}:{attempt}:{word}"
         if word is not VoteKind.RUN_AGAIN:
             if asking.ask is not Ask.CONFIRMATION:
-                return  # words would start its workflow anew
+                return  # a message would restart its workflow
             text = Content.of_text(found_out(asking, word))
-            async for said in self._tell(session, text, mark, 0.0):
+            async for said in self._send_message(session, text, mark, 0.0):
                 yield said
             return
         if asking.standing is RequestStatus.SETTLED or len(asking.given) > attempt:
-            return  # its result came after all, or it was sent before
+            return  # the result arrived, or this was sent before
         self._wait_out(mark, None, self.server.patience)
         if again is None:
             return
@@ -286,8 +287,8 @@ class AdkHost:
                 raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
 
     async def _arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
-        """Whether all the answers are in the session, which had so many `given` before. The session decides, also after
-        a run that ended well."""
+        """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
+        run that ended well."""
         after = await self._after(cut, session)
         now = {key: after.asking(key) for key in given}
         if None in now.values():
@@ -297,7 +298,8 @@ class AdkHost:
     async def _explain(
         self, session: SessionKey, asking: AdkRequest | None, answer: HostAnswer
     ) -> AsyncIterator[Heard]:
-        """ADK does not give the model a denial's reason. Without the plugin, it follows in a message of its own."""
+        """Sends a denial's reason as a message of its own, since ADK does not give it to the model without the
+        plugin."""
         if asking is None or answer.confirmed or not answer.reason:
             return
         asked = asking.asked
@@ -306,10 +308,10 @@ class AdkHost:
         elif asking.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
             text = Content.of_text(not_answered(asking, answer.reason))
         elif asking.announcement is not None or asking.ask is not Ask.CONFIRMATION:
-            return  # the plugin says it, or words would start its workflow anew
+            return  # the plugin passes it on, or a message would restart the workflow
         else:
             text = Content.of_text(denied(asking, answer.reason))
-        async for said in self._tell(session, text, f"{answer.mark}:reason", 0.0):
+        async for said in self._send_message(session, text, f"{answer.mark}:reason", 0.0):
             yield said
 
     # The server
@@ -318,7 +320,7 @@ class AdkHost:
         return reading.read(await self.server.events(session), self._failures.get(session))
 
     def _keep_failure(self, session: SessionKey, given: Mapping[str, int], why: str) -> None:
-        """Most servers do not store why a run failed. Their messages are kept here, for the latest sessions."""
+        """Remembers why a run failed, for the latest sessions, since most servers do not store that."""
         kept = self._failures.pop(session, {})
         for request, nth in given.items():
             kept.setdefault(request, {})[nth] = why
@@ -327,25 +329,25 @@ class AdkHost:
             self._failures.pop(next(iter(self._failures)))
 
     async def _after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
-        """What the session says now. If it can't be asked, the message may have arrived, and may still arrive."""
+        """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""
         try:
             return await self._read(session)
         except Unreachable as error:
             raise DeliveryUnknown(str(cut), error.again_after) from error
 
     async def _not_arrived(self, cut: DeliveryUnknown, again_after: float) -> DeliveryUnknown | RefusedByHost:
-        """What happened in a run that left nothing in the session."""
+        """The error for a run that left nothing in the session."""
         if await self.server.cannot_load(str(cut)):
             return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
         return DeliveryUnknown(str(cut), again_after)
 
     def _forget(self, marks: list[str]) -> None:
-        """A message that was refused can't arrive later."""
+        """Forgets a message that was refused: it can't arrive later."""
         for mark in marks:
             self._sent.pop(mark, None)
 
     def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
-        """Sends nothing while the same message, sent before, may still arrive."""
+        """Raises while the same message, sent before, may still arrive."""
         last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
         rest = 0.0 if last is None else last + limit - self._clock()
         if rest > 0:
@@ -398,19 +400,19 @@ def _heard(raw: JsonObject) -> Iterable[Heard]:
     try:
         event = event_from(raw)
     except Invalid:
-        return  # the session tells of it, once it is read
+        return  # the session shows it when it is read
     yield from heard_in(event, said_in(event) if raw.get("id") else None)
 
 
 def _is_another(asking: AdkRequest | None, answer: HostAnswer) -> bool:
-    """Whether the session now has another call under the request that was decided."""
+    """Whether the session now has a different call under the request that was decided."""
     if asking is None or not answer.confirmed or answer.arguments is None:
         return False
     return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
 
 
 def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[list[HostAnswer]]:
-    """Groups of answers, each for one agent in one branch, because google-adk resumes one agent for each message."""
+    """Groups the answers by agent and branch, because google-adk resumes one agent for each message."""
     groups: dict[str, list[HostAnswer]] = {}
     for answer in answers:
         asking = before.asking(answer.request_id)
@@ -420,8 +422,8 @@ def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[lis
 
 
 def _word(answer: HostAnswer, before: SessionReading) -> Answer:
-    """A tool that asked with a payload gets it back with a denial, because google-adk calls the tool, which may read
-    it."""
+    """The payload of a denial. A tool that asked with a payload gets it back, because google-adk calls the tool, which
+    may read it."""
     asking, payload = before.asking(answer.request_id), answer.payload
     if not answer.confirmed and asking is not None and asking.announcement is None:
         payload = asking.request.payload

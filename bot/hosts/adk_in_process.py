@@ -1,7 +1,7 @@
-"""Agents of google-adk in this process, behind our plugin. Their sessions are kept beside the bot's own store.
+"""Runs agents of google-adk in this process, behind our plugin. Their sessions are kept next to the bot's own store.
 
-Given an agent or an `App`, the bot makes a `Runner` for it; given a `Runner`, it takes that with its session service.
-All of google-adk's runs in a thread apart: a tool that blocks holds up its like, as on any ADK server, but not Slack.
+For an agent or an `App`, the bot makes a `Runner`. A given `Runner` is used with its own session service. Runs happen
+in a separate thread: a tool that blocks holds up other tools, as on any ADK server, but not the answers to Slack.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ IN_MEMORY = (
 
 
 def is_googles(target: object) -> bool:
-    """Whether this is google-adk's, so that it needs this host. Imports nothing to find out."""
+    """Whether the object is google-adk's, so that it needs this host. Does not import google-adk."""
     return any(f"{base.__module__}.".startswith("google.adk.") for base in type(target).__mro__)
 
 
 class AdkServer:
-    """A google-adk runner, used like a server."""
+    """Uses a google-adk runner like a server."""
 
     patience = 5.0
     """What broke off here has ended. But nothing is tried again at once."""
@@ -51,7 +51,7 @@ class AdkServer:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self._apart = LoopThread("google-adk")
-        self._version = version("google-adk")  # it reads a file, and `about` is asked often
+        self._version = version("google-adk")  # cached, since it reads a file and is asked often
 
     @property
     def app(self) -> str:
@@ -63,14 +63,14 @@ class AdkServer:
             name=f"google-adk {installed} in this process",
             metadata=True,
             invocation=True,
-            # google-adk 1 ends a resumable turn with its first answer: the others of the turn would count for nothing.
+            # google-adk 1 ends a resumable turn with its first answer and would ignore the others.
             resumable=config is not None and config.is_resumable and not installed.startswith("1."),
             notes=self.notes(),
             ending=self._ending(),
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What the operator should know about it."""
+        """What the operator should know about this agent."""
         found = list[str]()
         if adk_services.is_in_memory(self.runner.session_service):
             found.append(IN_MEMORY)
@@ -83,7 +83,7 @@ class AdkServer:
         return tuple(found)
 
     def _ending(self) -> frozenset[str]:
-        """The agents after whose requests the agents that should follow never run."""
+        """The agents after whose requests the following agents never run."""
         config = self.runner.resumability_config
         return frozenset() if config is not None and config.is_resumable else followed_by_others(self.runner.agent)
 
@@ -126,7 +126,7 @@ class AdkServer:
             async for event in running:
                 yield _json(event)
         except Exception as error:
-            # Whatever the agent, its tools or its session service raise: the session tells how far it got.
+            # The agent, its tools or its session service may raise anything. The session shows how far the run got.
             raise HostFailed(f"The agent failed: {type(error).__name__}: {str(error)[:300]}") from error
         finally:
             await running.aclose()
@@ -140,14 +140,15 @@ class AdkServer:
 
     async def _close(self) -> None:
         await self.runner.close()
-        closing = getattr(self.runner.session_service, "close", None)  # those on a database have it
+        closing = getattr(self.runner.session_service, "close", None)  # services with a database have it
         if closing is not None:
             await closing()
 
 
 @contextmanager
 def _unreachable() -> Iterator[None]:
-    """Any error of a database: nothing was changed by reading, or a session was made without any words."""
+    """Turns any database error into `Unreachable`: reading changes nothing, and a session is created before any
+    message."""
     try:
         yield
     except Exception as error:
@@ -165,8 +166,8 @@ def open_adk(
     clock: Callable[[], float] | None = None,
     services: Mapping[str, str] | None = None,
 ) -> Host:
-    """`target` is google-adk's: an agent, a workflow, an `App` or a `Runner`. `name` is how it was named. `services`:
-    those that the file names."""
+    """Opens google-adk's `target`: an agent, a workflow, an `App` or a `Runner`. `name` is how the settings name it,
+    `services` are the services from the settings."""
     from google.adk.runners import Runner
 
     services = services or {}
@@ -196,7 +197,7 @@ def open_adk(
 
 def _app(target: object, name: str) -> App:
     """Makes an agent's app resumable, since a `SequentialAgent` would otherwise end with its first approval. A workflow
-    keeps its place by itself."""
+    needs no change."""
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App, ResumabilityConfig
 
@@ -245,8 +246,7 @@ def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]
 
 
 def _guard(plugins: list[BasePlugin]) -> str | None:
-    """Puts our plugin first among the plugins, with the secret that it may have been given. google-adk asks no further
-    plugin once one has answered."""
+    """Puts our plugin before all others, with its secret. google-adk asks no further plugin once one has answered."""
     from runtime.adk_plugin import ConfirmationPlugin
 
     ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)

@@ -1,8 +1,8 @@
-"""What an agent of google-adk needs beside its sessions: artifacts, memory and credentials.
+"""The services of a google-adk agent besides its sessions: artifacts, memory and credentials.
 
-As google-adk's own command line makes them by default: artifacts in files, here beside the bot's store; memory and
-credentials in this process's memory. `[agent]` replaces each: by an address that google-adk's command line takes, or by
-an object of one's own.
+The defaults are those of google-adk's command line: artifacts in files (here next to the bot's store), memory and
+credentials in this process's memory. `[agent]` can replace each by an address that google-adk's command line accepts,
+or by an object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARTIFACTS_IN_MEMORY = (
 
 
 def session_service(store_url: str) -> BaseSessionService:
-    """As durable as the bot's own store."""
+    """A session service that is as durable as the bot's own store."""
     from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
     path = _file(store_url)
@@ -67,13 +67,13 @@ MOST_CREDENTIALS = 1000
 
 
 def without_credentials(kind: type[Any]) -> type[Any]:
-    """The same session service, except that it stores no credential: the answer to `adk_request_credential` is stored
-    without it. While the process lives, the session in memory has it."""
+    """Wraps a session service so that it stores no credentials: answers to `adk_request_credential` are stored without
+    them. While the process runs, sessions in memory have them."""
 
     class Sessions(kind):  # type: ignore[misc]  # whichever it is
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._given: dict[str, Any] = {}  # the contents of events, by their ids
+            self._given: dict[str, Any] = {}  # event id: content
 
         async def append_event(self, session: Session, event: Event) -> Event:
             stored = _without_credential(event)
@@ -102,7 +102,7 @@ def without_credentials(kind: type[Any]) -> type[Any]:
 
 
 def _without_credential(event: Event) -> Event | None:
-    """None if it holds no credential."""
+    """The event without its credential, or None if it has none."""
     if not any(one.name == REQUEST_CREDENTIAL for one in event.get_function_responses()):
         return None
     stored = event.model_copy(deep=True)
@@ -156,7 +156,7 @@ def is_in_memory(service: object) -> bool:
 
 
 def _given(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[..., object] | None) -> Any:
-    """A service of this kind. Raises `BadTarget` if it is none."""
+    """The service that the settings name. Raises `BadTarget` if it is not of this kind."""
     value = given[key]
     if "://" in value and made is not None:
         scheme = value.partition("://")[0]
@@ -164,7 +164,7 @@ def _given(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[.
             service = made(value, agents_dir=str(Path.cwd()))
         except (
             Exception
-        ) as error:  # whatever the service's own library raises, without the address: it may hold secrets
+        ) as error:  # the library may raise anything; the address is left out, since it may contain secrets
             raise BadTarget(f"[agent] {key}: {scheme}://… can't be opened: {type(error).__name__}.") from error
         if service is None:
             raise BadTarget(f"[agent] {key}: google-adk knows no {scheme}://… here.")
@@ -183,7 +183,7 @@ def _registry() -> Any:
 
 
 def _file(store_url: str) -> Path | None:
-    """The store's file, if it is a file."""
+    """The store's file, if the store is a file."""
     url = make_url("sqlite://" if store_url == ":memory:" else store_url)
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return None

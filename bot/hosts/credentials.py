@@ -1,7 +1,7 @@
-"""google-adk's requests for credentials: what they ask for, and their answers. Pure.
+"""google-adk's requests for credentials: reads what they ask for, and builds their answers. Pure.
 
-A request carries an `AuthConfig`, which may hold an OAuth client's secret. Of that, only what its person has to know is
-taken out. The answer is the same `AuthConfig` with what they gave, made from the session when it is sent.
+A request carries an `AuthConfig`, which may contain an OAuth client's secret. Only what the person has to know is taken
+from it. The answer is the same `AuthConfig`, read from the session again when it is sent, with what the person gave.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from runtime.jsontypes import Json, JsonObject, as_object, as_text
 from runtime.wire import FunctionCall
 
 NODE = "wf_auth:"
-"""With this the id begins of a workflow node's request."""
+"""The prefix of the id of a workflow node's request."""
 SAYS_NOTHING = "Please complete the authentication flow."
-"""What google-adk's workflows say by default."""
+"""The default texts of google-adk's workflows, which say nothing useful."""
 TOOLSET = "_adk_toolset_auth_"
-"""With this the id begins of the call for which a whole toolset asks."""
+"""The prefix of the id of the call with which a whole toolset asks."""
 
 
 @dataclass(frozen=True)
 class AskedCredential:
-    """`tool`: who needs it. `shown`: what people read about it."""
+    """A request for a credential. `tool`: who needs it. `shown`: what people read about it."""
 
     tool: str
     sign_in: SignIn
@@ -34,7 +34,7 @@ class AskedCredential:
 
 
 def read_request(call: FunctionCall, tools: Mapping[str, str]) -> AskedCredential | None:
-    """None for a kind that a person can't give. `tools`: the names of the session's calls, by their ids."""
+    """Reads a request. None for a kind that a person can't answer. `tools`: the names of the session's calls, by id."""
     args = call.args or {}
     config = as_object(_named(args, "authConfig"))
     scheme, oauth2 = as_object(_named(config, "authScheme")), _oauth2(config)
@@ -69,7 +69,7 @@ def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> Aske
 
 
 def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
-    """The request's own configuration, with what the person gave."""
+    """The request's own configuration, completed with what the person gave."""
     config = deepcopy(as_object(_named(call.args or {}, "authConfig")))
     exchanged = as_object(_named(config, "exchangedAuthCredential")) or as_object(_named(config, "rawAuthCredential"))
     config.pop("exchanged_auth_credential", None)
@@ -100,13 +100,13 @@ def _oauth2(config: JsonObject) -> JsonObject:
 
 
 def _short_name(about: str) -> str:
-    """The name of a workflow's node, `flow@1/ask@2` being the second run of the node `ask`; or of a toolset."""
+    """The name of a workflow's node or of a toolset. `flow@1/ask@2` is the second run of the node `ask`."""
     if about.startswith(NODE):
         return about.removeprefix(NODE).rpartition("/")[2].partition("@")[0]
     return about.removeprefix(TOOLSET) if about.startswith(TOOLSET) else ""
 
 
 def _named(values: JsonObject, camel: str) -> Json:
-    """Early versions of google-adk write names in snake case."""
+    """Finds a value by its name. Early versions of google-adk write names in snake case."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
     return values.get(camel, values.get(snake))

@@ -1,4 +1,4 @@
-"""The host for our own agents: the runtime in this process, on the bot's own database."""
+"""The host for our own agents: runs them in this process, with sessions in the bot's own database."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _REMEMBERED = 500
 
 @dataclass(frozen=True)
 class _Read:
-    """What was said in a session up to a position. Events never change, so they are read once."""
+    """What was read of a session up to a position. Events never change, so each is read once."""
 
     position: Position
     said: tuple[AgentMessage, ...]
 
 
 class EmbeddedHost:
-    """The sessions that it opens take nothing from anybody else."""
+    """Runs our own agents. Their sessions accept answers only from this app."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class EmbeddedHost:
         lease_term: float = TERM,
     ) -> None:
         self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
-        self._read: dict[SessionKey, _Read] = {}  # of those that were looked at last
+        self._read: dict[SessionKey, _Read] = {}  # of the sessions that were read last
 
     @property
     def app(self) -> str:
@@ -99,12 +99,12 @@ class EmbeddedHost:
                 raise SendSeparately(str(error)) from error
             if isinstance(error, NotFound):
                 raise RequestLost(str(error)) from error
-            return  # it was answered otherwise before; `look` tells what became of it
+            return  # it has another answer already; `look` shows what became of it
         async for said in _heard(run):
             yield said
 
     async def _questions(self, session: SessionKey) -> dict[str, JsonObject | None]:
-        """The schemas of the questions, by the requests' ids."""
+        """The schemas of the questions, by request id."""
         calls = await self.runner.calls(user_id=session.user, session_id=session.id)
         return {asked.request_id: asked.payload_schema for call in calls for asked in call.asked}
 
@@ -129,7 +129,7 @@ class EmbeddedHost:
                 stop=stop,
             )
         except Conflict:
-            # Said before; a process that died then may have left something of it.
+            # Stored before. A process that died may have left the run unfinished.
             run = await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
         async for said in _heard(run):
             yield said
@@ -160,7 +160,7 @@ class EmbeddedHost:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)
 
     async def close(self) -> None:
-        """The caller has waited for what runs. What still runs is continued at the next start."""
+        """Closes the runtime. The caller has waited for runs to end; the rest continues at the next start."""
         await self.runner.close(patience=_LAST_WORDS)
 
 
@@ -216,7 +216,7 @@ def _request(call: Call) -> HostRequest:
         request_id=asked.request_id,
         call_id=call.id,
         tool=call.tool,
-        arguments=call.run_args,  # an earlier stage may have changed them
+        arguments=call.run_args,  # an earlier agent may have changed them
         agent=call.agent,
         invocation_id=call.invocation_id,
         hint=asked.hint,
@@ -244,13 +244,13 @@ _BECAME = {
 
 
 def _outcomes(call: Call) -> list[HostOutcome]:
-    """One for each request of the call. If the call asked again, its earlier request is done."""
+    """An outcome for each request of the call. If the call asked again, its earlier request is done."""
     earlier = [
         HostOutcome(request_id=asked.request_id, became=OutcomeKind.DONE, confirmed=asked.confirmed)
         for asked in call.asked[:-1]
     ]
     if call.state is CallState.READY:
-        return earlier  # answered, not begun: neither held nor anything else yet
+        return earlier  # answered but not begun: no outcome yet
     current = call.asked[-1]
     became = _BECAME[call.state] if call.state in _BECAME else _ended(call.result)
     return [

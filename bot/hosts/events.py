@@ -1,7 +1,7 @@
-"""One event of a session on another server: the parts that the bot reads. Pure.
+"""Reads one event of a session on another server. Pure.
 
-ADKs write events differently: names in camel or snake case, absent values as null or not at all, and the time in
-seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (Go), as text, or not at all.
+ADKs write events differently. Names are in camel or snake case, absent values are null or left out, and the time is in
+seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (Go), text, or missing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _READ = (
 _STATES = ("agentState", "endOfAgent")
 
 _LATEST = 1e11
-"""More seconds than any clock shows: then they are milliseconds."""
+"""A larger number of seconds is not plausible: it is in milliseconds."""
 
 NO_TIME = 0.0
 
 
 def event_from(raw: JsonObject, index: int = 0) -> Event:
-    """The parts of an event that are read here. Extra keys, nulls and clocks of others do not matter."""
+    """Reads the parts of an event that the bot needs. Extra keys, nulls and unusual times are accepted."""
     kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
     if not kept.get("id"):
         kept["id"] = f"{kept.get('invocationId', '')}:{index}"
@@ -51,12 +51,12 @@ def event_from(raw: JsonObject, index: int = 0) -> Event:
 
 
 def time_of(event: Event) -> float | None:
-    """When it happened, in seconds. None if the server does not say."""
+    """When the event happened, in seconds. None if the server does not say."""
     return None if event.timestamp == NO_TIME else event.timestamp
 
 
 def said_in(event: Event) -> AgentMessage | None:
-    """What an agent says in an event, or why its model failed."""
+    """The agent's message in an event, or the error of its model."""
     if event.author == USER:
         return None
     failed = bool(event.error_code or event.error_message) and not event.text.strip()
@@ -71,7 +71,7 @@ def said_in(event: Event) -> AgentMessage | None:
 @dataclass(frozen=True)
 class NodeOutput:
     """The result of a workflow's node, or of the workflow. `path`: the node's place in the workflow. `nothing`: an
-    event without content, by which a node ends that returns nothing."""
+    event without content, with which a node ends that returns nothing."""
 
     path: str
     value: Json
@@ -113,7 +113,7 @@ def _node(raw: JsonObject) -> JsonObject:
 
 
 def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
-    """The sentence that replaces an event that can't be read."""
+    """A sentence that replaces an event that can't be read."""
     event, author = raw.get("id"), raw.get("author")
     invocation = raw.get("invocationId")
     return AgentMessage(
@@ -126,7 +126,7 @@ def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
 
 
 def asks_in_response(raw: JsonObject) -> frozenset[str]:
-    """The calls whose tools asked for a confirmation as they returned."""
+    """The calls whose tools asked for a confirmation when they returned."""
     actions = raw.get("actions")
     asked = (
         actions.get("requestedToolConfirmations", actions.get("requested_tool_confirmations"))
@@ -137,15 +137,16 @@ def asks_in_response(raw: JsonObject) -> frozenset[str]:
 
 
 class Move(StrEnum):
-    """What an agent that runs others (`SequentialAgent`, `ParallelAgent`, `LoopAgent`) notes in a resumable app."""
+    """A note in a resumable app about the progress of an agent that runs others (`SequentialAgent`, `ParallelAgent`,
+    `LoopAgent`)."""
 
-    NEXT = "next"  # the step before is over
-    LOOP = "loop"  # steps come again
+    NEXT = "next"  # the previous step has ended
+    LOOP = "loop"  # steps are repeated
     ENDED = "ended"
 
 
 def move_in(raw: JsonObject) -> Move | None:
-    """What an event's author notes of itself. Agents that have a model of their own note only their end."""
+    """The note that an event's author makes about itself. Agents with a model only note their end."""
     actions = raw.get("actions")
     if not isinstance(actions, dict):
         return None
@@ -160,7 +161,7 @@ def move_in(raw: JsonObject) -> Move | None:
 
 
 def keeps_states(raw: JsonObject) -> bool:
-    """Whether the app keeps its agents' states in the session, so that it is resumable."""
+    """Whether the app is resumable: it keeps its agents' states in the session."""
     actions = raw.get("actions")
     return isinstance(actions, dict) and any(actions.get(key) or actions.get(_snake(key)) for key in _STATES)
 

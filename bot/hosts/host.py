@@ -1,14 +1,18 @@
-"""What the app needs of an agent's host. `say` and `answer` stream for speed; `look` is the truth, read after each run.
+"""The interface to an agent's host. `say` and `answer` stream a run's progress; `look` reads the result afterwards.
 
-1. `say(session, words)` gives a person's message to the session's agent. The same mark again changes nothing.
-2. `answer(session, answers)` answers requests; those of one turn may go together. `settle` says what became of a
-   call whose outcome is unknown.
+1. `say(session, words)` gives a person's message to the session's agent. Repeating it with the same mark changes
+nothing.
+
+2. `answer(session, answers)` answers requests; those of one turn may be sent together. `settle` says what became of a
+call whose outcome is unknown.
+
 3. `look(session)` returns what was asked, what became of it, and what the agent said.
-4. `capabilities()` says what this host can do. It is found out once.
 
-A host raises `Unreachable` if nothing can have happened, and `RefusedByHost` if trying again does not help either. It
-raises `DeliveryUnknown` if something may have happened: the caller then looks. It raises `RequestLost` if the
-request is not in the session any more.
+4. `capabilities()` says what this host supports. It is found out once.
+
+A host raises `Unreachable` if nothing can have happened, and `RefusedByHost` if retrying would not help. It raises
+`DeliveryUnknown` if something may have happened; then the caller looks. It raises `RequestLost` if the session no
+longer has the request.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from runtime.wire import USER, Blob, Content, Part
 
 
 class Unreachable(ConfirmError):
-    """The host did not get it. It is safe to send it again, preferably not before so many seconds."""
+    """The host did not get the message. It is safe to send it again, preferably after this many seconds."""
 
     def __init__(self, why: str, again_after: float = 5.0) -> None:
         super().__init__(why)
@@ -37,13 +41,14 @@ class Unreachable(ConfirmError):
 
 
 class RefusedByHost(Unreachable):
-    """The host is there, and took none of this. The message says why to people, some of whom may have to fix it."""
+    """The host refused the whole message. The error says why, to people who may have to fix it."""
 
 
 class DeliveryUnknown(ConfirmError):
-    """The host may have got it: read the session before anything else.
+    """The host may have got the message: read the session before anything else.
 
-    `again_after`: it is not there now, but may still arrive. In so many seconds it can be sent again.
+    `again_after`: the session does not have it now, but it may still arrive. It can be sent again after this many
+    seconds.
     """
 
     def __init__(self, why: str, again_after: float | None = None) -> None:
@@ -52,11 +57,12 @@ class DeliveryUnknown(ConfirmError):
 
 
 class HostFailed(DeliveryUnknown):
-    """The host has it, and said itself why it failed."""
+    """The host got the message, and said why it failed."""
 
 
 class RequestLost(ConfirmError):
-    """The host does not know the request any more. `may_have_run`: it was sent before the session was lost."""
+    """The host does not know the request any more. `may_have_run`: the approval was sent before the session was
+    lost."""
 
     def __init__(self, why: str, *, may_have_run: bool = False) -> None:
         super().__init__(why)
@@ -64,11 +70,11 @@ class RequestLost(ConfirmError):
 
 
 class SendSeparately(ConfirmError):
-    """One of several answers does not fit. None was stored: the caller sends each in a message of its own."""
+    """The host can't take these answers in one message. None was stored; the caller sends each alone."""
 
 
 class CallAltered(RequestLost):
-    """The host has another call now than the one that was approved. It does not run."""
+    """The host now has a different call than the one that was approved. It does not run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +88,8 @@ class Attachment:
 
 @dataclass(frozen=True, kw_only=True)
 class UserWords:
-    """What a person said. `mark` names the message: the same mark again is the same message. `since`: when it was first
-    tried to send it, if it was."""
+    """A person's message. `mark` identifies it: the same mark means the same message. `since`: when sending it was
+    first tried, or None."""
 
     mark: str
     text: str
@@ -98,8 +104,8 @@ class UserWords:
 
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
-    """The answer to one request, for the host. `mark` is the letter's, for hosts that keep notes. `since`: when it was
-    first tried to send it, if it was."""
+    """The answer to one request. `mark` identifies the letter, for hosts that remember it. `since`: when sending it was
+    first tried, or None."""
 
     request_id: str
     call_id: str
@@ -110,15 +116,15 @@ class HostAnswer:
     mark: str = ""
     since: float | None = None
     tool: str = ""
-    arguments: JsonObject | None = None  # of the call as it was asked; for an approval, the tool's
+    arguments: JsonObject | None = None  # of the original call; for an approval, the tool's
     ask: Ask = Ask.CONFIRMATION
-    approved: Approved | None = None  # the call to run, edits included: a host runs no other
+    approved: Approved | None = None  # the call to run, including edits; the host must run no other
     credential: Credential | None = None  # the credential that somebody gave
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostRequest:
-    """A request in a session."""
+    """A request that an agent made in a session."""
 
     request_id: str
     call_id: str
@@ -133,29 +139,29 @@ class HostRequest:
     tool_schema: JsonObject | None = None
     can_edit: bool = True  # whether an edit of the arguments reaches the tool
     ask: Ask = Ask.CONFIRMATION
-    ends_turn: bool = False  # agents that should follow will not run, whatever is decided
-    siblings: str = ""  # the same for all that one agent asks in one turn, in one branch
+    ends_turn: bool = False  # the agents that follow will not run, whatever is decided
+    siblings: str = ""  # the same for all requests of one agent in one turn and branch
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOutcome:
-    """What happened to the call of a request. `confirmed`: how the request was answered, so far as is known."""
+    """What happened to the call of a request. `confirmed`: how the request was answered, as far as is known."""
 
     request_id: str
     became: OutcomeKind | None
-    """One of those that hosts report. None while nobody has answered."""
+    """The outcome, one of those that hosts report. None while nobody has answered."""
     confirmed: bool | None = None
     result: Json = None
     text: str | None = None  # result, error or refusal, as text
     begun_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
-    asked_anew: bool = False  # held, and a later request has replaced it: an answer would go to that one
-    left_behind: bool = False  # nobody answered, and the agent went on: no answer makes the call run any more
+    asked_anew: bool = False  # a later request has replaced this one and would get the answer
+    left_behind: bool = False  # the agent went on without an answer, so the call can't run any more
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentMessage:
-    """Something that an agent said, whole. `failed` marks an error of the agent or its model."""
+    """A complete message of an agent. `failed` marks an error of the agent or its model."""
 
     event: str
     author: str
@@ -166,7 +172,7 @@ class AgentMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageDelta:
-    """A part of what an agent is saying now. The whole follows as `AgentMessage`."""
+    """A part of a message that the agent is writing. The complete `AgentMessage` follows."""
 
     author: str
     text: str
@@ -182,8 +188,8 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A tool call of the run that is under way, as far as it got. `result` is one short line. Like a `MessageDelta` it
-    is for showing only: what became of a call is in `look`."""
+    """A tool call of the current run and its progress. `result` is one short line. Like a `MessageDelta`, it is only
+    for display: `look` has the real outcome."""
 
     call_id: str
     tool: str
@@ -192,20 +198,20 @@ class Task:
     invocation_id: str = ""
 
     def then(self, later: Task) -> Task:
-        """What is known after a later message. A call that waits does not end in the run that asked."""
+        """The task after a later report on it. A call that waits does not end in the run that asked."""
         if self.state is TaskState.WAITING and later.state in (TaskState.DONE, TaskState.FAILED):
             return self
         return replace(later, tool=later.tool or self.tool)
 
 
 Heard = AgentMessage | MessageDelta | Task
-"""What comes while a run goes on."""
+"""What comes from a run while it goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnansweredWait:
-    """The agent waits for something that this app can't answer. `said` tells people; `kind` names it in logs and
-    metrics. `request`: what people are asked instead, if a policy says that they decide it."""
+    """The agent waits for something that can't be answered from this app. `said` explains it to people; `kind` names it
+    in logs and metrics. `request`: what people are asked instead, if a policy lets them decide it."""
 
     kind: str
     said: AgentMessage
@@ -223,7 +229,7 @@ class SessionSnapshot:
 
     @property
     def open_requests(self) -> tuple[HostRequest, ...]:
-        """All that can still be answered, whether people are asked or not."""
+        """All requests that can still be answered, whether people are asked or not."""
         return (*self.requests, *(one.request for one in self.waits if one.request is not None))
 
     def is_open(self, request_id: str) -> bool:
@@ -232,9 +238,9 @@ class SessionSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What the host can promise. `siblings_together`: answers of one turn must be held back and sent in one message.
-    `several_answers`: those that wait may go in one message; the host raises `SendSeparately` if one does not fit.
-    `patience`: what was sent and got lost may still arrive for so many seconds."""
+    """What the host guarantees. `siblings_together`: all answers of one turn must be sent in one message.
+    `several_answers`: waiting answers may be sent in one message; the host raises `SendSeparately` if one does not fit.
+    `patience`: seconds during which a lost message may still arrive."""
 
     name: str
     exactly_once: bool
@@ -254,7 +260,8 @@ class Host(Protocol):
     def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Heard]:
-        """Once `stop` is set the run ends, so far as the host can end it. A decision is delivered all the same."""
+        """Sends answers, and yields what the run says. Once `stop` is set, the host ends the run as far as it can. The
+        decisions are delivered anyway."""
         ...
 
     def settle(
@@ -267,7 +274,8 @@ class Host(Protocol):
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
     ) -> AsyncIterator[Heard]:
-        """`again`: the approval for the next attempt, if people answered "run again"."""
+        """Says what became of a call whose outcome is unknown. `again`: the approval for the next attempt, if people
+        chose "run again"."""
         ...
 
     async def look(self, session: SessionKey) -> SessionSnapshot: ...

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, so that an agent's code that blocks does not block the bot."""
+"""Runs an event loop in a thread of its own, so that agent code that blocks does not block the bot."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class LoopThread:
         self._begun.wait()
 
     async def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Awaits it there and returns its result, or raises its error. If the caller is cancelled, so is the call
-        there, and the caller waits until it has ended."""
+        """Awaits a coroutine in the thread and returns its result, or raises its error. If the caller is cancelled, so
+        is the coroutine, and the caller waits until it has ended."""
         errand = _Errand(self._loop, function)
         result = asyncio.wrap_future(errand.result)
         try:
@@ -31,8 +31,8 @@ class LoopThread:
             await errand.over()
 
     async def iterate(self, function: Callable[[], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
-        """Yields what it yields there. If the caller stops listening, it is cancelled there, and the caller waits until
-        it has ended."""
+        """Yields what an iterator in the thread yields. If the caller stops early, the iterator is cancelled, and the
+        caller waits until it has ended."""
         here, heard = asyncio.get_running_loop(), asyncio.Queue[_Heard[T] | None]()
 
         async def listened() -> None:
@@ -50,7 +50,7 @@ class LoopThread:
             await errand.over()
 
     async def close(self) -> None:
-        """Cancels what still runs there. Returns when the thread has ended."""
+        """Cancels what still runs in the thread. Returns when the thread has ended."""
         self._loop.call_soon_threadsafe(self._enough.set)
         await asyncio.to_thread(self._thread.join)
 
@@ -66,7 +66,7 @@ class _Heard(Generic[T]):
 
 
 class _Errand(Generic[T]):
-    """One coroutine that runs there."""
+    """One coroutine that runs in the thread."""
 
     def __init__(self, there: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self.result: Future[T] = Future()
@@ -74,7 +74,7 @@ class _Errand(Generic[T]):
         there.call_soon_threadsafe(self._begin)
 
     async def over(self) -> None:
-        """Cancels it if it has not ended, and returns when it has."""
+        """Cancels the coroutine if it still runs, and returns when it has ended."""
         if not self.result.done():
             self._there.call_soon_threadsafe(self._cancel)
             await asyncio.wait({asyncio.wrap_future(self.result)})

@@ -1,8 +1,8 @@
-"""Whether an ADK server went on without the call that it was given an answer to. Pure.
+"""Finds out whether an ADK server went on without running a call whose answer it got. Pure.
 
-ADK keeps no record of a tool that begins. But an agent runs the calls that were answered before it asks its model, and
-checks all of them before it runs the first. So a call without a result never began if the agent's model spoke in the
-run that followed the answer, if the server refused the answer by name, or if the agents around it had moved on.
+ADK keeps no record of a tool that begins. But before an agent asks its model, it runs the calls that were answered, and
+checks all of them before it runs the first. So a call without a result never began in these cases: the agent's model
+spoke in the run after the answer, the server refused the answer by name, or the agents around it had moved on.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ _OF_CALL = re.compile(
     r"|Tool confirmation rejected for function call) '(?P<name>[^']*)'.*"
 )
 _OF_TOOL = re.compile(r"Tool '(?P<name>[^']*)' (?:is not registered|does not require confirmation)\b.*")
-"""What google-adk 1.39 and later and @google/adk say of one answer before they run any call of the same message."""
+"""The error of google-adk 1.39 and later, and of @google/adk, about one answer. It comes before any call of the message
+runs."""
 
 _OF_ONE = re.compile(r"Function (?P<name>\S+) is not found in the tools_dict\b.*")
-"""What earlier versions of google-adk say. Other calls of the message may have run."""
+"""The error of earlier versions of google-adk. Other calls of the message may have run."""
 
 
 @dataclass
 class AnsweredRun:
-    """What follows a message with answers, up to the next message. `answers`: the calls that it answers, and their
-    tools. `spoke`: the agents whose model spoke in it, with their branches. `failures`: its errors."""
+    """What follows a message with answers, up to the next message. `answers`: the answered calls and their tools.
+    `spoke`: the agents whose model spoke, with their branches. `failures`: its errors."""
 
     invocation: str
-    branch: str = ""  # of the message: agents of other branches do not see it
-    until: float = inf  # the place of the next message
+    branch: str = ""  # the message's branch; agents of other branches do not see it
+    until: float = inf  # the position of the next message
     answers: list[tuple[str, str]] = field(default_factory=list)
     spoke: set[tuple[str, str]] = field(default_factory=set)
-    nodes: set[str] = field(default_factory=set)  # the paths of those that spoke
+    nodes: set[str] = field(default_factory=set)  # the paths of the agents that spoke
     failures: list[str] = field(default_factory=list)
 
     def follow(self, event: Event, node: str = "") -> None:
-        """An agent's event. Events of other invocations belong to another run."""
+        """Adds an agent's event. Events of other invocations belong to another run."""
         if not event.invocation_id or event.invocation_id != self.invocation:
             return
         if event.error_code or event.error_message:
@@ -65,13 +66,13 @@ class AnsweredRun:
             self.nodes.add(node)
 
     def end(self, event: Event) -> None:
-        """An agent notes that it has ended: whatever it ran has its result."""
+        """Notes that an agent has ended: whatever it ran has its result."""
         if event.invocation_id and event.invocation_id == self.invocation:
             self.spoke.add((event.author, event.branch or ""))
 
     @cached_property
     def refused(self) -> str | None:
-        """Errors about one of the answers, so that no call of the message began."""
+        """The errors about one of the answers. After one, no call of the message began."""
         calls, tools = {call for call, _ in self.answers}, {tool for _, tool in self.answers}
         of_calls = (match for match in self._found(_OF_CALL) if match["name"] in calls)
         of_tools = (match for match in self._found(_OF_TOOL) if match["name"] in tools)
@@ -79,14 +80,14 @@ class AnsweredRun:
 
     @cached_property
     def refused_tools(self) -> dict[str, str]:
-        """Errors about single tools."""
+        """The tools that errors name."""
         return {match["name"]: _quoted(match) for match in self._found(_OF_ONE)}
 
     def _found(self, sentence: re.Pattern[str]) -> Iterator[re.Match[str]]:
         return (match for failure in self.failures[:MOST_FAILURES] for match in sentence.finditer(failure))
 
     def went_on(self, author: str, branch: str, node: str) -> str | None:
-        """Some versions resume an agent without its branch."""
+        """Whether the agent's model spoke. Some versions resume an agent without its branch."""
         steps = node.split("/")[:DEEPEST]
         callers = ("/".join(steps[:depth]) for depth in range(1, len(steps)))
         spoke = any((author, outer) in self.spoke for outer in around(branch)) or any(
@@ -95,7 +96,8 @@ class AnsweredRun:
         return WENT_ON if spoke else None
 
     def missed(self, branch: str) -> str | None:
-        """An agent sees messages of its own branch, of branches in it, and of none."""
+        """Whether the agent could not see the message. An agent sees messages of its own branch, of branches inside it,
+        and of no branch."""
         outside = branch and self.branch and self.branch != branch and not self.branch.startswith(f"{branch}.")
         return NOT_REACHED if outside else None
 
@@ -108,16 +110,16 @@ def around(branch: str) -> Iterator[str]:
 
 @dataclass
 class Moves:
-    """Where a resumable app notes that a `SequentialAgent` went to its next step, or that an agent ended.
+    """The places where a resumable app notes that a `SequentialAgent` went to its next step, or that an agent ended.
 
-    What was asked before can't run any more then: such an agent goes on from where it is, and one that has ended does
-    not. That holds below a `SequentialAgent` or `ParallelAgent`; elsewhere an agent may go on after its end.
+    Earlier requests can't run after that: such an agent continues from where it is, and one that has ended does not
+    continue. This holds below a `SequentialAgent` or `ParallelAgent`; elsewhere an agent may continue after its end.
     """
 
     places: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by invocation and branch, in order
-    ends: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)  # by agent too: of those with a model
-    run_others: dict[str, set[str]] = field(default_factory=dict)  # the names of such agents, by invocation
-    looping: set[str] = field(default_factory=set)  # invocations in which steps come again
+    ends: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)  # and agent: agents with a model
+    run_others: dict[str, set[str]] = field(default_factory=dict)  # the names of these agents, by invocation
+    looping: set[str] = field(default_factory=set)  # invocations in which steps are repeated
 
     def note(self, place: int, event: Event, move: Move) -> None:
         invocation, branch = event.invocation_id, event.branch or ""
@@ -131,7 +133,7 @@ class Moves:
             self.ends.setdefault((invocation, branch, event.author), []).append(place)
 
     def passed(self, request: Request, branch: str, since: float, until: float) -> bool:
-        """Whether the agent that asks this, or one around it, did so between these places in the session."""
+        """Whether the agent that asks, or one around it, moved on or ended between these positions in the session."""
         invocation = request.invocation_id
         if not invocation or invocation in self.looping or invocation not in self.run_others:
             return False
@@ -141,7 +143,7 @@ class Moves:
 
 
 def own_calls(event: Event) -> Iterable[FunctionCall]:
-    """The calls that the model made, without the requests that ADK makes of them."""
+    """The calls that the model made, without ADK's requests about them."""
     return (call for call in event.calls() if not (call.name or "").startswith("adk_"))
 
 
@@ -150,7 +152,7 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def why_not_begun(request: Request, branch: str, node: str, runs: Sequence[AnsweredRun]) -> str | None:
-    """Why a call never began, if each run that followed its answers proves it."""
+    """Why a call never began, or None unless each run after its answers proves it."""
     tool, author = request.call.name or "", request.author
     reasons = [
         run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) or run.missed(branch)

@@ -1,11 +1,11 @@
-"""What an agent can wait for beside `adk_request_confirmation`, read from the calls in its events. Pure.
+"""Reads from an agent's events what it waits for besides `adk_request_confirmation`. Pure.
 
-google-adk 2 has questions (`adk_request_input`), confirmations of a workflow's nodes (the same call, under an id of its
-own), sign-ins (`adk_request_credential`, see `credentials.py`) and long-running tools. A later version may add a kind:
-that one is named to people, and nothing is answered.
+google-adk 2 has questions (`adk_request_input`), confirmations of a workflow's nodes (the same call with its own id),
+sign-ins (`adk_request_credential`, see `credentials.py`) and long-running tools. If a later version adds a kind, people
+are told about it, and nothing is answered.
 
-A workflow's node asks under one id each time it asks. So here a request is the question of one event
-(`bound_to_event`), and `part_id` is the id that stands on the wire.
+A workflow's node uses the same id each time it asks. So a request here is the question of one event (`bound_to_event`),
+and `part_id` is the id that ADK sends.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
 from runtime.wire import REQUEST_CONFIRMATION, Event, FunctionCall, FunctionResponse
 
 OF_THE_FRAMEWORK = "adk_"
-"""With this the names of google-adk's own calls begin."""
+"""The prefix of the names of google-adk's own calls."""
 
 QUESTION_TOOL = "request_input"
-"""The name under which a model's own tool for questions is imported from google-adk."""
+"""The name under which google-adk's own tool for questions is imported."""
 
 CHOICE_TOOL = "get_user_choice"
 """google-adk's tool with which a model lets people choose one of several options."""
 
 ANSWER = "answer"
-"""The one field of an answer that has no fields of its own."""
+"""The name of the only field of an answer that has no fields of its own."""
 
 _RESULT = "result"
 _STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
@@ -44,31 +44,31 @@ MOST_NAME = 200
 
 @dataclass(frozen=True)
 class PauseRequest:
-    """A question, a node's confirmation or a sign-in, as one event asks it."""
+    """A question, a node's confirmation or a sign-in, from one event."""
 
     request: Request
     part_id: str
     ask: Ask
     signed_name: str
     schema: JsonObject | None = None
-    by_node: bool = True  # else a model asks, with a tool
-    call: FunctionCall | None = None  # of a sign-in: the part that asks
+    by_node: bool = True  # False: a model asks, with a tool
+    call: FunctionCall | None = None  # for a sign-in: the part that asks
 
     @property
     def takes_errors(self) -> bool:
-        """Whether the agent can be told that nobody answered. google-adk fails where that does not fit the schema."""
+        """Whether the agent can be told that nobody answered. google-adk fails if that does not fit the schema."""
         return not self.by_node and (self.schema is None or self.request.call.name == CHOICE_TOOL)
 
     @property
     def node(self) -> str | None:
-        """The path of the node whose call is confirmed."""
+        """The path of the node whose call needs confirmation."""
         named = self.part_id.startswith(WORKFLOW_CONFIRMATION)
         return self.part_id.removeprefix(WORKFLOW_CONFIRMATION) if named else None
 
 
 def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[PauseRequest]:
-    """The questions, nodes' confirmations and sign-ins in an event. `node`: the path of the node that it comes from.
-    `tools`: the names of the session's calls, by their ids."""
+    """The questions, nodes' confirmations and sign-ins in an event. `node`: the path of the node that wrote the event.
+    `tools`: the names of the session's calls, by id."""
     for call in event.calls():
         if call.name == REQUEST_CREDENTIAL and call.id:
             if (asked := _sign_in(event, call, tools or {})) is not None:
@@ -83,7 +83,7 @@ def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = Non
 
 
 def waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
-    """What else an event waits for, by the id of the call."""
+    """The other things that an event waits for, by call id."""
     long_running = set(event.long_running_tool_ids or ())
     for call in event.calls():
         name = call.name or ""
@@ -97,7 +97,7 @@ def waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
 
 
 NOT_RESUMED = "which AgentTool cannot resume"
-"""Part of what google-adk answers a call to an agent with that is used as a tool, and in which something waits."""
+"""Part of google-adk's answer to a call of an agent used as a tool in which something waits."""
 AGENT_TOOL = (
     "{name} is an agent used as a tool, and something in it wanted to ask people. google-adk can't resume that, so "
     "nobody was asked and nothing ran. Make {name} a sub-agent instead of an AgentTool."
@@ -105,7 +105,7 @@ AGENT_TOOL = (
 
 
 def stuck_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
-    """What waited inside an agent that is used as a tool. google-adk gives it up at once."""
+    """What waited inside an agent that is used as a tool. google-adk gives such requests up at once."""
     for response in event.responses():
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             name = response.name or "it"
@@ -130,7 +130,7 @@ LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result
 
 
 def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | None) -> UnansweredWait:
-    """A long-running operation that has begun, with what its tool said first."""
+    """A long-running operation that has begun, with its tool's first response."""
     note = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
     said = AgentMessage(
         event=f"waits:{asked.request.id}"[:256],
@@ -172,7 +172,7 @@ def _choice(event: Event, call: FunctionCall) -> PauseRequest | None:
 
 
 def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> PauseRequest | None:
-    """Keeps only those parts of the request's configuration that its person reads."""
+    """Reads a sign-in. Keeps only the parts of the request's configuration that its person needs."""
     found = read_request(call, tools)
     if found is None:
         return None
@@ -223,7 +223,7 @@ def _request(event: Event, named: str, about: FunctionCall, hint: str, payload: 
 
 
 def _short(name: str) -> str:
-    """Shortens the path of a node to what can be stored."""
+    """Shortens a node's path so that it can be stored."""
     return name if len(name) <= MOST_NAME else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -236,9 +236,9 @@ def _node_name(path: str) -> str:
 
 
 def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
-    """The schema of the form to fill in, and its first values: one input a field, or one for the whole answer.
+    """The schema of the form to fill in, and its first values: one input for each field, or one for the whole answer.
 
-    It begins with the fields' defaults, because google-adk gives its node a null for a field that is left out.
+    The first values are the fields' defaults, because google-adk gives its node a null for a field that is left out.
     """
     if has_fields(schema):
         properties = as_object((schema or {}).get("properties"))
@@ -260,8 +260,8 @@ def has_fields(schema: JsonObject | None) -> bool:
 def answer_part(
     asked: PauseRequest, answer: Answer, announced: JsonObject | None = None, credential: Credential | None = None
 ) -> FunctionResponse | None:
-    """The answer as it goes to the agent. None: nobody answered, and a node or a request to sign in takes only an
-    answer. `announced`: what a long-running tool said first; its final response repeats that, with how it ended."""
+    """The answer in the form that the agent gets. None if nobody answered and the request takes only answers.
+    `announced`: a long-running tool's first response; its final response repeats that, with how it ended."""
     if asked.ask is Ask.CREDENTIAL:
         if credential is None or asked.call is None or not answer.confirmed:
             return None
@@ -285,7 +285,8 @@ NO_ANSWER = "nobody answered"
 
 
 def _response(asked: PauseRequest, payload: Json) -> JsonObject:
-    """google-adk takes the one value out of `{"result": …}`, and reads a text in it as JSON if it is JSON."""
+    """The response for an answer. google-adk takes the single value out of `{"result": …}`, and parses a text in it
+    that is JSON."""
     value = answered(asked.schema, payload)
     if has_fields(asked.schema):
         return answer_to_question(value)
@@ -308,7 +309,7 @@ def _is_json(text: str) -> bool:
 
 
 def read_given(asked: PauseRequest, response: FunctionResponse) -> Answer:
-    """An answer that is in the session. For a node's confirmation any answer counts there, however it is spelled."""
+    """Reads an answer from the session. For a node's confirmation any answer counts, in any form."""
     if asked.ask is Ask.OPERATION:
         confirmed = (response.response or {}).get(_STATUS) != REJECTED
         return Answer(asked.request.id, confirmed=confirmed, payload=response.response)

@@ -1,10 +1,10 @@
-"""A foreign session, read: what was asked, what was answered, what became of it, what was said. Pure.
+"""Reads a session of another server: requests, answers, outcomes and messages. Pure.
 
-Whichever ADK wrote the session (Python, Go, Java, JS, adk-rs): of each event only what counts here is looked at, and an
-event that can't be understood becomes a sentence for people instead of a guess. Of an answer the session says one of
-four things: *absent*, no answer of anybody stands to the request; *begun*, one stands and nothing came after it, so
-that the tool may have run; *passed over*, one stands and what came after it proves that the call never began;
-*settled*, the agent's response to the call stands after the answer.
+The session may come from any ADK (Python, Go, Java, JS, adk-rs). Only the parts that matter here are read, and an event
+that can't be understood becomes a sentence for people instead of a guess. For each answer, the session shows one of
+four states. *Absent*: nobody has answered the request. *Begun*: there is an answer and nothing after it, so the tool
+may have run. *Passed over*: there is an answer, and what follows proves that the call never began. *Settled*: the
+agent's response to the call follows the answer.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from runtime.jsontypes import Json, JsonObject, canonical, same
 from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
 
 WAITS = "requires confirmation, please approve or reject"
-"""Part of what every ADK answers a call with that its gate holds."""
+"""Part of every ADK's response to a call that waits for confirmation."""
 
 
 ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
-"""What these ask for is the answer itself: no call waits behind it."""
+"""Requests that are done once they are answered: no call waits for them."""
 
 
 class RequestStatus(StrEnum):
     """What the session says about a request."""
 
-    GONE = "gone"  # it was never asked here
+    GONE = "gone"  # the session does not have the request
     ABSENT = "absent"
     BEGUN = "begun"
     PASSED_OVER = "passed over"
@@ -69,8 +69,8 @@ class StoredAnswer:
 
 @dataclass(frozen=True)
 class AdkRequest:
-    """A request, the answers to it, and the agent's responses to its call: the last before the first answer, and the
-    first after it."""
+    """A request, the answers to it, and two responses to its call: the last before the first answer, and the first
+    after it."""
 
     request: Request
     call_id: str
@@ -78,21 +78,21 @@ class AdkRequest:
     given: tuple[StoredAnswer, ...] = ()
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
-    twice: bool = False  # another call stands under the same id: nobody knows which of them an answer would run
-    asked: PauseRequest | None = None  # of a question, or of a node's confirmation
-    answered: int = 0  # how many answers to its part's id stand in the session, whichever event they are to
-    ended_empty: bool = False  # its node ended after the answer, and returned nothing
-    asked_anew: bool = False  # a later event asks under the same id: an answer would go to that one
+    twice: bool = False  # another call has the same id, so it is unknown which of them an answer would run
+    asked: PauseRequest | None = None  # for a question or a node's confirmation
+    answered: int = 0  # how many answers to its part's id the session has, for any event
+    ended_empty: bool = False  # its node ended after the answer without a result
+    asked_anew: bool = False  # a later event asks with the same id and would get the answer
     branch: str = ""
-    siblings: str = ""  # the same for all that one agent asks in one turn, in one branch; empty: it has none
-    not_begun: str | None = None  # why the call never began, although answers stand here
-    in_company: bool = False  # the last answer to it came in one message with others
+    siblings: str = ""  # the same for all requests of one agent in one turn and branch; may be empty
+    not_begun: str | None = None  # why the call never began although it was answered
+    in_company: bool = False  # its last answer came in one message with others
     place: int = 0
-    by_root: bool = False  # the app's own root agent asks, which takes answers one by one if the app is resumable
+    by_root: bool = False  # the app's root agent asks; if the app is resumable, it takes answers one by one
 
     @property
     def operation(self) -> bool:
-        """It has begun already, and people are asked only if a policy says so."""
+        """It is a long-running operation that has begun. People are asked only if a policy says so."""
         return self.ask is Ask.OPERATION
 
     @property
@@ -111,27 +111,27 @@ class AdkRequest:
 
     @property
     def open(self) -> bool:
-        """Whether an answer may be sent: none was, or it was ignored because others came with it."""
+        """Whether an answer may be sent: none was sent, or it was ignored because others came with it."""
         return self.standing is RequestStatus.ABSENT or (self.standing is RequestStatus.PASSED_OVER and self.in_company)
 
     @property
     def left_behind(self) -> bool:
-        """Nobody answered it, and the agent went on: no answer makes its call run any more."""
+        """Whether the agent went on without an answer, so that the call can't run any more."""
         return not self.given and self.standing is RequestStatus.PASSED_OVER
 
     @property
     def overtaken(self) -> bool:
-        """A question that nobody answered before the same was asked again."""
+        """Whether the same question was asked again before anybody answered."""
         return self.asked_anew and not self.given and self.ask is Ask.INPUT
 
     def turn(self, *, resumable: bool) -> str:
-        """The same for what has to be answered in one message."""
+        """The same for all requests that must be answered in one message."""
         if self.siblings and resumable and self.by_root:
             return canonical([self.siblings, self.request.id])
         return self.siblings
 
     def is_about(self, other: AdkRequest) -> bool:
-        """Whether both ask about exactly the same call."""
+        """Whether both requests are about exactly the same call."""
         return same(self.call, other.call)
 
     @property
@@ -140,7 +140,7 @@ class AdkRequest:
 
     @property
     def held_by_gate(self) -> bool:
-        """Whether ADK holds the call. Otherwise the tool itself asked, and runs to get the answer."""
+        """Whether ADK holds the call. Otherwise the tool itself asked, and must run to get the answer."""
         if self.announcement is not None:
             return self.announcement.gated
         return self.before is not None and WAITS in str(self.before.get("error"))
@@ -148,8 +148,8 @@ class AdkRequest:
 
 @dataclass(frozen=True)
 class AdkMessage:
-    """What was said to the agent. `mark`: if the server kept it. `at`: when, if the server says. `replied`: the agent
-    said or did something then."""
+    """A message to the agent. `mark`: if the server kept it. `at`: when, if the server says. `replied`: the agent said
+    or did something afterwards."""
 
     event: str
     text: str
@@ -163,7 +163,7 @@ class SessionReading:
     askings: tuple[AdkRequest, ...] = ()
     words: tuple[AdkMessage, ...] = ()
     said: tuple[AgentMessage, ...] = ()
-    resumable: bool = False  # the app keeps its agents' states in the session
+    resumable: bool = False  # the app is resumable: it keeps its agents' states in the session
     exists: bool = True
     waits: tuple[UnansweredWait, ...] = ()
 
@@ -175,7 +175,7 @@ class SessionReading:
         return RequestStatus.GONE if asking is None else asking.standing
 
     def heard(self, mark: str, text: str, since: float | None) -> AdkMessage | None:
-        """These words, if they are here: by their mark, or else by their text, not said before `since`."""
+        """Finds a message in the session: by its mark, or by its text, if it was not sent before `since`."""
         for words in reversed(self.words):
             if words.mark == mark:
                 return words
@@ -184,7 +184,7 @@ class SessionReading:
         return None
 
     def _since(self, words: AdkMessage, since: float) -> bool:
-        """If a server gives no times, only the last words can be those just sent. 0 and earlier mean any time."""
+        """If a server gives no times, only the last message can be the one just sent. 0 or less means any time."""
         if since <= 0:
             return True
         return words is self.words[-1] if words.at is None else words.at >= since
@@ -192,7 +192,8 @@ class SessionReading:
     def look(
         self, running: Mapping[str, int], schemas: Mapping[str, JsonObject], *, resumable: bool = False
     ) -> SessionSnapshot:
-        """`running`: the requests whose answers are being sent, and how many were here before them."""
+        """The session for the bot. `running`: the requests whose answers are being sent, and how many answers there
+        were before."""
         requests = (
             replace(_request(one, schemas), siblings=one.turn(resumable=resumable))
             for one in self.askings
@@ -215,14 +216,14 @@ class SessionReading:
 
 @dataclass
 class _Gathered:
-    """What is in the session, each part with its position. A session may hold a hundred thousand of each."""
+    """The content of the session, each part with its position. A session may have a hundred thousand of each."""
 
     askings: dict[str, AdkRequest] = field(default_factory=dict)
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
     given: dict[str, list[tuple[int, StoredAnswer]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
-    tools: dict[str, str] = field(default_factory=dict)  # the names of calls, by their ids
-    latest: dict[str, str] = field(default_factory=dict)  # the last question, or node's confirmation, of each part's id
+    tools: dict[str, str] = field(default_factory=dict)  # call id: name
+    latest: dict[str, str] = field(default_factory=dict)  # part id: the last question or node's confirmation
     answered: Counter[str] = field(default_factory=Counter)  # by the part's id
     ended_empty: set[str] = field(default_factory=set)
     waits: dict[str, UnansweredWait] = field(default_factory=dict)
@@ -231,14 +232,14 @@ class _Gathered:
     resumable: bool = False
     places: Iterator[int] = field(default_factory=count)
     long_running: set[str] = field(default_factory=set)  # calls that may have begun without a result
-    run: AnsweredRun | None = None  # that the last message began, if it was one with answers
-    runs: dict[str, list[AnsweredRun]] = field(default_factory=dict)  # that followed the answers to each request
+    run: AnsweredRun | None = None  # the run that the last message began, if it had answers
+    runs: dict[str, list[AnsweredRun]] = field(default_factory=dict)  # request id: the runs after its answers
     moves: Moves = field(default_factory=Moves)
-    nodes: dict[str, str] = field(default_factory=dict)  # the path of the agent that made a call, by the call's id
+    nodes: dict[str, str] = field(default_factory=dict)  # call id: the path of the agent that made the call
     failures: Failures = field(default_factory=dict)
 
     def completed(self, asking: AdkRequest) -> AdkRequest:
-        """With the answers to it, and the responses before and after the first of them."""
+        """The request with its answers, and the responses before and after the first answer."""
         runs = self.runs.get(asking.request.id, [])
         node = self.nodes.get(asking.call_id, "")
         not_begun = why_not_begun(asking.request, asking.branch, node, runs)
@@ -252,7 +253,7 @@ class _Gathered:
         first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
         part = asking.asked.part_id if asking.asked is not None else None
         if part is not None and first < len(responses):
-            first = len(responses) - 1  # a node may fail and be tried again
+            first = len(responses) - 1  # a node that failed may be tried again
         return replace(
             asking,
             not_begun=None if asking.call_id in self.long_running or part is not None else not_begun,
@@ -268,11 +269,11 @@ class _Gathered:
 
 
 Failures = Mapping[str, Mapping[int, str]]
-"""What runs failed at by what their servers said meanwhile: by the request, and by how many answers it had before."""
+"""Errors of runs as their servers reported them, by request and number of earlier answers."""
 
 
 def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) -> SessionReading:
-    """Reads the session's events as its server gives them, oldest first. None for a session that does not exist."""
+    """Reads the session's events, oldest first. Returns None for a session that does not exist."""
     if events is None:
         return SessionReading(exists=False)
     gathered = _Gathered(failures=failures or {})
@@ -281,11 +282,11 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
             event = event_from(raw, index)
             _gather(gathered, event, node_path(raw), node_output(raw))
             _follow_moves(gathered, raw, event)
-            _hear_second_asks(gathered, raw, event)
+            _find_second_asks(gathered, raw, event)
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
-    # In the dialect of adk-rs a call that waits for its confirmation stands as long running.
+    # adk-rs marks a call that waits for confirmation as long running.
     askings = tuple(
         gathered.completed(one)
         for one in gathered.askings.values()
@@ -295,8 +296,8 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
     return SessionReading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
 
-def _hear_second_asks(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
-    """A tool that has its answer and asks again is heard by nobody."""
+def _find_second_asks(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
+    """Finds requests of tools that were answered and asked again: nobody can answer these."""
     asks = asks_in_response(raw) if event.author != USER else frozenset[str]()
     for response in event.responses() if asks else ():
         request = gathered.by_call.get(response.id or "")
@@ -349,7 +350,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
         gathered.latest[asked.part_id] = asked.request.id
     gathered.waits.update((*waits_in(event), *stuck_in(event)))
     if output is not None:
-        _came_to(gathered, event, output)
+        _add_output(gathered, event, output)
     for response in event.responses():
         if response.name != REQUEST_CONFIRMATION:
             kept = gathered.responses.setdefault(response.id or "", [])
@@ -359,8 +360,9 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
         gathered.said.append(said)
 
 
-def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
-    """A node's output is the result of the call that was confirmed for it. A workflow's is what it says in the end."""
+def _add_output(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
+    """A node's output is the result of the call that it was asked about. A workflow's output is its message at the
+    end."""
     request = gathered.latest.get(f"{WORKFLOW_CONFIRMATION}{output.path}")
     if request is not None and output.nothing:
         if request in gathered.given:
@@ -392,12 +394,12 @@ def _hear(gathered: _Gathered, event: Event) -> None:
 
 
 def _is_confirmation(gathered: _Gathered, response: FunctionResponse) -> bool:
-    """Whether it is of a call that waits for its confirmation under the call's own id."""
+    """Whether this is a call that waits for its confirmation under the call's own id."""
     return response.name == REQUEST_CONFIRMATION and response.id in gathered.by_call
 
 
 def _answer_to_part(gathered: _Gathered, part_id: str, response: FunctionResponse, at: float | None) -> None:
-    """google-adk answers the last event that asked under this id."""
+    """The request that an answer belongs to: google-adk answers the last event that asked with this id."""
     asked = gathered.askings[gathered.latest[part_id]].asked
     assert asked is not None
     gathered.answered[part_id] += 1
@@ -409,8 +411,8 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
     try:
         answer = read_answer(response)
     except Invalid:
-        return  # it settles nothing on any server: a right one still counts
-    asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # some take the call's id
+        return  # no server accepts it, and a correct answer is still possible
+    asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # for some, the call's id
     if asked is not None:
         gathered.given.setdefault(asked, []).append((next(gathered.places), StoredAnswer(answer, at)))
         _began_run(gathered, gathered.askings[asked])
@@ -480,7 +482,7 @@ def _outcome(asking: AdkRequest, running: Mapping[str, int]) -> HostOutcome | No
     result = asking.after[0]
     failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:
-        became, confirmed = OutcomeKind.DONE, None  # it ran, whatever was answered
+        became, confirmed = OutcomeKind.DONE, None  # it ran, whatever the answer was
     elif not confirmed:
         became = OutcomeKind.REFUSED
     else:
@@ -512,7 +514,7 @@ def _begun(asking: AdkRequest, confirmed: bool | None, running: Mapping[str, int
 
 
 def has_failed(result: JsonObject) -> bool:
-    """In the form of Python, Go and JavaScript, or in Java's."""
+    """Whether a response is an error, in the form of Python, Go and JavaScript, or Java."""
     return "error" in result or (result.get("status") == "error" and "message" in result)
 
 

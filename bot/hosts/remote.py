@@ -1,4 +1,4 @@
-"""An ADK server over REST: reads, creates and runs its sessions. It makes no decisions."""
+"""Reads, creates and runs sessions on an ADK server over REST. Makes no decisions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 GATEWAYS = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
-"""What may be otherwise the next time, of what is refused before a run begins."""
+"""Refusals before a run that may not happen the next time."""
 REFUSED_FOR = 60.0
 MOST_REFUSAL = 1024 * 1024
 LOADING_FAILED = "Fail to load "
-"""So google-adk 1 says it amid a stream."""
+"""google-adk 1's error in a stream when it can't load an app."""
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -70,7 +70,8 @@ class RemoteServer:
         return await self._ask("GET", path)
 
     async def cannot_load(self, failure: str) -> bool:
-        """google-adk lists folders. It finds out what is wrong in one when it runs the app, or describes it."""
+        """Whether the server has the app but can't load it. google-adk lists folders, and finds errors in one only when
+        it runs or describes the app."""
         if LOADING_FAILED in failure:
             return True
         try:
@@ -90,8 +91,8 @@ class RemoteServer:
         return objects(body.get("events"))
 
     async def _is_listed(self, session: SessionKey) -> bool:
-        """ADK Go answers 500 for a session that is not there, as for one that it can't read. Its list tells them
-        apart."""
+        """Whether the server lists the session. ADK Go answers 500 both for a missing session and for one that it can't
+        read."""
         status, listed = await self._ask("GET", _sessions(session))
         if status != HTTPStatus.OK or not isinstance(listed, list | None):
             return True
@@ -129,7 +130,8 @@ class RemoteServer:
     async def settle(
         self, session: SessionKey, call_id: str, word: Settlement, attempt: int
     ) -> AsyncIterator[JsonObject]:
-        """On our own API. Repeating it for the same attempt changes nothing."""
+        """Sends what people said about an unknown outcome to our own API. Repeating it for the same attempt changes
+        nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"
         with self._may_break():
             async with self._post(path, {"word": word.value, "attempt": attempt}) as response:
@@ -154,14 +156,15 @@ class RemoteServer:
             raise DeliveryUnknown("The connection to the agent's server was lost.") from error
 
     async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionKey) -> bool:
-        """A 404 may be about the session or about the endpoint. The session tells which."""
+        """Whether a 404 is about the endpoint and not about the session: reads the session to find out."""
         if response.status not in NO_SUCH_ENDPOINT or await self.events(session) is None:
             return False
         self._streams = False
         return True
 
     async def _accepted(self, response: aiohttp.ClientResponse) -> None:
-        """A refusal before a run begins leaves nothing behind. After a 5xx nobody knows."""
+        """Raises an error for a refusal. One before the run begins leaves nothing behind. After a 5xx the result is
+        unknown."""
         if response.status < HTTPStatus.BAD_REQUEST:
             if response.status == HTTPStatus.SEE_OTHER:
                 raise DeliveryUnknown("The agent's server took this, and tells about it elsewhere.")
@@ -178,7 +181,7 @@ class RemoteServer:
         raise self._unreachable(_refusal("it did not take the message", response.status, body))
 
     def _check_place(self, response: aiohttp.ClientResponse) -> None:
-        """Redirects are not followed: what is sent here, headers included, is for this server only."""
+        """Refuses redirects: the request and its headers are meant for this server only."""
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
             to = response.headers.get("Location", "")[:200]
             raise self._unreachable(f"it sends us to {to!r} ({response.status}): set [agent] url to where its API is")
@@ -208,7 +211,7 @@ class RemoteServer:
         return status, answer
 
     def _session(self) -> aiohttp.ClientSession:
-        """A connection for each call: one that was kept may break just when an answer is sent on it."""
+        """A new connection for each call. A kept connection may break just when an answer is sent."""
         if self._http is None:
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._http = aiohttp.ClientSession(
@@ -219,7 +222,8 @@ class RemoteServer:
         return self._http
 
     def _unreachable(self, why: str) -> Unreachable:
-        """Asked less and less often. The next server that answers may be another one."""
+        """The error for a server that does not answer. The pauses grow. What was found out is forgotten, since another
+        server may answer next."""
         self._about, self._streams = None, True
         pause = min(2.0**self._failures, LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
@@ -236,7 +240,8 @@ def _sessions(session: SessionKey) -> str:
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
-    """The events. A late failure comes among them, and is no reason to hang up, which would cancel what still runs."""
+    """The events of a run. An error may come among them; the connection stays open, since closing it would cancel what
+    still runs."""
     failed: DeliveryUnknown | Unreadable | None = None
     async for kind, data in messages(response):
         try:
@@ -260,7 +265,7 @@ def _event(text: str, kind: str) -> JsonObject:
 
 
 async def _refusal_body(response: aiohttp.ClientResponse) -> Json:
-    """What a refusal says, so far as it can be read."""
+    """The text of a refusal, as far as it can be read."""
     try:
         return json_or_text(await body_of(response, MOST_REFUSAL))
     except Unreadable as error:

@@ -1,4 +1,4 @@
-"""What the ADK host needs of a server, whether over REST or google-adk in this process."""
+"""The interface to an ADK server, whether over REST or google-adk in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.jsontypes import JsonObject
 from runtime.wire import Content
 
 Settle = Callable[[SessionKey, str, Settlement, int], AsyncIterator[JsonObject]]
-"""What people say of a call whose outcome is unknown, and of which attempt; the run that follows."""
+"""Sends what people said about a call whose outcome is unknown, for an attempt. Yields the run that follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,17 +20,17 @@ class ServerInfo:
     """What a server is and supports, found out once."""
 
     name: str
-    metadata: bool = False  # takes `customMetadata`, and keeps it with the session's events
+    metadata: bool = False  # takes `customMetadata` and stores it with events
     invocation: bool = False  # takes `invocationId`
-    resumable: bool = False  # the app is; siblings may then be answered one by one
-    settle: Settle | None = None  # our own API, which counts answers itself, takes people's word on a call
-    schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools', by name
+    resumable: bool = False  # if the app is resumable, siblings may be answered one by one
+    settle: Settle | None = None  # our own API counts answers itself, and takes what people said about an outcome
+    schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools' parameters, by name
     notes: tuple[str, ...] = ()
     ending: frozenset[str] = frozenset()  # agents whose requests end the turn, so that others never follow
 
 
 class Server(Protocol):
-    """Where the sessions are: how to read one, and how to run an agent on it.
+    """Reads sessions and runs agents.
 
     Raises `Unreachable` and `DeliveryUnknown`.
     """
@@ -46,11 +46,11 @@ class Server(Protocol):
 
     async def create(self, session: SessionKey) -> None: ...
     def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
-        """The run's events as they come, to the end. `extra`: further keys for the request."""
+        """The events of a run as they come, to its end. `extra`: more keys for the request."""
         ...
 
     async def cannot_load(self, failure: str) -> bool:
-        """Whether a run failed like this because the server has the app and can't load it."""
+        """Whether a run failed because the server has the app and can't load it."""
         ...
 
     async def close(self) -> None: ...

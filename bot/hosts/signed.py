@@ -29,7 +29,7 @@ NOT_WANTED = (
 )
 MENDED_BY_PEOPLE = 60.0
 SIGNED_BESIDE = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
-"""Answers to these have no room for a signature: it goes beside them."""
+"""Answers to these have no room for a signature, so it is sent next to them."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Signer:
         answer: Answer,
         credential: Credential | None = None,
     ) -> Part | None:
-        """The answer as every ADK takes it, signed in its hint if the plugin wants that. None: there is nothing to
+        """The answer in ADK's form. If the plugin wants a signature, the hint contains it. None: there is nothing to
         send."""
         asked = None if asking is None else asking.asked
         response = (
@@ -82,7 +82,7 @@ class Signer:
     def signatures(
         self, session: SessionKey, askings: Iterable[AdkRequest | None], parts: Iterable[Part]
     ) -> JsonObject:
-        """The signatures of answers that have no room for one, by the ids of what they answer."""
+        """The signatures of answers that have no room for one, by the id of what they answer."""
         signed: JsonObject = {}
         for asking, part in zip(askings, parts, strict=True):
             asked, response = asking.asked if asking is not None else None, part.function_response
@@ -103,7 +103,7 @@ class Signer:
 
 
 def was_refused(cut: DeliveryUnknown) -> bool:
-    """Whether the plugin said so, within whatever the server put around it."""
+    """Whether the plugin refused the answer. The server may have wrapped the plugin's message."""
     return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
 
 

@@ -1,4 +1,4 @@
-"""Stops a run on a server: stops reading its events as soon as no call of it runs."""
+"""Stops a run on a server: stops reading its events as soon as none of its calls runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ async def read_until_stopped(
 ) -> AsyncIterator[JsonObject]:
     """The events up to the stop. `running`: the ids of calls that start with this run.
 
-    Servers end a run when its reader hangs up, which would interrupt a running tool, so its result is waited for.
+    Servers end a run when its reader disconnects, which would interrupt a running tool. So the tool's result is
+    awaited.
     """
     under_way = set(running)
     came: asyncio.Queue[JsonObject | None] = asyncio.Queue()
@@ -37,7 +38,7 @@ async def read_until_stopped(
                 break
             event = coming.result()
             if event is None:
-                await reading  # raises what the run ended with
+                await reading  # raises the run's error, if any
                 break
             under_way = _under_way(under_way, event)
             yield event

@@ -1,6 +1,6 @@
-"""What people who watch a run see of an event: words, and tool calls that begin, are held or end. Pure.
+"""What an event of a run shows to people: text, and tool calls that begin, wait or end. Pure.
 
-Every ADK writes the same parts: a call of the model, the request that holds a call, and the response to a call.
+All ADKs write the same parts: a call of the model, the request that holds a call, and the response to a call.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LONGEST_RESULT = 200
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 _NO_TASKS = (TRANSFER_TO_AGENT, "set_model_response")
-"""Tools that ADK itself gives to a model."""
+"""Tools that ADK itself gives to a model. They are not shown."""
 
 _SAID = ("error", "message", "status", "result", "output")
-"""The keys of a result whose text says best what came of a call, the best first."""
+"""The keys of a result with the most useful text, the best first."""
 
 
 def heard_in(event: Event, said: AgentMessage | None) -> Iterator[Heard]:
-    """What a host yields of one event of a run. `said`: the message in it, if it is complete."""
+    """What a host yields for one event of a run. `said`: the message in it, if it is complete."""
     if event.partial:
         if event.text:
             yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
@@ -54,11 +54,11 @@ def tasks_in(event: Event) -> Iterator[Task]:
             if request.call.id and _is_a_task(request.call.name or ""):
                 yield _task(event, request.call.id, request.call.name or "", TaskState.WAITING)
     except Invalid:
-        return  # the session says what is wrong with it
+        return  # reading the session finds what is wrong
 
 
 def one_line(result: Json) -> str:
-    """A result as one short line. A text in it that says what happened is enough; else it is all of it."""
+    """A result as one short line: a text in it that says what happened, or else all of it."""
     if isinstance(result, dict):
         found = next((result[key] for key in _SAID if isinstance(result.get(key), str) and result[key]), None)
         result = result if found is None else found

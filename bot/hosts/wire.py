@@ -16,10 +16,10 @@ from aiohttp import hdrs
 from runtime.jsontypes import Json, deeper
 
 MOST_BODY = 32 * 1024 * 1024
-"""A session as a whole comes as one, with all that was ever said in it."""
+"""The largest body: a session comes as one body, with everything that was ever said in it."""
 
 MOST_EVENT = 8 * 1024 * 1024
-"""One event, and one line of a stream."""
+"""The largest event or line of a stream."""
 
 MOST_STREAM = 128 * 1024 * 1024
 DEEPEST = 100
@@ -28,7 +28,7 @@ SSE_FIELDS = ("", "id", "retry")
 
 
 class Unreadable(Exception):
-    """The server sent what can't be read. The message says what."""
+    """The server sent something that can't be read. The message says what."""
 
 
 async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> str:
@@ -43,7 +43,7 @@ async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> st
 
 
 async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
-    """Server-sent events, to the end: the kind of each, and its data. Raises `Unreadable`."""
+    """The server-sent events of a stream: the kind of each, and its data. Raises `Unreadable`."""
     kind, data, size = "", list[str](), 0
     async for raw in _lines(response):
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -56,11 +56,11 @@ async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str,
             if size > MOST_EVENT:
                 raise Unreadable(f"it sent an event of more than {MOST_EVENT >> 20} MB")
         elif not line:
-            if any(data):  # a message without data is none: adk-rs ends its streams with `event: done`
+            if any(data):  # ignore messages without data: adk-rs ends its streams with `event: done`
                 yield kind, "\n".join(data)
             kind, data, size = "", [], 0
         elif not colon or name not in SSE_FIELDS:
-            yield "error", line  # plain words amid the stream: so early versions of ADK Go tell of a failure
+            yield "error", line  # plain text in the stream: early versions of ADK Go report errors like this
     if any(data):
         yield kind, "\n".join(data)
 
@@ -84,13 +84,13 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The bytes as they come. Nothing is decompressed: none was asked for, and a bomb is larger than it looks."""
+    """The bytes as they come. Nothing is decompressed: compression was not asked for, and it could be a bomb."""
     encoding = response.headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise Unreadable(f"it answers with Content-Encoding {encoding[:40]!r}, although it was asked not to")
     async for chunk in response.content.iter_any():
         yield chunk
-        await asyncio.sleep(0)  # however fast it sends, others have their turn
+        await asyncio.sleep(0)  # let other tasks run, however fast the server sends
 
 
 def json_or_text(text: str) -> Json:
