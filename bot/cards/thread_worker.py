@@ -6,17 +6,14 @@ Each thread has one writer at a time, under a lease of its own. The agent goes o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.reactions import Reactions
-from bot.cards.thread import Posted
+from bot.cards.thread import Thread
 from bot.confirmation.model import Confirmation, State
-from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
 from bot.store.outbox import NextPost, SaidInThread, looked_for_copies, mark_all_posted, mark_posted, reply_may_follow
-from bot.store.plans import Plan
 from bot.store.repository import Session
 from bot.store.thread_look import ThreadLook, look_at_thread, then_look
 from runtime.store.lease import Lease
@@ -31,56 +28,9 @@ REPLY_SOON = 1.5
 _ANSWERED = frozenset({LineKind.DONE, LineKind.FAILED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN})
 
 
-class ThreadWriter(Protocol):
-    """What this worker needs to write in a thread."""
-
-    async def post_lines(
-        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
-    ) -> int:
-        """Posts ledger lines as one message, and returns the number of the last one. Some lines are only for the
-        card."""
-        ...
-
-    async def say(
-        self,
-        lease: Lease,
-        session: Session,
-        said: AgentMessage,
-        *,
-        rows: Sequence[Confirmation] = (),
-        retry: str | None = None,
-        tasks: Sequence[Task] = (),
-    ) -> Posted:
-        """Posts an agent's message. Calling this again with the same event does not post it twice."""
-        ...
-
-    async def say_below(
-        self,
-        lease: Lease,
-        session: Session,
-        lines: Sequence[LedgerLine],
-        said: AgentMessage,
-        rows: Sequence[Confirmation],
-    ) -> str | None:
-        """Posts lines and the reply to them as one message. Returns None if two are needed."""
-        ...
-
-    async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
-        """Updates a message that shows tool calls."""
-        ...
-
-    async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
-        """Deletes what was posted twice, except the first copy."""
-        ...
-
-    async def close_left(self, lease: Lease, session: Session) -> None:
-        """Closes a streamed reply whose run ended early."""
-        ...
-
-
 class ThreadWorker:
     def __init__(
-        self, thread: ThreadWriter, reactions: Reactions | None = None, agent_sessions: AgentSessions | None = None
+        self, thread: Thread, reactions: Reactions | None = None, agent_sessions: AgentSessions | None = None
     ) -> None:
         self._thread, self._reactions, self._agent_sessions = thread, reactions, agent_sessions
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
+from bot.telemetry.metrics import Metrics
 from bot.telemetry.readiness import Readiness
 from runtime.errors import reason
 
@@ -23,18 +23,12 @@ STEADY = 10.0
 """A task that has run for so many seconds counts as working again, and its next failure as a first one."""
 
 
-class TaskMeter(Protocol):
-    def task_is_down(self, task: str, down: bool) -> None: ...
-
-    def task_was_restarted(self, task: str) -> None: ...
-
-
 class Supervisor:
     """Starts and restarts tasks. After `stop` it restarts nothing, but each task must also be told to end by its
     owner."""
 
-    def __init__(self, readiness: Readiness, meter: TaskMeter) -> None:
-        self._readiness, self._meter = readiness, meter
+    def __init__(self, readiness: Readiness, metrics: Metrics) -> None:
+        self._readiness, self._metrics = readiness, metrics
         self._stopping = asyncio.Event()
         self._names: set[str] = set()
 
@@ -43,8 +37,8 @@ class Supervisor:
         if name in self._names:
             raise ValueError(f"there are two background tasks called {name}")
         self._names.add(name)
-        self._meter.task_is_down(name, False)
-        supervised = _Supervised(name, run, self._meter, self._stopping)
+        self._metrics.task_is_down(name, False)
+        supervised = _Supervised(name, run, self._metrics, self._stopping)
         self._readiness.watch(name, supervised.probe)
         return asyncio.create_task(supervised.keep_running(), name=f"adk-confirm-{name}")
 
@@ -54,8 +48,8 @@ class Supervisor:
 
 
 class _Supervised:
-    def __init__(self, name: str, run: Job, meter: TaskMeter, stopping: asyncio.Event) -> None:
-        self._name, self._run, self._meter, self._stopping = name, run, meter, stopping
+    def __init__(self, name: str, run: Job, metrics: Metrics, stopping: asyncio.Event) -> None:
+        self._name, self._run, self._metrics, self._stopping = name, run, metrics, stopping
         self._failures = 0
         self._trouble: str | None = None
 
@@ -81,12 +75,12 @@ class _Supervised:
             finally:
                 steady.cancel()
             await self._pause()
-            self._meter.task_was_restarted(self._name)
+            self._metrics.task_was_restarted(self._name)
 
     def _failed(self, why: str, error: BaseException | None) -> None:
         self._failures += 1
         self._trouble = f"it failed and is started again: {why}. See the log."
-        self._meter.task_is_down(self._name, True)
+        self._metrics.task_is_down(self._name, True)
         said = "the background task %s failed (%s) and is started again in %g s"
         log.error(said, self._name, why, pause_after(self._failures), exc_info=error)
 
@@ -94,7 +88,7 @@ class _Supervised:
         if self._trouble is not None:
             log.info("the background task %s works again", self._name)
         self._failures, self._trouble = 0, None
-        self._meter.task_is_down(self._name, False)
+        self._metrics.task_is_down(self._name, False)
 
     async def _pause(self) -> None:
         try:

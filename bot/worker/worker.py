@@ -7,18 +7,19 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol
+from typing import Concatenate, ParamSpec
 
 from sqlalchemy import delete, select, update
 
 from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
+from bot.cards.cards import Cards
 from bot.cards.draw import CardContext
 from bot.cards.thread_worker import SOON, ThreadWorker
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
-from bot.confirmation.model import Confirmation, Place, State, Vote
+from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import needs_asking, waits_for_slack
@@ -65,22 +66,6 @@ HELD_FOR = 300.0
 """Seconds that a vote waits until Slack can be asked about it. Then it is refused, and the voter gets the reason."""
 
 
-class CardDrawer(Protocol):
-    """Draws cards and answers to voters in Slack."""
-
-    async def draw(
-        self, lease: Lease, row: Confirmation, session: Session, around: CardContext = ...
-    ) -> Sequence[Place]:
-        """Updates every card of a confirmation, and returns the places with what Slack answered."""
-        ...
-
-    async def reply(
-        self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
-    ) -> None:
-        """Shows a voter the result of their vote, and of the votes that they gave in the same form."""
-        ...
-
-
 class Worker:
     def __init__(
         self,
@@ -88,7 +73,7 @@ class Worker:
         session_worker: SessionWorker,
         thread_worker: ThreadWorker,
         people: PeopleLookup,
-        drawing: CardDrawer,
+        drawing: Cards,
         rules: RulesInForce,
         *,
         others: Sequence[RowKind] = (),
