@@ -22,7 +22,7 @@ from bot.inbound.http import make_site
 from bot.operations.control import serve_control
 from bot.operations.operate import operator_handlers
 from bot.parts import Parts, call_fingerprints
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.outbound.calls import CallLimits, slack_session
 from bot.slack.scopes import scopes_for
 from bot.slack.workspaces.tokens import SeveralWorkspaces, open_workspaces
 from bot.store.open import open_store, socket_path
@@ -96,7 +96,9 @@ async def _opened(
     )
     stack.push_async_callback(stop.closed, "the agent", host.close, StopDeadline.AGENT)
     workspaces = await open_workspaces(settings, database)
-    return Parts(settings, secret, file, clock, limits, database, metrics, host, workspaces)
+    session = slack_session()
+    stack.push_async_callback(session.close)
+    return Parts(settings, secret, file, clock, limits, database, metrics, host, workspaces, session)
 
 
 def _listening(parts: Parts) -> AsyncApp:

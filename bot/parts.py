@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from aiohttp import ClientSession
+
 from blocks.verdict import notice_message
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
@@ -63,6 +65,7 @@ class Parts:
     metrics: Metrics
     host: Host
     workspaces: Workspaces
+    session: ClientSession
 
     # The rules, and what replicas know of each other
 
@@ -99,6 +102,7 @@ class Parts:
             on_revoked=self.workspaces.revoked,
             limits=self.limits,
             meter=self.metrics,
+            session=self.session,
             replicas=self.replicas.alive,
             clock=self.monotonic,
         )

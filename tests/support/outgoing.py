@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 
+from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.fingerprint import Fingerprints
@@ -29,7 +30,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import CallLimits, Calls, Workspace
+from bot.slack.outbound.calls import CallLimits, Calls, Workspace, slack_session
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.store.open import open_store
@@ -135,13 +136,13 @@ class Outgoing:
 async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:
     database = await open_store(":memory:", SECRET)
     try:
-        async with FakeSlack() as slack:
-            yield await _set_up(slack, database, limits or CallLimits(time_limit=10.0))
+        async with FakeSlack() as slack, slack_session() as session:
+            yield await _set_up(slack, database, session, limits or CallLimits(time_limit=10.0))
     finally:
         await database.close()
 
 
-async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> Outgoing:
+async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, limits: CallLimits) -> Outgoing:
     meter, waits = CountedCalls(), list[float]()
 
     async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
@@ -151,7 +152,8 @@ async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> O
         waits.append(seconds)
         slack.clock.advance(seconds)
 
-    sender = Sender(Calls(client_for, limits=limits, meter=meter, clock=slack.clock.now, pause=pause))
+    calls = Calls(client_for, limits=limits, meter=meter, session=session, clock=slack.clock.now, pause=pause)
+    sender = Sender(calls)
     directory = Directory(sender, patience=15.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
         slack.person(name, id=user)
@@ -159,7 +161,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> O
     )
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
-    session = a_session(deploys.id, thread.ts)
+    slack_thread = a_session(deploys.id, thread.ts)
     addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
     cards, writer, lease = Cards(sender, directory, addresses), Thread(sender, directory.names), await a_lease(database)
     return Outgoing(
@@ -178,7 +180,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> O
         asker,
         deploys,
         thread,
-        session,
+        slack_thread,
     )
 
 

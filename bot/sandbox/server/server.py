@@ -70,6 +70,15 @@ class FakeSlack:
         if self._runner is not None:
             await self._runner.cleanup()
 
+    def hang_up(self) -> int:
+        """Closes every connection that the app keeps open. Returns how many there were."""
+        assert self._runner is not None
+        assert self._runner.server is not None
+        kept = [each.transport for each in self._runner.server.connections if each.transport is not None]
+        for transport in kept:
+            transport.close()
+        return len(kept)
+
     def routes(self) -> web.Application:
         """The routes for apps. A page adds its own."""
         served = web.Application(client_max_size=16 * 1024 * 1024)

@@ -23,6 +23,12 @@ from bot.slack.outbound.methods import Method
 from bot.slack.outbound.rates import MINUTE, Rates, share
 from runtime.jsontypes import JsonObject
 
+_CONNECTIONS, _KEPT = 100, 5.0
+"""How many connections are open at most, and for how many seconds one stays open without a call."""
+
+_TO_CONNECT, _LONGEST = 5.0, 30.0
+"""Seconds until a call that got no connection is put off, and the longest that any call may take."""
+
 QUIET = logging.getLogger("bot.slack.outbound.calls.sdk")
 QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
@@ -70,6 +76,19 @@ class CallLimits:
     posts: int = 5
 
 
+def slack_session() -> aiohttp.ClientSession:
+    """Connections to Slack that stay open for the next call. Has to be closed.
+
+    They close after a few seconds without a call, long before Slack would close them: a post on a connection that
+    Slack has just closed may or may not have arrived. No cookie is kept, since all workspaces share the connections.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEPT),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=_LONGEST, connect=_TO_CONNECT),
+    )
+
+
 class Calls:
     def __init__(
         self,
@@ -78,14 +97,17 @@ class Calls:
         on_revoked: OnRevoked | None = None,
         limits: CallLimits | None = None,
         meter: CallMeter | None = None,
+        session: aiohttp.ClientSession | None = None,
         replicas: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`replicas`: how many share Slack's limits."""
+        """`session`: of `slack_session`; without one, each call opens a connection of its own. `replicas`: how many
+        share Slack's limits."""
         self._replicas = replicas
         self._client_for, self._on_revoked = client_for, on_revoked
         self._limits, self._meter = limits or CallLimits(), meter or NoMeter()
+        self._session = session
         self.clock, self._pause = clock, pause
         self._rates = Rates(clock)
 
@@ -171,4 +193,5 @@ class Calls:
         client = copy.copy(await self._client_for(at.enterprise, at.team))
         client.retry_handlers = []
         client._logger = QUIET
+        client.session = self._session
         return client

@@ -158,7 +158,7 @@ OVERSIZE_OR_ODD = frozenset(
 
 def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:
     """What an exception of an SDK call means. `repeatable`: doing it twice does no harm."""
-    if isinstance(error, aiohttp.ClientConnectorError):
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return Later(method, 2.0, "could not connect")
     if not isinstance(error, SlackApiError):
         return _lost(method, type(error).__name__, repeatable)

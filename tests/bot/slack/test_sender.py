@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from blocks.kit import Message
@@ -129,6 +129,46 @@ async def test_a_message_that_is_refused_for_its_metadata_goes_without(out: Outg
     await post(out, MARKED)
     (sent,) = [one for one in out.ann.messages(out.deploys) if one.author == "adk-confirm"]
     assert (identity(sent.message.metadata or {}) is not None) is kept
+
+
+# Connections
+
+
+async def test_calls_share_a_connection_and_lose_nothing_when_slack_closes_it(out: Outgoing) -> None:
+    await post(out, Message("one", ()))
+    await post(out, Message("two", ()))
+    assert out.slack.hang_up() == 1
+    async with ClientSession() as another, another.get(out.slack.base):
+        pass  # after this, the closed connection is known to be closed
+    await post(out, Message("three", ()))
+    assert said(out) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("acted", [True, False])
+async def test_an_answer_lost_on_a_connection_that_was_used_before_is_not_taken_for_a_refusal(
+    out: Outgoing, acted: bool
+) -> None:
+    await post(out)
+    out.slack.faults.cuts("chat.postMessage", acted=acted)
+    with pytest.raises(Unsure):
+        await post(out, MARKED)
+    assert len(said(out)) == 1 + acted
+
+
+async def test_workspaces_that_share_a_connection_share_no_cookie(out: Outgoing) -> None:
+    cookies: list[str | None] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        cookies.append(request.headers.get("cookie"))
+        return web.json_response({"ok": True, "ts": "1.0"}, headers={"set-cookie": "d=of-this-token; path=/"})
+
+    server = web.Application()
+    server.router.add_post("/api/chat.postMessage", answer)
+    async with TestServer(server, host="localhost") as listening:
+        out.slack.base = str(listening.make_url("")).rstrip("/")
+        await post(out)
+        await post(out)
+    assert cookies == [None, None]
 
 
 # What may have been done already
