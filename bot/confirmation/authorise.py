@@ -1,8 +1,8 @@
-"""`authorise`: the one function that says who may do what to a confirmation, from wherever they act. Pure.
+"""`authorise` decides who may do what to a confirmation, for every way to act. Pure.
 
 In Slack, anyone who sees a button can press it. So buttons, modals, slash commands, the Home tab and REST all call this
-function. Callers look up what it needs beforehand and pass it as `Facts`. What could not be found out is `Unresolved`,
-and is a reason to refuse.
+function. Callers look up what it needs beforehand and pass it as `Facts`. Whatever could not be looked up is
+`Unresolved`, and leads to a refusal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a vote is not counted, and the values that the sentence about it needs."""
+    """Why a vote is not counted, and the values for the sentence about it."""
 
     reason: Reason
     state: str | None = None  # TOO_LATE: the state now
@@ -42,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Permitted:
-    """The entry that names the person; `None` for a withdrawal by the asker or the operator."""
+    """The policy entry that permits the person; `None` for a withdrawal by the asker or the operator."""
 
     by: Approver | None = None
 
@@ -52,7 +52,7 @@ Ruling = Permitted | Refusal
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """Who wants to do what, and how they relate to the confirmation. All of it comes from the row and the click."""
+    """Who wants to do what, and how they relate to the confirmation. It is built from the row and the click alone."""
 
     act: Act
     voter: Person
@@ -67,9 +67,9 @@ class Claim:
 class Facts:
     """What was looked up before the vote is counted.
 
-    `members` holds each group, address and function of `to_look_up`. `barred` are the barred entries of the file now.
-    `speakers` spoke to the agent in the session after the request; the row has those before it. `others` are the
-    accounts of the people whose votes, together with this one, make the quorum.
+    `members` has the people of each group, address and function of `to_look_up`. `barred` are the file's current barred
+    entries. `speakers` spoke to the agent in the session after the request; the row has those before it. `others` are
+    the accounts of the people whose votes, together with this one, make the quorum.
     """
 
     account: Account | Unresolved
@@ -81,8 +81,7 @@ class Facts:
 
     @property
     def after(self) -> float | None:
-        """Seconds until more can be looked up, if something is missing only because of Slack's limit of questions a
-        minute."""
+        """Seconds until more can be looked up, if something is missing only because of Slack's rate limit."""
         answers = (self.account, *self.others.values(), *self.members.values())
         missing = [answer for answer in answers if isinstance(answer, Unresolved)]
         return min((answer.after for answer in missing if answer.after is not None), default=None)
@@ -118,7 +117,7 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
 def to_look_up(policy: Policy, escalated: bool, barred: tuple[Approver, ...] = ()) -> tuple[Approver, ...]:
     """The entries whose people must be looked up before `authorise` can permit anybody. `user:` entries need no
-    look-up."""
+    lookup."""
     named = (*may_decide(policy, escalated), *policy.barred, *barred)
     return tuple(entry for entry in dict.fromkeys(named) if entry.kind is not ApproverKind.USER)
 
@@ -180,7 +179,7 @@ def _named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
 
 def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
-    """Nobody approves their own request. Denying and revoking do no harm, so an approver may do both to their own."""
+    """Refuses the approval of one's own request. Denying and revoking do no harm, so an approver may do both."""
     if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
         return None
     if claim.voter.is_also(claim.asked_by):

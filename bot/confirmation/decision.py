@@ -16,7 +16,7 @@
 4. `outcome.begin(row, delivery, now, fingerprints)` right before a host gets an approval: `Illegal` means that it must
    not run any more, and the letter is dropped. `outcome.take_back(row, now)` if the host did not get it after all.
 5. `outcome.observe(row, seen, now)` with what the host says about the call, any number of times;
-   `elsewhere(row, confirmed, now)` when the session was answered in another way.
+   `record_outside_answer(row, confirmed, now)` when somebody answered outside of this app.
 
 Each returns a `Transition`: the new row, steps for ledger and thread, and, after a decision, the `delivery` for the
 session's mailbox, which is stored in the same transaction.
@@ -137,10 +137,10 @@ def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Tra
     return Transition(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
 
 
-def let_through(
+def approve_by_grant(
     confirmation_id: str, asked: AskedCall, policy: Policy, fingerprints: Fingerprints, now: datetime, grant: Grant
 ) -> Transition:
-    """Approves a request that a grant covers. Nobody is asked."""
+    """Approves a request that a grant covers, without asking anybody."""
     row = open_confirmation(confirmation_id, asked, policy, fingerprints, now).row
     row = decided(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
     row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), fingerprints)
@@ -159,7 +159,8 @@ def let_through(
 
 
 def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
-    """Ends the grant that came with an approval. What it let through before stays approved. `said`: the reason."""
+    """Ends the grant that came with an approval. What it let through before stays approved. `said`: the person's
+    reason."""
     if row.grant_until is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
     row = changed(replace(row, grant_until=None, grant_look_at=None), now)
@@ -169,8 +170,8 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
 
 
 def grant_looked_at(row: Confirmation, now: datetime, why: GrantRefusal | None) -> Transition:
-    """Records whether the grant would still let a call like its own through. If it would not, and for a reason that
-    will not pass, the grant ends, so that its card does not promise what is no longer true."""
+    """Records whether the grant would still let a call like its own through. If it would not, and for a permanent
+    reason, the grant ends, so that its card stops promising it."""
     if row.grant_until is None:
         return Transition(row=row)
     if why is None or why.for_now:
@@ -190,7 +191,7 @@ def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None
 
 
 def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
-    """Withdraws. `said`: the operator's own reason. The agent and the ledger get it."""
+    """Withdraws the request. `said`: the operator's own reason, for the agent and the ledger."""
     reason = words.withdrawn_by_operator_to_model(said) if is_operator(by) else words.WITHDRAWN_TO_MODEL
     reason = words.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
     reason = words.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
@@ -200,7 +201,7 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
 
 
 def sign_in_lost(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
-    """Asks the person again, since the process that had the credential ended before the agent got it. This is a new
+    """Asks the person again, since the process that had the credential ended before the agent got it. This makes a new
     revision, so that the earlier sign-in does not count twice."""
     if row.outcome is not None or not row.asked.sign_in:
         raise Illegal(row, ConfirmationEvent.ASK_AGAIN)
@@ -214,19 +215,18 @@ def sign_in_lost(row: Confirmation, now: datetime, fingerprints: Fingerprints) -
 
 
 POINTLESS = {LineKind.ASKED_ANEW: words.ASKED_ANEW, LineKind.LEFT_BEHIND: words.LEFT_BEHIND}
-"""Why an answer would do nothing any more, by the line that says so."""
+"""The ledger lines about requests that need no answer any more, with the reason."""
 
 
-def pointless(row: Confirmation, now: datetime, line: LineKind) -> Transition:
-    """Ends a confirmation to which an answer would do nothing any more. The agent gets no message."""
+def close_unneeded(row: Confirmation, now: datetime, line: LineKind) -> Transition:
+    """Ends a confirmation whose answer would have no effect any more. The agent gets no message."""
     if row.state is not State.WAITING:
         return Transition(row=row)
     return replace(refuse(row, ConfirmationEvent.WITHDRAW, line, now, None, POINTLESS[line]), delivery=None)
 
 
-def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:
-    """Records that somebody answered the session by another way. This is an alarm, raised once, whatever was decided
-    here."""
+def record_outside_answer(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:
+    """Records that somebody answered outside of this app. This raises an alarm once, whatever was decided here."""
     if row.outside is not None:
         return Transition(row=row)
     step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
@@ -251,7 +251,7 @@ def denial(row: Confirmation, reason: str | None) -> AnswerDelivery:
 
 
 def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
-    """A step of this kind, with what all steps have."""
+    """A step of this kind with the fields that all steps have."""
     return Step(kind=kind, at=now, revision=row.revision.number, attempt=row.attempt)
 
 

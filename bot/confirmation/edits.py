@@ -18,7 +18,7 @@ from runtime.jsontypes import Json, JsonObject, canonical
 
 @dataclass(frozen=True)
 class Edited:
-    """The call after an edit. Without `changes` the edit repeats the revision, and counts as a plain approval."""
+    """The call after an edit. If `changes` is empty, the edit repeats the revision and counts as a plain approval."""
 
     arguments: JsonObject
     payload: Json
@@ -26,9 +26,10 @@ class Edited:
 
 
 def edited(row: Confirmation, edit: Edit) -> Edited:
-    """Replaces the named values; all others stay exactly as they are: 1 is not 1.0, and not true.
+    """Replaces the named values. All other values stay exactly the same, including the difference between 1, 1.0 and
+    true.
 
-    A payload comes from a form with all of the request's fields, so it is replaced whole.
+    A payload comes from a form with all of the request's fields, so it is replaced as a whole.
     """
     before = row.revision
     arguments = {**before.arguments}
@@ -44,14 +45,14 @@ def edited(row: Confirmation, edit: Edit) -> Edited:
 
 
 def editable(row: Confirmation) -> tuple[str, ...]:
-    """The names that a form may offer: of the payload if the request wants one, else of the arguments.
+    """The names that a form may offer: of the payload if the request wants one, otherwise of the arguments.
 
-    Names that the policy redacts are left out, and so is a value that holds something redacted, since a form can't show
-    it.
+    Names that the policy redacts are left out, and values that contain something redacted, since a form can't show
+    them.
     """
     fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION, Ask.CREDENTIAL)
     if fixed and not row.asked.wants_payload:
-        return ()  # they come from the workflow, or an operation has begun with them, or there are none
+        return ()  # fixed by the workflow or by an operation that has begun, or there are none
     redactor = Redactor(row.policy.redact)
     shown = _fields(row)
     named = [*shown, *(name for name in _properties(row) if name not in shown)]
@@ -93,8 +94,8 @@ def amended(asked: JsonObject, now: JsonObject) -> JsonObject | None:
 
 
 def _offered(row: Confirmation, edit: Edit) -> tuple[str, ...]:
-    """The names that this edit may change. A payload that is no object, or an empty one without a schema, is free in
-    form."""
+    """The names that this edit may change. A payload that is not an object, or an empty one without a schema, may have
+    any form."""
     template = row.revision.payload
     open_form = row.asked.wants_payload and not _properties(row) and not (isinstance(template, dict) and template)
     if not open_form:
@@ -121,14 +122,15 @@ def _fields(row: Confirmation) -> JsonObject:
 
 
 def _properties(row: Confirmation) -> tuple[str, ...]:
-    """The names in the schema that the call has no value for."""
+    """The names in the schema for which the call has no value."""
     schema = row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema
     properties = (schema or {}).get("properties")
     return tuple(properties) if isinstance(properties, dict) else ()
 
 
 def _keeps_kind(row: Confirmation, change: FieldChange) -> bool:
-    """A number stays a number. What the schema describes is checked by the form and the host, with better messages."""
+    """Whether a number stays a number. What the schema describes is checked by the form and the host, which have better
+    messages."""
     if change.added or change.before is None or change.name in _properties(row):
         return True
     return _kind(change.before) == _kind(change.after)

@@ -84,15 +84,15 @@ class Unsealed(StrEnum):
 
 
 Settled = Literal[OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS]
-"""What people, or the clock, say of a call whose outcome is unknown."""
+"""What people, or the clock, say about a call whose outcome is unknown."""
 
 Settlement = Settled | Literal[VoteKind.RUN_AGAIN]
-""" "It happened", "it did not", "nobody knows", or it shall run again."""
+""""It happened", "it did not", "nobody knows", or "run it again"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementDelivery:
-    """What the session gets about an unknown outcome. `run again` has attempt and fingerprint, like an answer."""
+    """What the session gets about an unknown outcome. "Run again" has an attempt and a fingerprint, like an answer."""
 
     word: Settlement
     attempt: int

@@ -1,4 +1,4 @@
-"""JSON from others: checked once when it arrives, and stored exactly as it was."""
+"""Checks JSON from others once, when it arrives. It is stored exactly as it was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical, deeper
 
 DEEPEST = 64
-"""Levels of lists and objects inside each other: more can't be shown, nor be walked through safely."""
+"""The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
 
 
 def _as_it_is(value: object) -> object:
@@ -22,7 +22,7 @@ ExactObject = Annotated[JsonObject, PlainValidator(_as_it_is), PlainSerializer(_
 
 
 def check_json(value: Json, what: str) -> None:
-    """Raises `Invalid` for JSON that has no fingerprint or can't be shown."""
+    """Raises `Invalid` for JSON that can't be shown, or for which no fingerprint can be made."""
     if deeper(value, DEEPEST):
         raise Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
     try:

@@ -1,9 +1,8 @@
-"""Fingerprints of what is stored of a confirmation: what was asked, each vote, the decision. Pure.
+"""Makes and checks fingerprints of the stored parts of a confirmation: what was asked, each vote, the decision. Pure.
 
-Whoever can write to the database could write a vote into it, or another policy. So what people said gets
-a fingerprint where it comes in, with a key that is not in the database: the terms when a request is put to people, a
-vote in the transaction that takes Slack's signed request, the decision when votes that count make it. A part counts
-only if its fingerprint fits.
+Somebody who can write to the database could add a vote or change the policy. So each part gets a fingerprint when it
+comes in, with a key that is not in the database: the terms when people are asked, a vote in the transaction that takes
+Slack's signed request, the decision when votes that count make it. A part counts only if its fingerprint fits.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ def terms_are_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
 
 
 def _terms(row: Confirmation) -> JsonObject:
-    """A key that a later version adds is left out while it has its default, so that older fingerprints still fit."""
+    """What was asked. A key that a later version adds is left out while it has its default, so that older fingerprints
+    still fit."""
     asked: JsonObject = _ASKED.dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
     return {
         "confirmation": row.id,
@@ -51,13 +51,12 @@ def _terms(row: Confirmation) -> JsonObject:
 
 
 def revision_by_fingerprint(row: Confirmation, fingerprint: str) -> Revision | None:
-    """The revision for which a fingerprint was made. Later revisions may repeat it if an outcome is unknown."""
+    """The first revision with this fingerprint. Later revisions may repeat it if an outcome is unknown."""
     return next((revision for revision in row.revisions if revision.fingerprint == fingerprint), None)
 
 
 def revision_is_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
-    """Whether the current revision of a waiting confirmation is the one of its fingerprint, and not an earlier one put
-    back."""
+    """Whether the fingerprint fits the current revision and its number, so that no earlier revision was restored."""
     revision = row.revision
     return row.asked.has_fingerprint(
         fingerprints, revision.arguments, revision.payload, revision.number, revision.fingerprint
@@ -96,13 +95,14 @@ def vote_is_sealed(row: Confirmation, vote: Vote, fingerprints: Fingerprints) ->
 
 
 def voters(row: Confirmation, kind: VoteKind, fingerprints: Fingerprints) -> tuple[Person, ...]:
-    """Who makes the quorum: each account once, by votes whose fingerprints fit. Only these make a decision."""
+    """The people who make the quorum: each account once, by votes whose fingerprints fit. Only these make a
+    decision."""
     sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_is_sealed(row, vote, fingerprints))
     return replace(row, votes=sound).voters(kind)
 
 
 def _edited(row: Confirmation, vote: Vote) -> Edited | None:
-    """The call that the vote's edit made of its revision, if it edited."""
+    """The call that results from the vote's edit, or None if it changes nothing."""
     if vote.edit is None:
         return None
     after = edited(replace(row, revisions=row.revisions[: vote.revision]), vote.edit)

@@ -1,8 +1,8 @@
-"""Grants ("Also allow the next ones like this"): what one covers, and whether it lets a call through. Pure.
+"""Grants ("Also allow the next ones like this"): which calls a grant covers, and whether it lets one through. Pure.
 
 A grant is a vote given in advance. Until it ends, it covers calls of one tool in one session under one policy whose
 named arguments are the same. It lets a call through only if each of its givers could approve that call by an ordinary
-vote now, so nobody lets their own call through.
+vote now. So nobody lets their own call through.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from runtime.jsontypes import JsonObject, canonical
 from runtime.replacing import replace
 
 LONGEST_SESSION = timedelta(hours=24)
-"""A thread has no end, a grant must have one: `grant = "session"` is good for this long at most."""
+"""A thread has no end, but a grant must have one: `grant = "session"` lasts this long at most."""
 
 LOOKED_AT_EVERY = timedelta(minutes=1)
-"""So often it is looked at whether a grant still lets anything through, so that its card promises nothing else."""
+"""How often to check whether a grant still lets anything through, since its card says that it does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class Grant:
         return replace(self, sealed=fingerprints.within("grant").of(self._terms))
 
     def is_sealed(self, fingerprints: Fingerprints) -> bool:
-        """Whether the grant is exactly as it was given: nobody made or changed it in the database."""
+        """Whether the grant is exactly as it was given, and was not made or changed in the database."""
         return fingerprints.within("grant").matches(self._terms, self.sealed)
 
     @property
@@ -110,7 +110,7 @@ def granted(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Gra
 
 
 def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:
-    """Whether the grant covers a call. `policy` is the one that governs the call now."""
+    """Whether the grant covers a call. `policy` is the policy that governs the call now."""
     if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
         return False
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
@@ -120,22 +120,23 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
 
 @dataclass(frozen=True)
 class GrantRefusal:
-    """Why a grant does not let a call through. `giver` could not approve it; without one, the policy prevents it."""
+    """Why a grant does not let a call through. `giver` is the person who could not approve it; without one, the policy
+    prevents it."""
 
     refusal: Refusal
     giver: Person | None = None
 
     @property
     def for_now(self) -> bool:
-        """Slack, or a function, gave no answer. The grant may work again later."""
+        """Whether Slack, or a function, gave no answer, so that the grant may work again later."""
         return self.refusal.reason is Reason.CANNOT_ASK
 
 
-def withheld(
+def why_withheld(
     grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], fingerprints: Fingerprints
 ) -> GrantRefusal | None:
     """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about
-    each giver for this call. A giver about whom nothing is known gives nothing."""
+    each giver for this call. Without that, a giver does not approve."""
     if not grant.is_sealed(fingerprints):
         return GrantRefusal(Refusal(reason=Reason.UNSEALED))
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
@@ -156,6 +157,6 @@ def revoked(grant: Grant, by: Person, now: datetime) -> Grant:
 
 
 def alike_in(arguments: JsonObject, policy: Policy) -> JsonObject:
-    """The arguments that must be equal."""
+    """The arguments that must be the same."""
     names = policy.grant_on
     return {name: value for name, value in arguments.items() if names is None or name in names}

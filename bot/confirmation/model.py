@@ -1,6 +1,6 @@
-"""What a confirmation is, as data: the row, its revisions, its votes. Pure.
+"""The data of a confirmation: the row, its revisions, its votes. Pure.
 
-How it changes is in `confirmation.py`, and only there. All of this is stored: `row_json.py` writes and reads it.
+`states.py` and `decision.py` change it. All of it is stored: `stored_json.py` writes and reads it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class VoteState(StrEnum):
 
 
 SLACK = "slack-"
-"""With this the names of Slack's users and sessions begin. Nothing else takes such a name."""
+"""The prefix of the names of Slack's users and sessions. Nothing else may use such a name."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class SessionKey:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedCall:
-    """The request as it came, and who was behind it. It never changes."""
+    """The request as it came, and the people behind it. It never changes."""
 
     session: SessionKey
     request_id: str
@@ -124,8 +124,8 @@ class AskedCall:
     speakers: frozenset[Person] = field(default_factory=frozenset)
     trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it
     ask: Ask = Ask.CONFIRMATION
-    ends_turn: bool = False  # agents that should follow will not run, whatever is decided
-    siblings: str = ""  # the same for all that one agent asks in one turn and branch; older rows have none
+    ends_turn: bool = False  # the agents that follow will not run, whatever is decided
+    siblings: str = ""  # the same for all requests of one agent in one turn and branch; empty in older rows
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it. With other arguments: as the policy would see the edited call."""
@@ -145,12 +145,12 @@ class AskedCall:
 
     @property
     def question(self) -> bool:
-        """It wants an answer, not an approval."""
+        """Whether it wants an answer, not an approval."""
         return self.ask is Ask.INPUT
 
     @property
     def sign_in(self) -> bool:
-        """It wants the person whose session it is to sign in."""
+        """Whether it wants the person whose session it is to sign in."""
         return self.ask is Ask.CREDENTIAL
 
     @property
@@ -274,7 +274,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class OutsideAnswer:
-    """An answer that did not come from here. It raises an alarm."""
+    """An answer that was not given in this app. It raises an alarm."""
 
     at: datetime
     confirmed: bool | None
@@ -315,15 +315,15 @@ class Confirmation:
     escalated: bool = False  # whether the escalation was announced; it holds from `escalate_at` on
     start_by: datetime | None = None
     handed_at: datetime | None = None  # when the approval was given to the host
-    unreached: bool = False  # the host could not be reached with it
+    unreached: bool = False  # the host could not be reached with the approval
     unknown_until: datetime | None = None
     outside: OutsideAnswer | None = None
-    grant_until: datetime | None = None  # a grant came with it and is in force
+    grant_until: datetime | None = None  # until when the grant that came with it is in force
     grant_look_at: datetime | None = None  # when to check again whether the grant would still let a call through
     by_grant: str | None = None  # nobody was asked: this grant let it through
     places: tuple[Place, ...] = ()
     sealed: str = ""  # a keyed digest over what was asked and under which policy
-    unsealed: bool = False  # something in this row was not written by this app: an alarm
+    unsealed: bool = False  # something in this row was not written by this app; raises an alarm
     version: int = 1  # of the row
     face: int = 1  # the version with the last change that people see
     changed_at: datetime
@@ -336,7 +336,7 @@ class Confirmation:
 
     @property
     def runs(self) -> bool:
-        """It is approved, and its end is not known yet."""
+        """Whether the call is approved and its end is not known yet."""
         return self.state is State.APPROVED and (self.outcome is None or self.outcome.kind is OutcomeKind.RUNNING)
 
     @property
@@ -350,7 +350,7 @@ class Confirmation:
         return tuple(v for v in self.votes if v.kind is kind and v.state is VoteState.STANDING and v.stands_on == here)
 
     def voters(self, kind: VoteKind) -> tuple[Person, ...]:
-        """Who approved the current revision: each account once, whichever team it voted from."""
+        """The people who approved the current revision: each account once, whichever team it voted from."""
         accounts = {vote.voter.user: vote.voter for vote in reversed(self.standing(kind))}
         return tuple(reversed(accounts.values()))
 
@@ -365,14 +365,14 @@ class Confirmation:
 
     @property
     def givers(self) -> frozenset[Person]:
-        """Whose approvals made the decision."""
+        """The people whose approvals made the decision."""
         here = self.decision.revision if self.decision else None
         approvals = (v for v in self.votes if v.kind is VoteKind.APPROVE and v.state is VoteState.STANDING)
         return frozenset(vote.voter for vote in approvals if vote.stands_on == here)
 
     @property
     def quiet(self) -> bool:
-        """It needs no card: a grant let it through, and people have nothing to do."""
+        """Whether no card is needed: a grant let the call through, and people have nothing to do."""
         return self.by_grant is not None and not self.unknown
 
     @property
@@ -386,7 +386,7 @@ class Confirmation:
 
     @property
     def card_channels(self) -> tuple[str, ...]:
-        """Where cards are now. A line that only links to a card is none."""
+        """The channels that have a card now. A line that only links to a card does not count."""
         standing = (place.channel for place in self.places if place.channel and place.ts and not place.pointer)
         return tuple(dict.fromkeys(standing))
 

@@ -1,4 +1,4 @@
-"""What happens to a call after its decision: handed to the host, ended, or unknown and answered by people. Pure."""
+"""What happens to a call after its decision: it is sent to the host, ends, or is unknown until people say. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from bot.audit.fingerprint import Fingerprints, same_fingerprint
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
-from bot.confirmation.decision import denial, elsewhere, step_of
+from bot.confirmation.decision import denial, record_outside_answer, step_of
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
 from bot.confirmation.fingerprints import decision_is_sealed, revision_by_fingerprint, with_decision
 from bot.confirmation.fingerprints import voters as sealed_voters
@@ -28,7 +28,7 @@ from runtime.jsontypes import canonical
 from runtime.replacing import replace
 
 UNKNOWN_FOR = timedelta(hours=24)
-"""After so long without an answer the session hears that nobody knows."""
+"""After this time without an answer from people, the session gets "nobody knows"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,10 @@ class HostReport:
 
 
 def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fingerprints) -> Transition:
-    """The last check before a host gets an approval: it is for the decided call and for this attempt, and still in
-    time.
+    """Checks an approval before a host gets it: it is for the decided call and for this attempt, and still in time.
 
-    The call is also exactly what its approvers saw and approved. If somebody changed the database in between, the call
-    is refused, and `handed_at` stays empty.
+    The call must also be exactly what its approvers saw. If somebody changed the database in between, the call is
+    refused, and `handed_at` stays empty.
     """
     if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
         raise Illegal(row, ConfirmationEvent.BEGIN)
@@ -68,7 +67,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fi
 def start(
     row: Confirmation, now: datetime, fingerprints: Fingerprints, *, begun_at: datetime, again: bool = False
 ) -> Transition:
-    """Our own runtime is about to run the call. It may do so only if the outcome is `running` afterwards.
+    """Decides whether our own runtime may run the call: only if the outcome is `running` afterwards.
 
     An approval is good for one start. `again`: the process died while the call ran, and its tool can be repeated
     safely.
@@ -90,31 +89,30 @@ def start(
 
 
 def take_back(row: Confirmation, now: datetime) -> Transition:
-    """The host did not get it. It may be given again, or expire."""
+    """Records that the host did not get the approval. It may be sent again, or expire."""
     if row.handed_at is None or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.TAKE_BACK)
     return Transition(row=changed(replace(row, handed_at=None), now, visible=False))
 
 
 def unreached(row: Confirmation, now: datetime) -> Transition:
-    """The host can't be reached with what was approved. People see that it is tried again."""
+    """Records that the host can't be reached. People see that sending is retried."""
     if row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None or row.unreached:
         return Transition(row=row)
     return Transition(row=changed(replace(row, unreached=True), now))
 
 
 def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
-    """Copies the host's report. A repeated report changes nothing, nor does a report of what people answered
-    themselves.
+    """Copies the host's report. Repeated reports change nothing, nor do reports of what people answered themselves.
 
-    If a host runs a call that was not approved here, or was not given to it yet, somebody else answered it. Before the
-    host gets a new attempt that people decided on, its reports are about the attempt before.
+    If a host runs a call that was not approved here, or was not sent to it yet, somebody else answered it. Until the
+    host gets a new attempt that people decided on, its reports are about the previous attempt.
     """
     before = row.outcome.kind if row.outcome else None
     if seen.kind not in SEEN_BY_HOSTS or row.state is State.WAITING:
         raise Illegal(row, seen.kind)
     if row.state not in (State.APPROVED, State.ELSEWHERE):
-        return Transition(row=row) if seen.kind is OutcomeKind.REFUSED else elsewhere(row, True, now)
+        return Transition(row=row) if seen.kind is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
     if before is seen.kind or not OUTCOMES[before]:
         return Transition(row=row)
     if seen.kind not in OUTCOMES[before]:
@@ -123,7 +121,7 @@ def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
     if not_given and row.attempt > 1 and seen.kind is OutcomeKind.UNKNOWN:
         return Transition(row=row)
     if not_given and row.attempt == 1 and seen.kind is not OutcomeKind.REFUSED:
-        alarm = elsewhere(row, True, now)
+        alarm = record_outside_answer(row, True, now)
         return _copied(alarm.row, seen, now).after(*alarm.steps)
     return _copied(row, seen, now)
 
@@ -161,7 +159,7 @@ def run_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> T
 
 
 def lapse_again(row: Confirmation, now: datetime) -> Transition:
-    """A later attempt did not begin in time. The outcome before it stays unknown."""
+    """Records that a later attempt did not begin in time. The earlier outcome stays unknown."""
     if row.attempt < 2 or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.LAPSE)
     step = step_of(row, LineKind.LAPSED, now)
@@ -183,8 +181,8 @@ def _intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -
 
 
 def altered(row: Confirmation, now: datetime) -> Transition:
-    """Raises an alarm. A first attempt is also refused, and the agent gets the reason. Before a later attempt, the
-    outcome stays unknown."""
+    """Raises an alarm about a changed call. A first attempt is refused, and the agent gets the reason. For a later
+    attempt, the outcome stays unknown."""
     row = replace(row, doubt=None)
     if row.attempt > 1:
         step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)

@@ -1,4 +1,4 @@
-"""When a confirmation next needs attention, and what happens then. Pure. Nothing else sets a due time."""
+"""When a confirmation next needs attention, and what happens then. Pure. Due times are always computed here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.replacing import replace
 
 
 class DueWork(StrEnum):
-    """Why a confirmation needs attention, in the order in which it gets it."""
+    """What a confirmation needs, in the order in which it is done."""
 
     COUNT = "count"
     REMIND = "remind"
@@ -30,7 +30,7 @@ class DueWork(StrEnum):
 
 
 def next_due(row: Confirmation) -> datetime | None:
-    """When something is due, drawing aside. A time in the past means now, `None` means never."""
+    """When something other than drawing is due. A time in the past means now, `None` means never."""
     return min((since for since, what in scheduled_work(row) if what is not DueWork.DRAW), default=None)
 
 
@@ -40,12 +40,12 @@ def needs_drawing(row: Confirmation) -> bool:
 
 
 def due_work(row: Confirmation, now: datetime) -> tuple[DueWork, ...]:
-    """What needs attention now: counting first, drawing last, so that one drawing shows all of it."""
+    """What is due now. Counting comes first and drawing last, so that one drawing shows everything."""
     return tuple(what for since, what in scheduled_work(row) if since <= now)
 
 
 def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
-    """All that is or will be due, and when. Expiry and giving up wait until stored votes are counted."""
+    """Everything that is or will be due, with times. Expiry and giving up wait until stored votes are counted."""
     pending = row.pending
     waiting = row.state is State.WAITING
     not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None
@@ -66,9 +66,9 @@ def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
 
 
 def tick(row: Confirmation, now: datetime) -> Transition:
-    """Applies all that is due by the clock. It is never illegal: if nothing is due, nothing changes.
+    """Applies everything that is due by the clock. If nothing is due, nothing changes.
 
-    What expires is not reminded of first, however late the clock is looked at.
+    A request that expires gets no reminder first, however late this runs.
     """
     due = due_work(row, now)
     if DueWork.EXPIRE in due:

@@ -19,7 +19,8 @@ from runtime.jsontypes import Json, JsonObject
 
 CALLBACK = "/adk/oauth/callback"
 LOCAL = f"http://localhost{CALLBACK}"
-"""Where a browser is sent if there is no public address. No page is there: people copy the address that they see."""
+"""Where a browser is sent if there is no public address. There is no page: people copy the address that their browser
+shows."""
 
 BY_SIGNING_IN = "sign-in"
 """The `way` of a vote that brought a credential."""
@@ -38,7 +39,7 @@ class SignInMethod(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """What a request asks for. `redirect_uri`: where the agent sends the browser, if it says so."""
+    """A request for a credential. `redirect_uri`: where the agent sends the browser, if it says so."""
 
     way: SignInMethod
     auth_uri: str = ""
@@ -61,7 +62,7 @@ class SignIn:
 @dataclass(frozen=True, kw_only=True)
 class Credential:
     """What a person gave: the address at which they returned, a key, a token, or a password. It stays in the memory of
-    the process that received it, and goes to the agent. No `repr` shows it."""
+    the process that received it until the agent gets it. No `repr` shows it."""
 
     way: SignInMethod
     value: str = field(repr=False)
@@ -85,13 +86,13 @@ def callback_at(public_url: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class SignInAddresses:
-    """The addresses for signing in. `public_url`: where browsers reach this app, if they do."""
+    """The addresses for signing in. `public_url`: where browsers reach this app, or None."""
 
     fingerprints: Fingerprints
     public_url: str | None
 
     def of(self, row: Confirmation) -> str | None:
-        """Where the person signs in; None if they type into a form."""
+        """Where the person signs in; None if they type the credential into a form."""
         sign_in = SignIn.of(row)
         if sign_in.way is not SignInMethod.OAUTH:
             return None
@@ -105,23 +106,23 @@ class SignInAddresses:
         return sign_in.way is SignInMethod.OAUTH and self._redirect(sign_in) == callback_at(self.public_url)
 
     def is_for(self, row: Confirmation, state: str) -> bool:
-        """Whether this app made this state, for this confirmation, its person and its revision."""
+        """Whether this app made this state for this confirmation, its person and its revision."""
         return same_fingerprint(self._state_of(row), state)
 
     def is_redirect(self, row: Confirmation, url: str) -> bool:
-        """Whether an address is the one to which the browser was sent."""
+        """Whether this is the address to which the browser was sent."""
         there, wanted = urlsplit(url), urlsplit(self._redirect(SignIn.of(row)))
         return (there.scheme, there.netloc, there.path or "/") == (wanted.scheme, wanted.netloc, wanted.path or "/")
 
     def credential(self, row: Confirmation, query: str) -> Credential:
-        """What the person came back with, with the agent's own state put back."""
+        """The credential from the address to which the person returned, with the agent's own state put back."""
         sign_in = SignIn.of(row)
         redirect, own = self._redirect(sign_in), query_of(sign_in.auth_uri).get("state")
         came_to = urlunsplit(urlsplit(redirect)._replace(query=_with(query, {"state": own})))
         return Credential(way=SignInMethod.OAUTH, value=came_to, redirect_uri=redirect)
 
     def redirect(self, row: Confirmation) -> str:
-        """Where the browser is sent at the end."""
+        """Where the browser is sent after the sign-in."""
         return self._redirect(SignIn.of(row))
 
     def _redirect(self, sign_in: SignIn) -> str:

@@ -90,7 +90,7 @@ class Illegal(Conflict):
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """The row after an event, with everything that has to be written, posted and delivered because of it."""
+    """The row after an event, and what must be written, posted and delivered because of it."""
 
     row: Confirmation
     steps: tuple[Step, ...] = ()
@@ -104,7 +104,7 @@ class Transition:
         return replace(later, steps=(*self.steps, *later.steps), delivery=delivery)
 
     def after(self, *before: Step) -> Transition:
-        """The same change, with its steps after those that led to it."""
+        """The same change with its steps placed after others that led to it."""
         return replace(self, steps=(*before, *self.steps))
 
 

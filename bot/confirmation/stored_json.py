@@ -1,6 +1,6 @@
-"""A confirmation as it is stored: one text, with its version. Pure.
+"""Writes and reads a confirmation as it is stored: one text with its version. Pure.
 
-Rows outlive deployments: a change to what is written here comes with a reader for what stood there before.
+Rows outlive deployments: a change of this format needs a reader for the format before.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def _from_version_1(row: JsonObject) -> JsonObject:
 
 
 def _from_version_2(row: JsonObject) -> JsonObject:
-    """Version 2 had only confirmations of tool calls. It would mistake anything else for one, so it may not read these
+    """Version 2 had only confirmations of tool calls. It would take anything else for one, so it must not read newer
     rows."""
     return row
 
 
 def _from_version_3(row: JsonObject) -> JsonObject:
-    """Version 3 had no sign-ins. A replica of that version may not read them."""
+    """Version 3 had no sign-ins, so a replica of that version must not read newer rows."""
     return row
 
 
 READERS: dict[int, ReadOlder] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
 TOLD_VERSION = 1
-"""Of what goes into the mailbox and into ledger lines."""
+"""The version of mailbox and ledger contents."""
 
 _ROW: TypeAdapter[Confirmation] = TypeAdapter(Confirmation)
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
@@ -59,7 +59,7 @@ def row_to_json(row: Confirmation) -> str:
 
 
 def row_from_json(stored: str) -> Confirmation:
-    """Raises `NewerVersion` for a row of a newer program, and `UnreadableRecord` for what is no row."""
+    """Raises `NewerVersion` for a row of a newer program, and `UnreadableRecord` for anything that is not a row."""
     known = _RECENT.get(stored)
     if known is None:
         known = _read(_ROW, stored, "confirmation", VERSION, READERS)
@@ -68,8 +68,8 @@ def row_from_json(stored: str) -> Confirmation:
 
 
 class _Recent:
-    """Rows that were read lately, by their stored text. A row is read many times between two changes, and reading is
-    the most expensive thing done with it. Several threads use this."""
+    """Rows that were read recently, by their stored text. A row is read many times between two changes, and parsing is
+    the most expensive part. Several threads use this."""
 
     def __init__(self, most: int, longest: int) -> None:
         self._most, self._longest = most, longest
@@ -111,7 +111,7 @@ def step_content(step: Step) -> JsonObject:
 
 
 def _text(adapter: TypeAdapter[T], value: T, version: int) -> str:
-    """The value with its version. pydantic writes JSON in a sixth of the time, but no half of a surrogate pair."""
+    """The value with its version. pydantic is six times as fast, but can't write half of a surrogate pair."""
     try:
         return f'{{"v":{version},{adapter.dump_json(value).decode()[1:]}'
     except PydanticSerializationError:

@@ -1,8 +1,8 @@
-"""What happens to the parts of a stored row whose fingerprints do not fit. Pure.
+"""Handles the parts of a stored row whose fingerprints do not fit. Pure.
 
-Such a part was either written into the database by somebody, or stored by an older version of this program that made no
-fingerprints; nobody can tell which. It does not count, and card and ledger say so. The confirmation goes on under the
-policy in the file, which is not in the database, and people vote again.
+Somebody wrote such a part into the database, or an older version that made no fingerprints stored it; it is impossible
+to tell which. The part does not count, and card and ledger say so. The confirmation goes on under the policy in the
+file, which is not in the database, and people vote again.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _DECIDED = frozenset(
 _VOTES_GONE = frozenset({LineKind.VOTE_FELL, LineKind.VOTE_REFUSED})
 
 
-def checked(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
-    """The row without the parts whose fingerprints do not fit. If all fit, nothing changes, and checking twice changes
+def without_unsealed(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
+    """The row without the parts whose fingerprints do not fit. If all fit, nothing changes. Checking twice changes
     nothing more."""
     if row.doubt is not None:
         return _in_doubt(row, row.doubt, now, policies, fingerprints)
@@ -59,8 +59,8 @@ def checked(row: Confirmation, now: datetime, policies: Policies, fingerprints: 
 def _in_doubt(
     row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, fingerprints: Fingerprints
 ) -> Transition:
-    """Somebody changed the row, or put an older one back. Its parts may still have fingerprints that fit, so the ledger
-    decides: a decision is not open again, and a vote that ended does not count again."""
+    """Handles a row that somebody changed or replaced with an older one. Its parts may have fingerprints that fit, so
+    the ledger decides: a decision is not reopened, and a vote that ended does not count again."""
     row = changed(replace(row, doubt=None), now, visible=False)
     waits = row.state is State.WAITING
     if waits and happened & _DECIDED:
@@ -74,16 +74,17 @@ def _in_doubt(
         return _under_the_file(row, now, policies, fingerprints)
     if row.unknown or happened & _VOTES_GONE:
         change = _without(row, _in_play(row), now)
-        return change.then(checked(change.row, now, policies, fingerprints))
-    sound = checked(row, now, policies, fingerprints)
+        return change.then(without_unsealed(change.row, now, policies, fingerprints))
+    sound = without_unsealed(row, now, policies, fingerprints)
     if sound.row is not row:
         return Transition(row=row).then(sound)
-    row = changed(replace(row, unsealed=True), now)  # nothing that decides: where its cards are, or when it reminds
+    row = changed(replace(row, unsealed=True), now)  # only where its cards are, or when to remind
     return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
 
 
-def under(row: Confirmation, found: GoverningPolicy, fingerprints: Fingerprints) -> Confirmation:
-    """The row under another policy. Times count from when it was asked. Whoever was notified is not notified again."""
+def under_policy(row: Confirmation, found: GoverningPolicy, fingerprints: Fingerprints) -> Confirmation:
+    """The row under another policy. Times count from when it was asked. People who were notified are not notified
+    again."""
     old, new = row.policy, found.policy
     reminded = old.remind_after is not None and row.remind_at is None
     told_already = row.escalated and old.escalate_to == new.escalate_to
@@ -106,7 +107,7 @@ def _in_play(row: Confirmation) -> tuple[Vote, ...]:
 
 
 def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transition:
-    """Removes votes. Each voter who waits for a result hears that the vote does not count, whoever really gave it."""
+    """Removes votes. Each voter who waits for a result learns that the vote does not count, whoever really gave it."""
     if not lost:
         return Transition(row=row)
     gone = {vote.id for vote in lost}
@@ -119,7 +120,7 @@ def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transi
 
 
 def _under_the_file(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
-    """The fingerprint of the policy and of who asked does not fit, so its votes do not count either."""
+    """Replaces a policy and asker without a fitting fingerprint. Their votes do not count either."""
     known = _call_is_known(row, fingerprints)
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
@@ -135,7 +136,7 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, finger
         return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), fingerprints).after(
             *steps
         )
-    row = under(_numbered(row, fingerprints) if known else row, found, fingerprints)
+    row = under_policy(_numbered(row, fingerprints) if known else row, found, fingerprints)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Transition(row=row, steps=(*steps, *moved))
 
@@ -158,7 +159,8 @@ def _numbered(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
 
 
 def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, fingerprints: Fingerprints) -> Transition:
-    """No policy in the file covers it. What waits is denied, and nobody can answer an unknown outcome any more."""
+    """No policy in the file covers the call. If it waits, it is denied; an unknown outcome can't be answered any
+    more."""
     step = replace(step_of(row, LineKind.REAPPLIED, now), text=why)
     if row.state is State.WAITING:
         return deny(row, now, None, to_model).after(step)
@@ -167,7 +169,7 @@ def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, finge
 
 
 def _not_the_call(row: Confirmation, now: datetime) -> Transition:
-    """The row does not hold the call that people were asked about, so it does not run."""
+    """The row does not hold the call that people were asked about, so the call does not run."""
     change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
     return change.after(_alarm(row, Unsealed.CALL, now))
 

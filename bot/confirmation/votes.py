@@ -1,8 +1,8 @@
 """Votes: stored first, then counted in the order in which they were stored. Pure.
 
-In between, Slack is asked about the voter. A vote counts by the time at which it was stored: a confirmation does not
-expire while an earlier vote waits to be counted. Withdrawals and answers about an unknown outcome are stored and
-counted in the same way, so the first click that was stored comes first.
+In between, Slack is asked about the voter. A vote counts from the time at which it was stored: a confirmation does not
+expire while an earlier vote waits to be counted. Withdrawals and answers about an unknown outcome are handled in the
+same way, so the first stored click comes first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, V
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.sign_in import BY_SIGNING_IN
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
-from bot.confirmation.unsealed import checked
+from bot.confirmation.unsealed import without_unsealed
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
 from runtime.errors import Invalid
 from runtime.replacing import replace
@@ -41,7 +41,7 @@ from runtime.replacing import replace
 def store_vote(row: Confirmation, vote: Vote) -> Transition:
     """Stores a click before anything is looked up. A vote that can't count any more is refused at once, with a step.
 
-    The same vote again changes nothing, since Slack, people and networks all repeat themselves.
+    Storing the same vote again changes nothing, since Slack may deliver a click twice.
     """
     if any(known.id == vote.id or _says_the_same(known, vote) for known in row.votes):
         return Transition(row=row)
@@ -54,7 +54,8 @@ def store_vote(row: Confirmation, vote: Vote) -> Transition:
 
 
 def _says_the_same(waiting: Vote, vote: Vote) -> bool:
-    """A button pressed again while the first press waits to be counted. Both get their answer when it is counted."""
+    """Whether the same button was pressed again before the first press was counted. Both get their answer when it is
+    counted."""
     return waiting.state is VoteState.PENDING and vote.way == "button" and _word(waiting) == _word(vote)
 
 
@@ -63,7 +64,7 @@ def _word(vote: Vote) -> tuple[object, ...]:
 
 
 def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
-    """Why a vote can't count, as far as the row alone can say. `None`: the voter's rights have to be looked up."""
+    """Why a vote can't count, as far as the row alone shows. `None`: the voter's rights must be looked up."""
     match vote.kind:
         case VoteKind.APPROVE | VoteKind.DENY | VoteKind.WITHDRAW:
             refusal = _too_late(row, vote)
@@ -90,15 +91,15 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
 
 
 def needs_asking(row: Confirmation, vote: Vote) -> bool:
-    """Whether `count` needs facts for this vote. The asker may withdraw and a giver may revoke their grant: the row
-    says who they are."""
+    """Whether `count` needs facts for this vote. Not for a withdrawal by the asker, or a giver who revokes their grant:
+    the row says who they are."""
     own = vote.kind is VoteKind.REVOKE and (vote.voter in row.givers or is_operator(vote.voter))
     return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
 
 
 def most_favourable(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts:
-    """The best that Slack could say about a voter: a full member, whom every group, address and function names, and
-    whom nothing bars. Whoever is refused by these facts is refused whatever Slack says, such as the asker."""
+    """The best that Slack could say about a voter: a full member who is in every group and barred from nothing. Whoever
+    is refused with these facts, such as the asker, is refused whatever Slack says."""
     voter, barred = vote.voter, row.policy.barred
     account = Account(voter, teams=frozenset({row.asked.team}))
     named = to_look_up(row.policy, escalated=True)
@@ -107,15 +108,15 @@ def most_favourable(row: Confirmation, vote: Vote, speakers: frozenset[Person]) 
 
 
 def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:
-    """Seconds until to ask again, if a vote can't be counted only because of Slack's limit of questions a minute."""
+    """Seconds until the next try, if a vote can't be counted only because of Slack's rate limit."""
     verdicts = [authorise(row.policy, claim_of(row, vote), facts), *_looked_at_again(row, vote, facts).values()]
     unasked = any(isinstance(one, Refusal) and one.reason is Reason.CANNOT_ASK for one in verdicts)
     return facts.after if unasked else None
 
 
 def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
-    """The standing votes that make the quorum together with this one. Their authors' rights may be days old, so they
-    are looked up again before a decision."""
+    """The counted votes that make the quorum together with this one. Their authors' rights may be days old, so they are
+    looked up again before a decision."""
     if vote.kind not in (VoteKind.APPROVE, VoteKind.RUN_AGAIN) or _edit_of(row, vote).changes:
         return ()
     standing = row.standing(vote.kind)
@@ -124,12 +125,12 @@ def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
 
 
 def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Ruling]:
-    """By their ids: whether each vote of the quorum could still be given now."""
+    """Whether each vote of the quorum could still be given now, by vote id."""
     return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
 
 
 def claim_of(row: Confirmation, vote: Vote) -> Claim:
-    """How the voter relates to the confirmation. Whether it was escalated depends on when the vote was stored."""
+    """How the voter relates to the confirmation. The escalation counts if it came before the vote was stored."""
     return Claim(
         act=vote.kind.act,
         voter=vote.voter,
@@ -145,14 +146,14 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     """Counts the oldest stored vote: it is refused, counted, or decides. `facts` are about its voter, looked up just
     now.
 
-    First the votes of people end who were barred since, whoever voted now. Before the last vote that is needed, so do
-    those of everybody who may not decide any more; if that can't be looked up, the quorum waits for another try. If
-    a fingerprint does not fit, that is corrected and nothing is counted yet: call again if the vote still waits.
+    First, the votes of people who were barred since are removed. Before the last vote that is needed, so are those of
+    everybody who may not decide any more; if that can't be looked up, the quorum waits for another try. If a
+    fingerprint does not fit, that is corrected and nothing is counted yet: call again if the vote still waits.
     """
     pending = row.pending
     if not pending or pending[0].id != vote_id:
         raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
-    sound = checked(row, now, rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now, rules.policies, rules.fingerprints)
     if sound.row is not row:
         return sound
     vote = pending[0]
@@ -164,14 +165,14 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
             raise Illegal(row, ConfirmationEvent.COUNT, ": who may decide now was not asked")
         facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
     verdict = authorise(row.policy, claim_of(row, vote), facts)
-    row, fallen = fall(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
+    row, fallen = drop_votes(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
     if isinstance(verdict, Refusal):
         return _not_counted(row, vote, verdict, now).after(*fallen)
     lost = {id_: one for id_, one in _looked_at_again(row, vote, facts).items() if isinstance(one, Refusal)}
     unasked = next((one for one in lost.values() if one.reason is Reason.CANNOT_ASK), None)
     if unasked is not None:
         return _not_counted(row, vote, unasked, now).after(*fallen)
-    row, fallen_too = fall(row, lost, now)
+    row, fallen_too = drop_votes(row, lost, now)
     return _heard(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
 
 
@@ -201,7 +202,7 @@ _STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reas
 
 
 def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Transition:
-    """Refused votes leave the row; the ledger keeps them. If the voter saw an old card, it is drawn again."""
+    """Removes a refused vote from the row; the ledger keeps it. If the voter saw an old card, it is drawn again."""
     stale = refusal.reason in _STALE
     votes = tuple(other for other in row.votes if other.id != vote.id)
     row = changed(replace(row, votes=votes), now, visible=stale)
@@ -239,7 +240,7 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
 
 
 def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
-    """A plain approval counts on the revision. One with an edit makes the next revision, and is its only vote."""
+    """A plain approval counts for the revision. One with an edit makes the next revision, and is its only vote."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
     if vote.edit is not None:
@@ -247,7 +248,7 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
         if refusal is not None:
             return _not_counted(row, vote, refusal, now)
     if after.changes:
-        row, fallen = fall(row, {standing.id: None for standing in row.approvals}, now)
+        row, fallen = drop_votes(row, {standing.id: None for standing in row.approvals}, now)
         row = replace(row, revisions=(*row.revisions, _revised(row, vote, after, now, rules)))
     row = _counted(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
@@ -285,7 +286,7 @@ def _counted(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
 
 
 def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKind, now: datetime) -> Step:
-    """The step says how many votes there are now, and which entry permitted the person."""
+    """A step with the number of votes now, and the entry that permitted the person."""
     return replace(
         step_of(row, kind, now),
         who=vote.voter,
@@ -304,7 +305,7 @@ def _masked(row: Confirmation, changes: tuple[FieldChange, ...]) -> tuple[FieldC
 
 
 def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
-    """The standing votes of barred people. If a bar can't be looked up, no new vote counts either."""
+    """The counted votes of people who are barred now. If a bar can't be looked up, no new vote counts either."""
     barred = [
         people
         for entry in (*row.policy.barred, *facts.barred)
@@ -316,8 +317,10 @@ def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
     )
 
 
-def fall(row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime) -> tuple[Confirmation, tuple[Step, ...]]:
-    """Ends these votes, by their ids, with the reason. A vote that an edit ended needs no reason."""
+def drop_votes(
+    row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime
+) -> tuple[Confirmation, tuple[Step, ...]]:
+    """Removes these votes, by id, with the reason. A vote that an edit ended needs no reason."""
     if not lost:
         return row, ()
     steps = tuple(

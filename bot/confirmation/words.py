@@ -1,7 +1,7 @@
-"""The texts of the deciding half that no card draws: reasons for the model, refused calls, what `audit verify` found.
+"""Texts that no card draws: reasons for the model, refused calls, results of `audit verify`.
 
-Plain and short: what happened, what to do next. Cards, thread lines and the sentence to somebody whose vote does not
-count are drawn by `blocks` from the same kinds and reasons.
+Each says plainly what happened and what to do next. `blocks` writes the texts of cards, thread lines and refused votes,
+from the same kinds and reasons.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lapsed_to_model(within: timedelta) -> str:
 
 
 def ungoverned_to_model(found: CallRefusal) -> str:
-    """Why nobody is asked, plain enough that the model does not ask the same again."""
+    """Why nobody is asked, so clear that the model does not ask the same again."""
     match found.why:
         case CallRefusalReason.NO_POLICY:
             return "no policy covers this call, so nobody may approve it"
@@ -73,7 +73,7 @@ def ungoverned_to_model(found: CallRefusal) -> str:
 
 
 def ungoverned(found: CallRefusal) -> str:
-    """The same for people, in the thread and from `adk-confirm explain`, with how to fix it."""
+    """The same for people, in the thread and in `adk-confirm explain`, with how to fix it."""
     policy = "The policy" if found.index is None else f"policy[{found.index}]"
     match found.why:
         case CallRefusalReason.NO_POLICY:
@@ -101,12 +101,12 @@ def ungoverned(found: CallRefusal) -> str:
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
-    """For the model: what people want instead of a call that can't be changed on its way."""
+    """What people want instead of a call that can't be changed, for the model."""
     return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"
 
 
 def held_back(tool: str, others: Sequence[str]) -> str:
-    """For the thread: what is approved and does not run yet."""
+    """What is approved and does not run yet, for the thread."""
     return f"{tool} runs once {' and '.join(others)} is decided: the agent takes the answers of one turn together."
 
 
@@ -116,7 +116,7 @@ ON_ITS_WAY = (
     "can no longer arrive."
 )
 UNREACHABLE_APPROVED = "The agent's server does not answer right now. We keep trying until the approval expires."
-"""In the thread, below what can't be sent to the agent."""
+"""For the thread, when something can't be sent to the agent."""
 
 ALTERED = (
     "What is stored is not what was approved: somebody changed the database. Nothing ran. "
@@ -129,7 +129,7 @@ FIELD_REFUSALS = {
     Reason.WRONG_KIND: "This must stay the same kind of value: a text, a number, or yes or no.",
     Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent again.",
 }
-"""What stands at the field when `check_edit` refuses a submitted form."""
+"""Errors at a form's field when `check_edit` refuses it."""
 
 
 def verified(report: Report) -> str:

@@ -19,8 +19,8 @@ from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.stored_json import row_from_json
-from bot.confirmation.unsealed import checked, under
-from bot.confirmation.votes import claim_of, fall, or_approved
+from bot.confirmation.unsealed import under_policy, without_unsealed
+from bot.confirmation.votes import claim_of, drop_votes, or_approved
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
@@ -138,8 +138,8 @@ async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) ->
     if not isinstance(found, GoverningPolicy):
         return {}
     after = found.policy.escalate_after
-    under = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
-    return {vote.id: await people.facts(under, vote, policies) for vote in row.approvals}
+    under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
+    return {vote.id: await people.facts(under_policy, vote, policies) for vote in row.approvals}
 
 
 async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
@@ -231,7 +231,7 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
-    sound = checked(row, now, rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now, rules.policies, rules.fingerprints)
     return sound.then(_reapplied(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
 
 
@@ -242,11 +242,11 @@ def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rul
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
-    row = changed(under(row, found, rules.fingerprints), now)
+    row = changed(under_policy(row, found, rules.fingerprints), now)
     verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
-    row, fallen = fall(row, lost, now)
+    row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
     return (or_approved(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
 

@@ -1,4 +1,4 @@
-"""Who may decide which call: policies, read from the file and checked. Pure, except `python_approvers`.
+"""Policies: who may decide which call. Read from the settings file and checked. Pure, except `python_approvers`.
 
 How an expression, an approver or a redaction works can be changed in this room alone. A new policy key also takes
 effect somewhere in `confirmation`. Begin with `model.py`.

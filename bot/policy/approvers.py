@@ -12,16 +12,15 @@ from pydantic import PlainSerializer, PlainValidator
 
 @dataclass(frozen=True, order=True)
 class Person:
-    """Always (team, user), never a name: names can be changed and imitated."""
+    """A person, always as (team, user) and never as a name: names can be changed and imitated."""
 
     team: str
     user: str
 
     def is_also(self, other: Person) -> bool:
-        """Whether both are one account. An id means one account in all of Slack, while the team it comes with depends
-        on where somebody clicked or spoke: in an organisation, or in a channel that companies share, it can be another.
-        So a rule that keeps somebody from something asks this; a right is given to the exact pair only.
-        """
+        """Whether both are one account. A user id means one account in all of Slack, but the team can differ: in an
+        organisation, or in a channel shared between companies, it depends on where somebody clicked or wrote. Rules
+        that forbid something use this. Rights are given only to the exact pair."""
         return self.user == other.user
 
 
@@ -53,7 +52,8 @@ SLACK = Person("", "slack")
 
 @dataclass(frozen=True)
 class Account:
-    """What Slack says of the account now. `teams` holds every workspace and organisation it is a full member of."""
+    """What Slack says about the account now. `teams` has every workspace and organisation of which it is a full
+    member."""
 
     person: Person
     teams: frozenset[str] = field(default_factory=frozenset)
@@ -83,7 +83,8 @@ _SHAPES = {
 
 @dataclass(frozen=True, order=True)
 class Approver:
-    """One entry of `approvers`, `escalate_to` or `barred`; who is behind it is looked up when a vote is counted."""
+    """One entry of `approvers`, `escalate_to` or `barred`. The people behind it are looked up when a vote is
+    counted."""
 
     kind: ApproverKind
     value: str
@@ -117,10 +118,11 @@ ApproverField = Annotated[Approver, PlainValidator(Approver.parse), PlainSeriali
 
 @dataclass(frozen=True)
 class Unresolved:
-    """Somebody who had to be asked (Slack, a `python:` function) gave no usable answer.
+    """Slack or a `python:` function was asked and gave no usable answer.
 
-    `after`: the seconds until Slack can be asked again, since it limits questions per minute. A caller that can wait
-    that long does; for any other it is a missing answer."""
+    `after`: seconds until Slack can be asked again, since it limits questions per minute. A caller that can wait tries
+    again then; others treat it as a missing answer.
+    """
 
     what: str
     why: str

@@ -1,4 +1,4 @@
-"""Checks well-formed policies for contradictions, and for what can't happen or never matches. Pure."""
+"""Checks policies for contradictions, and for rules that can't apply or never match. Pure."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _FOR_CALLS = (
 
 
 def _about_questions(policy: Policy) -> Iterator[_Finding]:
-    """Keys that mean nothing where people answer a question instead of approving a call."""
+    """Finds keys that have no meaning where people answer a question instead of approving a call."""
     if policy.tools:
         yield "inputs", "can't be combined with tools; write a [[policy]] of its own for questions"
     if policy.quorum > 1:
@@ -124,7 +124,7 @@ def _times(policy: Policy) -> Iterator[_Finding]:
 
 
 def _people(policy: Policy) -> Iterator[_Finding]:
-    """A quorum that these entries can never make up. A group or a function may name any number of people."""
+    """Finds a quorum that these entries can never reach. A group or a function may stand for any number of people."""
     entries = set(may_decide(policy, escalated=True))
     if not policy.approvers or any(entry.kind in (ApproverKind.GROUP, ApproverKind.PYTHON) for entry in entries):
         return

@@ -25,7 +25,7 @@ def compiled(expression: str) -> cel.Program:
 
 
 def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
-    """Whether the expression is true, or why that can't be said."""
+    """Whether the expression is true, or why that can't be determined."""
     try:
         answer: object = compiled(expression).execute(facts)
     except MemoryError:

@@ -105,7 +105,7 @@ class Policy(BaseModel):
     READERS: ClassVar[dict[int, ReadOlder]] = {1: lambda part: part}  # version 2 has more keys, each with a default
 
     def governs(self, call: CallFacts) -> bool:
-        """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""
+        """Whether the call falls under this policy. Raises `ExpressionFailed` if its `when` can't be evaluated."""
         if self.team not in (None, call.team, call.enterprise):
             return False
         if not self.covers(call):
@@ -121,7 +121,7 @@ class Policy(BaseModel):
 
     @classmethod
     def thaw(cls, frozen: object) -> Policy:
-        """Reads a policy that some version of this program stored with a row."""
+        """Reads a stored policy, whichever version of this program stored it."""
         if isinstance(frozen, Policy):
             return frozen
         part = untagged(frozen, "policy", cls.VERSION, cls.READERS)
@@ -134,8 +134,8 @@ class Policy(BaseModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the rules, independent of their place in the file. Keys at their default add nothing, so that a
-        policy keeps its hash in a version that knows one more key."""
+        """A hash of the rules, independent of their place in the file. Keys with their default add nothing, so that the
+        hash stays the same in a version that has one more key."""
         rules: JsonObject = self.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(canonical(rules).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -151,7 +151,7 @@ FrozenPolicy = Annotated[Policy, PlainValidator(Policy.thaw), PlainSerializer(Po
 
 @dataclass(frozen=True, kw_only=True)
 class CallFacts:
-    """What a policy can ask of a call: `asker` is the user id of the turn's author, `session` the session's id."""
+    """What a policy can know about a call. `asker` is the user id of the turn's author, `session` the session's id."""
 
     tool: str
     args: JsonObject
@@ -185,14 +185,14 @@ class CallFacts:
 
 @dataclass(frozen=True)
 class GoverningPolicy:
-    """The first policy that matched, and its place in the file. None for a question that no policy is about."""
+    """The first policy that matched, and its place in the file. The place is None for a question without a policy."""
 
     policy: Policy
     index: int | None
 
 
 class CallRefusalReason(StrEnum):
-    """Why nobody is asked. The call is refused at once, and the thread says why."""
+    """Why nobody is asked. The call is refused at once, and the thread gives the reason."""
 
     NO_POLICY = "no policy"
     NO_APPROVERS = "no approvers"
@@ -203,13 +203,13 @@ class CallRefusalReason(StrEnum):
     NOBODY_TO_WRITE_TO = "nobody to write to"
     WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
     REMOVED = "removed"  # the workspace removed the app
-    NOT_TO_BE_SHOWN = "not to be shown"  # nobody can approve what no card can hold
+    NOT_TO_BE_SHOWN = "not to be shown"  # too large for a card, so nobody could approve it
     SESSION_CHANGED = "session changed"  # in the database: who spoke there is not known
 
 
 @dataclass(frozen=True)
 class CallRefusal:
-    """`index` and `detail` say which policy, and what it was about it."""
+    """`index` and `detail` say which policy was the reason, and what in it."""
 
     why: CallRefusalReason
     index: int | None = None
@@ -234,7 +234,8 @@ class Policies:
         return cls(entries)
 
     def resolve(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
-        """The first match wins. If a policy can't be evaluated, the call is refused; the next policy is not tried."""
+        """The first policy that matches. If a policy can't be evaluated, the call is refused, and the next one is not
+        tried."""
         if call.sign_in:
             return (
                 GoverningPolicy(self._for_sign_in(call), None)
@@ -255,8 +256,7 @@ class Policies:
         return CallRefusal(CallRefusalReason.NO_POLICY) if own is None else GoverningPolicy(own, None)
 
     def _for_sign_in(self, call: CallFacts) -> Policy:
-        """Only the person whose session it is can sign in. How long they have is said by the first policy for the tool
-        that needs it."""
+        """Only the session's person can sign in. The first policy for the tool says how long they have."""
         named = next(self._about(call), Policy())
         return Policy(
             tools=("*",),
@@ -271,8 +271,8 @@ class Policies:
         )
 
     def decides_operation(self, call: CallFacts) -> bool:
-        """Whether people decide how this tool's long-running operation ends. A policy whose `when` looks at who asked
-        can't say that yet, so the first policy for the tool does."""
+        """Whether people decide how this tool's long-running operation ends. The first policy for the tool says so,
+        whatever its `when`, since it is not known yet who asked."""
         return next((policy.long_running == "decide" for policy in self._about(call)), False)
 
     @property
@@ -281,25 +281,25 @@ class Policies:
         return any(policy.when is not None for policy in self.entries)
 
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
-        """Whether the edited call is still under the same policy. Otherwise the editor could choose the rules."""
+        """Whether the edited call is under the same policy. Otherwise the editor could choose the rules."""
         before, after = self.resolve(call), self.resolve(edited)
         return (
             isinstance(before, GoverningPolicy) and isinstance(after, GoverningPolicy) and before.index == after.index
         )
 
     def barred(self, call: CallFacts) -> tuple[Approver, ...]:
-        """Who may not touch this tool's confirmations *now*, waiting ones included.
+        """The people who may not touch this tool's confirmations *now*, including waiting ones.
 
-        Every policy for the tool counts, whatever its `when` says of this call: being barred must not depend on it.
+        Every policy for the tool counts, whatever its `when` says about this call, so that a bar can't be avoided.
         """
         return tuple(dict.fromkeys(approver for policy in self._about(call) for approver in policy.barred))
 
     def redactor(self, call: CallFacts, *more: Json) -> Redactor:
-        """Hides everything that any policy for this tool hides, for a call that has no policy yet."""
+        """Hides what any policy for this tool hides, for a call that has no policy yet."""
         return Redactor((name for policy in self._about(call) for name in policy.redact), call.args, *more)
 
     def _about(self, call: CallFacts) -> Iterator[Policy]:
-        """Those for the tool, whatever their `when` says of this call."""
+        """The policies for the tool, whatever their `when` says about this call."""
         for policy in self.entries:
             here = policy.team in (None, call.team, call.enterprise)
             if here and policy.covers(call):
@@ -307,7 +307,7 @@ class Policies:
 
 
 def _own_question(call: CallFacts) -> Policy | None:
-    """A question that no policy is about is for whoever asked the agent, and for nobody else."""
+    """The policy for a question without a policy: only the person who asked the agent may answer it."""
     if not call.question or not call.asker:
         return None
     asker = Approver(ApproverKind.USER, call.asker)
@@ -315,7 +315,7 @@ def _own_question(call: CallFacts) -> Policy | None:
 
 
 def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:
-    """`max_denials`: `denied_at` says when people denied this tool in this session, whatever its arguments."""
+    """Applies `max_denials`. `denied_at`: when people denied this tool in this session, with any arguments."""
     if policy.max_denials is None:
         return False
     return sum(now - DENIALS_WINDOW < at <= now for at in denied_at) >= policy.max_denials
@@ -331,5 +331,5 @@ def may_show_in(policy: Policy, shared_with_others: bool | None) -> CallRefusalR
 
 
 def may_decide(policy: Policy, escalated: bool) -> tuple[Approver, ...]:
-    """The entries that name who may decide: after `escalate_after` those of `escalate_to` as well."""
+    """The entries for those who may decide: after `escalate_after` also those of `escalate_to`."""
     return policy.approvers + (policy.escalate_to if escalated else ())

@@ -28,7 +28,7 @@ class Problem:
 
 
 class SettingsError(ConfirmError):
-    """All problems at once, one a line, so that nobody has to fix a file error by error."""
+    """All problems at once, one a line, so that a file can be fixed in one go."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -93,7 +93,7 @@ def unknown_key(name: str, known: Sequence[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of the file as the file would spell it."""
+    """A value in the spelling of the settings file."""
     try:
         spelled = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):  # TOML knows dates and infinities, JSON does not

@@ -1,6 +1,7 @@
-"""`python:` approvers: a function of the user's own that gets the call. It runs in a thread, with a time limit.
+"""`python:` approvers: functions of the operator's own that get the call and name people. They run in a thread, with a
+time limit.
 
-If it fails, it names nobody, and the reason is kept. A thread that hangs is left behind; only a few may hang.
+If a function fails, it names nobody, and the reason is kept. A thread that hangs is abandoned; only a few may hang.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class PythonApprovers:
         except ConfirmError as error:
             return Unresolved(what, str(error))
         except Exception as error:
-            # Somebody else's code: if it raises, it names nobody.
+            # Not our code: if it raises anything, it names nobody.
             log.exception("%s failed", what)
             return Unresolved(what, f"it raised {type(error).__name__}")
         return _checked(what, answer)
@@ -64,14 +65,14 @@ def _call(target: str, call: JsonObject) -> object:
 
 
 def _in_thread(work: Callable[[], object], done: Callable[[], None]) -> Awaitable[object]:
-    """Runs it in a daemon thread, which does not keep the process from ending."""
+    """Runs the function in a daemon thread, which does not keep the process from ending."""
     future: Future[object] = Future()
 
     def run() -> None:
         try:
             if future.set_running_or_notify_cancel():
                 future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it goes to whoever awaits the future
+        except BaseException as error:  # noqa: BLE001 - passed on to whoever awaits the future
             future.set_exception(error)
         finally:
             done()

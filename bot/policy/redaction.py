@@ -1,6 +1,6 @@
-"""`redact`: finds values that no output may show, by name and at any depth, and finds them again in other texts.
+"""`redact`: finds values that no output may show, by name and at any depth, and masks them in other texts too.
 
-Pure. Every card, form, file, log line, ledger line and export shows only what passed through here.
+Pure. Everything that a card, form, file, log line, ledger line or export shows has passed through here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BETWEEN = str.maketrans(dict.fromkeys("-_"))
 
 
 class _TooDeep(Exception):
-    """A text holds JSON with more levels than are searched."""
+    """A text contains JSON with more levels than are searched."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Redactor:
         try:
             inside = _inside(text)
             found = self._mask(inside, secrets) if inside is not None else None
-        except _TooDeep:  # nobody can search it
+        except _TooDeep:  # too deep to search
             return MASK, 1
         if found is None or not found.hidden:
             return secrets.blacken(text)
@@ -103,7 +103,7 @@ class Redactor:
         hidden = 0
         for name, item in value.items():
             key = secrets.blacken(name)[0]
-            while key in shown:  # two names that differ only in what is hidden: neither may vanish
+            while key in shown:  # two names may differ only in what is hidden: keep both
                 key += "·"
             if self.hides(name):
                 shown[key], hidden = MASK, hidden + 1
@@ -113,7 +113,7 @@ class Redactor:
         return shown, hidden
 
     def _find(self, value: Json) -> Iterator[str]:
-        """The hidden values, as texts that could appear elsewhere."""
+        """Collects the hidden values as texts that could appear elsewhere."""
         match value:
             case dict():
                 for name, item in value.items():
@@ -125,13 +125,13 @@ class Redactor:
                 try:
                     yield from tuple(self._find(_inside(value)))
                 except _TooDeep:
-                    return  # `_mask_string` hides the whole of it
+                    return  # `_mask_string` hides all of it
             case _:
                 return
 
 
 def _inside(text: str) -> Json:
-    """The object or list that a text spells out as JSON, if it does. Raises `_TooDeep`."""
+    """The object or list that a text contains as JSON, or None. Raises `_TooDeep`."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -161,7 +161,7 @@ def _texts(value: Json) -> Iterator[str]:
             try:
                 yield from tuple(_texts(_inside(value)))
             except _TooDeep:
-                return  # as a whole it is one of the values already
+                return  # the whole text is already one of the values
         case int() | float():
             if abs(value) >= _LARGEST or len(repr(value)) >= SHORTEST:
                 yield from _numerals(value)
@@ -181,7 +181,7 @@ _LARGEST = 10**100
 
 
 def _folded(name: str) -> str:
-    """The text without case, width, blanks and invisible characters."""
+    """The text without case, width, spaces and invisible characters."""
     seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) not in _UNSEEN)
     return unicodedata.normalize("NFKC", "".join(seen).casefold())
 

@@ -1,8 +1,8 @@
 """Finds hidden values in a text, in any spelling, and blackens them. Pure.
 
-It reads a text as it is, and again without URL quoting and JSON escapes, up to three times over. A hidden value that
-one of these readings shows is blackened in the text. Values in Base64 are found by their encodings at each of the three
-possible offsets.
+It reads a text as it is, and again without URL quoting and JSON escapes, up to three times over. A hidden value in any
+of these readings is blackened in the text. Values in Base64 are found by their encodings at each of the three possible
+offsets.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class HiddenValues:
 
 @lru_cache(maxsize=4096)
 def _spellings(secret: str) -> tuple[str, ...]:
-    """The spellings that can't be undone by reading the text another way."""
+    """The spellings of a value that can't be undone by reading the text differently."""
     found = {secret, secret.replace(" ", "+")}
     data = secret.encode("utf-8", "surrogatepass")
     whole = base64.b64encode(data).decode()
     found |= {whole, whole.rstrip("=")}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + data).decode()
-        # Without the characters that depend on the bytes around it.
+        # Leave out the characters that depend on neighbouring bytes.
         found.add(encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6])
     found |= {one.replace("+", "-").replace("/", "_") for one in found - {secret}}
     return tuple(spelling for spelling in found if len(spelling) >= SHORTEST)
@@ -87,7 +87,7 @@ def _spellings(secret: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A text without some of its escapes. `marks` has, for each part, where it begins here and in the original and
+    """A text with some of its escapes decoded. `marks` has, for each part, where it begins here and in the original and
     whether it was an escape, and where the last part ends."""
 
     text: str
@@ -95,7 +95,7 @@ class _Reading:
     originals: list[Span]
 
     def span(self, start: int, end: int) -> Span:
-        """The place in the original text. An escape always counts as a whole."""
+        """The place in the original text. An escape is never split."""
         return self._at(start)[0], self._at(end - 1)[1]
 
     def _at(self, index: int) -> Span:

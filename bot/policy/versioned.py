@@ -1,4 +1,4 @@
-"""Versions of stored values. Each carries its version, and readers turn older versions into the current one."""
+"""Versions of stored values. Each value carries its version, and readers convert older versions to the current one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ReadOlder = Callable[[JsonObject], JsonObject]
 
 
 class NewerVersion(ConfirmError):
-    """A newer version wrote it. A replica leaves such rows to replicas that can read them."""
+    """A newer version wrote the value. A replica leaves such rows to replicas that can read them."""
 
 
 class UnreadableRecord(ConfirmError):

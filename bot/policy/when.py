@@ -1,6 +1,7 @@
-"""`when`: a CEL expression over one call. Faulty ones are found at start; one that fails later refuses the call.
+"""`when`: a CEL expression about a call. Faulty expressions are found at the start; one that fails later refuses the
+call.
 
-The result depends on the call alone. `bounded` limits what it costs. `cel` is imported with the first expression.
+The result depends only on the call. `bounded` limits the cost. `cel` is imported with the first expression.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def holds(expression: str, facts: Mapping[str, Json]) -> bool:
     """Whether the expression is true for the call. Raises `ExpressionFailed` if it gives no answer within its limits.
 
     The arguments come from an agent and CEL's loops can be nested, so another process evaluates it, which takes a
-    while. Answers are kept: evaluate in a thread first, and the transaction that asks again is not held up.
+    while. Results are cached: evaluate in a thread first, so that the same evaluation in a transaction is fast.
     """
     names = dict(facts)
     key = _digest(expression, names)
@@ -105,8 +106,8 @@ _MOST_ANSWERS, _FAILURES_FOR = 4096, 60.0
 
 
 class _Answers:
-    """The latest few thousand answers of expressions. A failure is kept only for a short time, since what takes too
-    long now may take less in a minute."""
+    """A cache of the latest few thousand results. A failure is kept only briefly, since the evaluation may be faster in
+    a minute."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[bool | str, float]] = {}
@@ -138,7 +139,7 @@ _answers = _Answers()
 
 
 def _check_kind(program: cel.Program, expression: str) -> None:
-    """Tries an empty call: an expression that gives a text or a number there never gives true or false."""
+    """Evaluates for an empty call, to find an expression that gives a text or a number and never true or false."""
     probe: dict[str, Json] = dict.fromkeys(NAMES, "")
     try:
         answer: object = program.execute({**probe, "args": {}})
@@ -159,13 +160,13 @@ _OPERATORS = (
 
 
 def _meant(expression: str) -> str | None:
-    """Suggests CEL's operator for one of another language."""
+    """Suggests CEL's operator instead of another language's."""
     bare = _TEXT.sub("''", expression)
     return next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
 
 
 def _name_meant(name: str) -> str:
-    """Suggests what an unknown name could mean: one of ours misspelt, else an argument or a text."""
+    """Suggests what an unknown name could mean: a misspelt name of ours, an argument or a text."""
     if near := get_close_matches(name, NAMES, n=1):
         return f" Did you mean {near[0]}?"
     return f" Write args.{name} for the call's argument, or '{name}' for the text"

@@ -16,7 +16,7 @@ from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
 from bot.confirmation.states import Transition
-from bot.confirmation.unsealed import checked
+from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.store.refused_clicks import without_repeats
@@ -67,7 +67,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
     has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
-    sound = checked(row, now(tx), rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now(tx), rules.policies, rules.fingerprints)
     plain = Vote(
         id=ballot.id,
         kind=ballot.kind,
@@ -121,7 +121,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
 def remove_unsealed(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
     """Removes everything from a row that no fingerprint covers."""
     session, row = lock_confirmation(tx, confirmation_id)
-    sound = checked(row, now(tx), rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now(tx), rules.policies, rules.fingerprints)
     _answer_lost_votes(tx, row, sound)
     return _remove_unsealed(tx, session, row, sound)
 

@@ -17,7 +17,7 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.effects import Step, Unsealed
-from bot.confirmation.grants import Grant, GrantRefusal, is_for, withheld
+from bot.confirmation.grants import Grant, GrantRefusal, is_for, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, Vote, VoteKind
 from bot.confirmation.states import Transition
 from bot.policy.approvers import Person
@@ -100,7 +100,7 @@ def grant_for(
             if not _in_force(tx, key, grant.id):
                 _void(tx, key, grant, asked.tool)
                 continue
-            why = withheld(grant, asked, policy, rights, fingerprints)
+            why = why_withheld(grant, asked, policy, rights, fingerprints)
             if why is None:
                 if grant.uses is not None and grant.used + 1 >= grant.uses:
                     _look_again(tx, key, grant.id, at)  # this was its last use: its card is drawn again
@@ -163,7 +163,7 @@ async def would_withhold(
     if not isinstance(found, GoverningPolicy) or not is_for(grant, asked, found.policy, at):
         return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
     rights = await rights_of(grant.given_by, asked, found.policy, rules, at, ask)
-    return withheld(grant, asked, found.policy, rights, rules.fingerprints)
+    return why_withheld(grant, asked, found.policy, rights, rules.fingerprints)
 
 
 def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:

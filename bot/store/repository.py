@@ -314,7 +314,7 @@ def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
 
 
 def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
-    """The row's text with its fingerprint. A row in doubt stays so until `unsealed.checked` has looked at it."""
+    """The row's text with its fingerprint. A row in doubt stays so until `without_unsealed` has looked at it."""
     body = row_to_json(row)
     return {"body": body, "sealed": row_fingerprint(tx, row.id, body) if row.doubt is None else ""}
 

@@ -13,7 +13,7 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.authorise import Facts
-from bot.confirmation.decision import let_through, open_confirmation
+from bot.confirmation.decision import approve_by_grant, open_confirmation
 from bot.confirmation.effects import Step
 from bot.confirmation.model import AskedCall, Confirmation, Place, State
 from bot.hosts.host import HostRequest
@@ -82,7 +82,7 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     if grant is None:
         change = open_confirmation(uuid4().hex, asked, found.policy, rules.fingerprints, at)
     else:
-        change = let_through(uuid4().hex, asked, found.policy, rules.fingerprints, at, grant)
+        change = approve_by_grant(uuid4().hex, asked, found.policy, rules.fingerprints, at, grant)
     change = replace(change, row=replace(change.row, places=opening.places))
     return save(tx, session, change, new=True)
 

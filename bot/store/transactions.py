@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, select
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
-from bot.confirmation.decision import elsewhere, grant_looked_at, pointless, sign_in_lost
+from bot.confirmation.decision import close_unneeded, grant_looked_at, record_outside_answer, sign_in_lost
 from bot.confirmation.effects import Delivery
 from bot.confirmation.grants import GrantRefusal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
@@ -99,14 +99,14 @@ def copy_report(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
 
 def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> Confirmation:
     session, row = lock_confirmation(tx, confirmation_id)
-    change = elsewhere(row, confirmed, now(tx))
+    change = record_outside_answer(row, confirmed, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 
 def not_asked_any_longer(tx: Tx, confirmation_id: str, line: LineKind) -> Confirmation:
     """Ends a request that needs no answer any more; `line` says why."""
     session, row = lock_confirmation(tx, confirmation_id)
-    change = pointless(row, now(tx), line)
+    change = close_unneeded(row, now(tx), line)
     return row if change.row is row else save(tx, session, change)
 
 

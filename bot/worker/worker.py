@@ -21,7 +21,7 @@ from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
-from bot.confirmation.unsealed import checked
+from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
@@ -178,7 +178,7 @@ class Worker:
         rules = self._rules.now
 
         def sound() -> bool:
-            return checked(row, row.changed_at, rules.policies, rules.fingerprints).row is row
+            return without_unsealed(row, row.changed_at, rules.policies, rules.fingerprints).row is row
 
         # A row that fails its checks has its conditions evaluated again, which is slow.
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()

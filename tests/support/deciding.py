@@ -10,7 +10,7 @@ from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Refusal
-from bot.confirmation.decision import elsewhere, open_confirmation
+from bot.confirmation.decision import open_confirmation, record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
 from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.grants import Grant
@@ -27,7 +27,7 @@ from bot.confirmation.model import (
 from bot.confirmation.outcome import HostReport, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.states import Transition
-from bot.confirmation.unsealed import checked
+from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import count, store_vote
 from bot.operations.reapply import reapply
 from bot.policy.approvers import Account, Approver, Members, Person
@@ -151,7 +151,7 @@ class Desk:
         grant: bool = False,
     ) -> Vote:
         """A click, stored and not yet counted. What no seal vouches for goes first, as it does at the desk."""
-        self.took(checked(self.row, self.now, self.rules.policies, FINGERPRINTS))
+        self.took(without_unsealed(self.row, self.now, self.rules.policies, FINGERPRINTS))
         self._votes += 1
         plain = Vote(
             id=f"v{self._votes}",
@@ -216,7 +216,7 @@ class Desk:
         self.took(observe(self.row, HostReport(kind=kind, text=text), self.now))
 
     def answered_elsewhere(self, confirmed: bool | None = True) -> None:
-        self.took(elsewhere(self.row, confirmed, self.now))
+        self.took(record_outside_answer(self.row, confirmed, self.now))
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.decision import grant_looked_at, let_through, revoke
+from bot.confirmation.decision import approve_by_grant, grant_looked_at, revoke
 from bot.confirmation.effects import AnswerDelivery
-from bot.confirmation.grants import Grant, GrantRefusal, is_for, revoked, withheld
+from bot.confirmation.grants import Grant, GrantRefusal, is_for, revoked, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import DueWork, due_work, tick
@@ -48,7 +48,7 @@ def lets_through(
     rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
     if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
         return False
-    return withheld(grant, asked, policy, rights, FINGERPRINTS) is None
+    return why_withheld(grant, asked, policy, rights, FINGERPRINTS) is None
 
 
 def test_the_next_one_like_this_needs_no_card() -> None:
@@ -171,7 +171,7 @@ def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, w
 
     rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
     assert not lets_through(grant, desk.asked, policy, rights)
-    kept = withheld(grant, desk.asked, policy, rights, FINGERPRINTS)
+    kept = why_withheld(grant, desk.asked, policy, rights, FINGERPRINTS)
     assert kept is not None
     assert (kept.giver, kept.refusal.reason, kept.for_now) == (ANNA, why, why is Reason.CANNOT_ASK)
 
@@ -217,7 +217,7 @@ def test_a_grant_that_was_written_into_the_database_gives_nothing(change: dict[s
     assert grant.is_sealed(FINGERPRINTS)
     other = replace(grant, **change)  # type: ignore[arg-type]  # the fields of Grant
     rights = {who: Facts(account=full_member(who)) for who in (ANNA, BEN)}
-    kept = withheld(other, make_asked(arguments=ARGUMENTS), policy, rights, FINGERPRINTS)
+    kept = why_withheld(other, make_asked(arguments=ARGUMENTS), policy, rights, FINGERPRINTS)
     assert kept is not None
     assert kept.refusal.reason is Reason.UNSEALED
 
@@ -262,7 +262,7 @@ def let_one_through(policy: Policy) -> Confirmation:
     grant = given_by_anna(policy)
     asked = replace(make_asked(arguments=ARGUMENTS), request_id="the next one")
     later = NOON + timedelta(minutes=1)
-    change = let_through("k2", asked, policy, Fingerprints("a secret of tests", "call"), later, grant)
+    change = approve_by_grant("k2", asked, policy, Fingerprints("a secret of tests", "call"), later, grant)
     (step,) = change.steps
     assert (step.kind, step.grant, step.people) == (LineKind.GRANT_USED, grant.id, grant.given_by)
     assert isinstance(change.delivery, AnswerDelivery)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Permitted, authorise
-from bot.confirmation.decision import elsewhere
+from bot.confirmation.decision import record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
@@ -21,7 +21,7 @@ from bot.confirmation.outcome import HostReport, begin, observe, take_back
 from bot.confirmation.schedule import DueWork, due_work, next_due, tick
 from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
-from bot.confirmation.unsealed import checked
+from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import claim_of, count, store_vote
 from bot.operations.reapply import reapply
 from bot.policy.approvers import Account, Approver, Person, Unresolved
@@ -217,7 +217,7 @@ class Confirming(RuleBasedStateMachine):
     @precondition(lambda self: not self.calm or self.desk.row.state is not State.WAITING)
     @rule(confirmed=st.sampled_from([True, False, None]))
     def somebody_answers_elsewhere(self, confirmed: bool | None) -> None:
-        self.took(elsewhere(self.desk.row, confirmed, self.desk.now))
+        self.took(record_outside_answer(self.desk.row, confirmed, self.desk.now))
 
     @rule()
     def the_card_is_drawn(self) -> None:
@@ -246,7 +246,7 @@ class Confirming(RuleBasedStateMachine):
     @invariant()
     def all_of_it_is_sealed(self) -> None:
         row = self.desk.row
-        assert checked(row, self.desk.now, Policies(), FINGERPRINTS).row is row
+        assert without_unsealed(row, self.desk.now, Policies(), FINGERPRINTS).row is row
 
     @invariant()
     def an_attempt_begins_once(self) -> None:

@@ -25,7 +25,7 @@ from bot.confirmation.model import (
 from bot.confirmation.outcome import begin, run_again
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import row_from_json, row_to_json
-from bot.confirmation.unsealed import checked
+from bot.confirmation.unsealed import without_unsealed
 from bot.policy.approvers import Approver
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject
@@ -151,7 +151,7 @@ class TestVotes:
             FINGERPRINTS.within("grant"),
         ):
             writes(desk, with_fingerprint(stands(), desk.row, fingerprints))
-        assert checked(desk.row, NOON, Policies.of(desk.policy), FINGERPRINTS).row.votes == ()
+        assert without_unsealed(desk.row, NOON, Policies.of(desk.policy), FINGERPRINTS).row.votes == ()
         plain = replace(with_fingerprint(stands(), desk.row, FINGERPRINTS), sealed=desk.row.sealed)
         assert not vote_is_sealed(desk.row, plain, FINGERPRINTS)
 
@@ -173,7 +173,7 @@ class TestTerms:
     """The policy, who asked, the times, and the call itself."""
 
     def check(self, desk: Desk) -> None:
-        desk.took(checked(desk.row, desk.now, Policies.of(desk.policy), FINGERPRINTS))
+        desk.took(without_unsealed(desk.row, desk.now, Policies.of(desk.policy), FINGERPRINTS))
 
     def test_another_policy_gives_way_to_the_files(self) -> None:
         desk = halfway()
@@ -230,7 +230,7 @@ class TestTerms:
     def test_without_a_policy_in_the_file_nobody_decides(self) -> None:
         desk = halfway()
         desk.row = replace(desk.row, policy=make_policy())
-        desk.took(checked(desk.row, NOON, Policies(), FINGERPRINTS))
+        desk.took(without_unsealed(desk.row, NOON, Policies(), FINGERPRINTS))
         assert desk.state() is State.DENIED
 
         lost = Desk(make_policy())
@@ -238,7 +238,7 @@ class TestTerms:
         lost.begin()
         lost.host_says(OutcomeKind.UNKNOWN)
         lost.row = replace(lost.row, sealed="")
-        lost.took(checked(lost.row, NOON, Policies(), FINGERPRINTS))
+        lost.took(without_unsealed(lost.row, NOON, Policies(), FINGERPRINTS))
         assert lost.vote(VoteKind.DID_NOT, ANNA) is not None
         assert lost.row.unknown
 
@@ -269,9 +269,9 @@ class TestTerms:
             for file in (Policies.of(make_policy()), Policies.of(make_policy(quorum=3)), Policies()):
                 desk = halfway()
                 row = replace(desk.row, **change)
-                once = checked(row, NOON, file, FINGERPRINTS).row
+                once = without_unsealed(row, NOON, file, FINGERPRINTS).row
                 assert once is not row
-                assert checked(once, NOON, file, FINGERPRINTS).row is once
+                assert without_unsealed(once, NOON, file, FINGERPRINTS).row is once
 
 
 class TestDecisions:
@@ -396,7 +396,7 @@ class TestRowsPutBack:
 
     def looked_at(self, desk: Desk, *happened: LineKind) -> None:
         row = replace(desk.row, doubt=frozenset({LineKind.ASKED, *happened}))
-        desk.took(checked(row, desk.now, desk.rules.policies, FINGERPRINTS))
+        desk.took(without_unsealed(row, desk.now, desk.rules.policies, FINGERPRINTS))
         assert desk.row.doubt is None
 
     @pytest.mark.parametrize("decided", [LineKind.DENIED, LineKind.APPROVED, LineKind.WITHDRAWN, LineKind.GRANT_USED])
