@@ -28,7 +28,7 @@ def hint(bot: str) -> Message:
     return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.hint")]))
 
 
-def queued(*, paused: bool = False) -> Message:
+def queued(*, paused: bool) -> Message:
     said = line(words.REPLY_PAUSED if paused else words.REPLY_QUEUED)
     return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.queued")]))
 

@@ -111,7 +111,7 @@ def property_names(schema: Schema | None) -> tuple[str, ...]:
     return tuple(properties) if isinstance(properties, dict) else ()
 
 
-def shape_of(schema: Schema, root: Schema, *, required: bool = True) -> Shape:
+def shape_of(schema: Schema, root: Schema, *, required: bool) -> Shape:
     rules, nullable = _resolved(schema, root)
     options = _options(rules)
     described, format_ = rules.get("description"), rules.get("format")

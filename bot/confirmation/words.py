@@ -33,7 +33,7 @@ def withdrawn_by_operator_to_model(reason: str | None) -> str:
     return f"withdrawn by an operator of this app{why}; it did not run"
 
 
-def expired_to_model(after: timedelta, *, question: bool = False, sign_in: bool = False) -> str:
+def expired_to_model(after: timedelta, *, question: bool, sign_in: bool) -> str:
     if sign_in:
         return f"they did not sign in within {spell_duration(after)}"
     if question:

@@ -91,9 +91,9 @@ def waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
             continue
         if name == REQUEST_CREDENTIAL:
             if read_request(call, {}) is None:
-                yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name), failed=True)
+                yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name))
         elif name.startswith(OF_THE_FRAMEWORK) and call.id in long_running:
-            yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name), failed=True)
+            yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name))
 
 
 NOT_RESUMED = "which AgentTool cannot resume"
@@ -109,7 +109,7 @@ def stuck_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
     for response in event.responses():
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             name = response.name or "it"
-            yield f"{response.id}!", _waits(event, response.id, "AgentTool", AGENT_TOOL.format(name=name), failed=True)
+            yield f"{response.id}!", _waits(event, response.id, "AgentTool", AGENT_TOOL.format(name=name))
 
 
 ASKED_TWICE = (
@@ -119,7 +119,7 @@ ASKED_TWICE = (
 
 
 def asked_twice(event: Event, call_id: str, tool: str) -> UnansweredWait:
-    return _waits(event, call_id, "second approval", ASKED_TWICE.format(name=tool), failed=True)
+    return _waits(event, call_id, "second approval", ASKED_TWICE.format(name=tool))
 
 
 UNKNOWN = (
@@ -142,13 +142,13 @@ def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | N
     return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))
 
 
-def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) -> UnansweredWait:
+def _waits(event: Event, call_id: str, kind: str, text: str) -> UnansweredWait:
     said = AgentMessage(
         event=f"waits:{call_id}@{event.id}"[:256],
         author=event.author,
         text=text,
         invocation_id=event.invocation_id,
-        failed=failed,
+        failed=True,
     )
     return UnansweredWait(kind=kind, said=said)
 
@@ -258,7 +258,7 @@ def has_fields(schema: JsonObject | None) -> bool:
 
 
 def answer_part(
-    asked: PauseRequest, answer: Answer, announced: JsonObject | None = None, credential: Credential | None = None
+    asked: PauseRequest, answer: Answer, announced: JsonObject | None, credential: Credential | None
 ) -> FunctionResponse | None:
     """The answer in the form that the agent gets. None if nobody answered and the request takes only answers.
     `announced`: a long-running tool's first response; its final response repeats that, with how it ended."""

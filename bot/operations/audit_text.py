@@ -30,7 +30,7 @@ from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, tex
 INDENT = "    "
 
 
-def story_text(story: Story, names: KnownNames = NO_NAMES, *, full: bool = False) -> Iterator[str]:
+def story_text(story: Story, names: KnownNames, *, full: bool) -> Iterator[str]:
     """`full`: with all arguments and texts of each step, and how people acted."""
     yield visible(story.title)
     for row in story.rows.values():

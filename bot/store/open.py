@@ -44,7 +44,7 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
     return database
 
 
-async def open_beside(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
+async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
     """Opens an up-to-date store for a command. With another secret than the service's, nothing can be written."""
     database = await _opened(url, secret, clock)
     try:

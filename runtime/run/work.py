@@ -84,7 +84,7 @@ class Work:
         self._repeated: set[str] = set()  # calls that began before, and may be repeated
         self._enough = False  # a tool has said that its result needs no words from the model
 
-    async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool = True) -> None:
+    async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool) -> None:
         """Until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more:
         somebody said something new, and will be answered with all of it."""
         if self._setting.root.find(invocation.agent) is None:

@@ -31,7 +31,6 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.config.environment import Environment
 from bot.config.rules import RulesInForce
 from bot.slack.outbound.errors import trouble_from
-from bot.slack.scopes import SCOPES
 from bot.slack.web_page import HEADERS, page
 from bot.slack.workspaces import oauth_pages as words
 from bot.slack.workspaces.installations import STATE_LIVES, States
@@ -119,7 +118,7 @@ class InstallPages:
         database: Database,
         workspaces: SeveralWorkspaces,
         rules: RulesInForce,
-        scopes: frozenset[str] = SCOPES,
+        scopes: frozenset[str],
     ) -> None:
         assert environment.client_id is not None
         assert environment.client_secret is not None
