@@ -57,7 +57,7 @@ class Intake:
         found: GoverningPolicy | CallRefusal | None = _not_to_be_shown(request)
         if found is None:
             found = await self._governing(call)
-        unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
+        unfit = await self._unfit(Workspace.of(session), found)
         if unfit is not None:
             found = CallRefusal(unfit, found.index)
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
@@ -96,7 +96,7 @@ class Intake:
             return await self._dms(session, found, call)
         place, at = (
             Place(channel=session.channel, thread_ts=None if found.policy.card == "channel" else session.thread_ts),
-            Workspace(session.team, session.enterprise),
+            Workspace.of(session),
         )
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
@@ -107,7 +107,7 @@ class Intake:
     async def _dms(self, session: Session, found: GoverningPolicy, call: CallFacts) -> tuple[Place, ...] | CallRefusal:
         """The approvers' direct messages. Nobody else can see a thread in a direct message, so each approver gets the
         card in their own."""
-        at = Workspace(session.team, session.enterprise)
+        at = Workspace.of(session)
         people = _in_turn(await self._directory.people(found.policy.approvers, at, call))
         if isinstance(people, Unresolved | NotWritable):
             why = (
@@ -133,7 +133,7 @@ class Intake:
         gone: SlackTrouble | None = None
         for person in people:
             try:
-                channel = await self._directory.open_dm(Workspace(session.team, session.enterprise), person.user)
+                channel = await self._directory.open_dm(Workspace.of(session), person.user)
             except Gone as trouble:
                 gone = trouble
                 continue

@@ -36,7 +36,7 @@ class AgentSessions:
 
     def taken(self, session: Session) -> bool:
         """Whether the workspace has agent sessions, as far as is known."""
-        return self._sender.taken.takes(_at(session), Feature.SESSION, session.channel)
+        return self._sender.taken.takes(Workspace.of(session), Feature.SESSION, session.channel)
 
     async def processing(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, with a stop button. Returns False if Slack does not show it."""
@@ -73,7 +73,7 @@ class AgentSessions:
         except SlackTrouble as trouble:
             if not isinstance(trouble, Later) or trouble.limited:  # on other errors the change may have been made
                 await lease.run(not_changed, session.key, change)
-            if await self._sender.taken.failed(_at(session), Feature.SESSION, trouble, session.channel):
+            if await self._sender.taken.failed(Workspace.of(session), Feature.SESSION, trouble, session.channel):
                 return False
             raise
         self._warn(session, answer)
@@ -108,7 +108,7 @@ class AgentSessions:
     ) -> JsonObject:
         sender = self._sender.under(lease.sure)
         return await sender.ask(
-            _at(session), method, lambda client: client.api_call(method.name, json=args), patience=patience
+            Workspace.of(session), method, lambda client: client.api_call(method.name, json=args), patience=patience
         )
 
     def _warn(self, session: Session, answer: JsonObject) -> None:
@@ -119,7 +119,3 @@ class AgentSessions:
                 "Take the event from `adk-confirm manifest`.",
                 session.team,
             )
-
-
-def _at(session: Session) -> Workspace:
-    return Workspace(session.team, session.enterprise)

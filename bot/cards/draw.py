@@ -55,7 +55,7 @@ class Drawing:
     ) -> None:
         self._sender, self._attempts, self._names, self._addresses = sender, attempts, names, addresses
         self._row, self._session, self._around = row, session, around
-        self._at = Workspace(session.team, session.enterprise)
+        self._at = Workspace.of(session)
         self._conversation: str | None = None
         self._accounts: dict[str, str] = {}
         self._done: list[Place] = []

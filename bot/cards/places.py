@@ -38,10 +38,10 @@ class CardPlaces:
             places.append(Place(channel=session.channel, thread_ts=session.thread_ts, pointer=True))
         trouble: SlackTrouble | None = None
         if row.escalated and row.state is State.WAITING and row.policy.escalate_to:
-            more, trouble = await self._escalated(row, Workspace(session.team, session.enterprise))
+            more, trouble = await self._escalated(row, Workspace.of(session))
             places += more
         if row.policy.dm and row.state is State.WAITING and not any(map(is_note, places)):
-            notes, unsent = await self._notes(row, Workspace(session.team, session.enterprise))
+            notes, unsent = await self._notes(row, Workspace.of(session))
             places += [note for note in notes if note.channel not in {place.channel for place in places}]
             trouble = trouble or unsent
         # A place without a channel keeps the row due until `escalate_to` is looked up, or the call is decided.
@@ -54,7 +54,7 @@ class CardPlaces:
 
     async def accounts(self, row: Confirmation, session: Session) -> dict[str, str]:
         """The users behind the policy's addresses, as far as Slack knows them."""
-        at = Workspace(session.team, session.enterprise)
+        at = Workspace.of(session)
         found: dict[str, str] = {}
         for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
             if entry.kind is ApproverKind.EMAIL:

@@ -55,7 +55,7 @@ class Plans:
     ) -> bool | None:
         """Puts the whole reply, or its first part, into the message that was streamed. Returns whether it shows the
         calls as tasks, or None if the message is gone. A message without blocks stands for a reply without text."""
-        sender, at = self._sender.under(lease.sure), Workspace(session.team, session.enterprise)
+        sender, at = self._sender.under(lease.sure), Workspace.of(session)
         try:
             if views and self._streaming.shows_tasks(session):
                 try:
@@ -93,7 +93,7 @@ class Plans:
         cards = [place for place in row.places if place.ts is not None and not place.pointer and place.person is None]
         for place in cards[:1]:
             try:
-                at = Workspace(session.team, session.enterprise)
+                at = Workspace.of(session)
                 return await self._sender.permalink(at, place.channel, place.ts or "")
             except SlackTrouble as trouble:
                 log.info("a task has no link to its card: %s", trouble)

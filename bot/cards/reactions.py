@@ -44,7 +44,7 @@ class Reactions:
             await (attempts.over if shown else attempts.begin)(session.key, _mark(name))
 
     async def _call(self, lease: Lease, session: Session, name: str, method: Method) -> None:
-        at, args = Workspace(session.team, session.enterprise), {"channel": session.channel, "name": name}
+        at, args = Workspace.of(session), {"channel": session.channel, "name": name}
         try:
             await self._sender.under(lease.sure).ask(
                 at, method, lambda client: client.api_call(method.name, params={**args, "timestamp": session.thread_ts})

@@ -74,7 +74,9 @@ class Streaming:
             return False
         if self._sessions.taken(session) and await self._sessions.processing(lease, session):
             return True
-        if self._sessions.taken(session) or not self._sender.taken.takes(_at(session), Feature.STATUS, session.channel):
+        if self._sessions.taken(session) or not self._sender.taken.takes(
+            Workspace.of(session), Feature.STATUS, session.channel
+        ):
             return False
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 
@@ -88,7 +90,7 @@ class Streaming:
     async def _status(self, sender: Sender, session: Session, status: str) -> bool:
         try:
             await sender.ask(
-                _at(session),
+                Workspace.of(session),
                 SET_THREAD_STATUS,
                 lambda client: client.assistant_threads_setStatus(
                     channel_id=session.channel, thread_ts=session.thread_ts, status=status
@@ -96,7 +98,7 @@ class Streaming:
                 patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
-            if not await self._sender.taken.failed(_at(session), Feature.STATUS, trouble, session.channel):
+            if not await self._sender.taken.failed(Workspace.of(session), Feature.STATUS, trouble, session.channel):
                 log.info("no status is shown: %s", trouble)
             return False
         return True
@@ -210,7 +212,7 @@ class Streaming:
             await self._streams.append(lease, session, live, chunks, fresh)
         elif live.ts is not None and fresh.strip():
             await self._sender.under(lease.sure).update(
-                _at(session), session.channel, live.ts, _so_far(session, live, end)
+                Workspace.of(session), session.channel, live.ts, _so_far(session, live, end)
             )
         if self.shows_tasks(session):
             live.mark_sent(views)
@@ -225,11 +227,11 @@ class Streaming:
         await lease.run(note_begun, session.key, live.invocation)
         fresh, _ = live.fresh()
         try:
-            if self._sender.taken.takes(_at(session), Feature.STREAM, session.channel):
+            if self._sender.taken.takes(Workspace.of(session), Feature.STREAM, session.channel):
                 await self._streams.start(lease, session, live, chunks, fresh)
             if live.ts is None and fresh.strip():
                 live.ts = await self._sender.under(lease.sure).post(
-                    _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
+                    Workspace.of(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
                 )
         except SlackTrouble as trouble:
             if not isinstance(trouble, Unsure):
@@ -260,7 +262,9 @@ class Streaming:
     async def _unfinished(self, session: Session, left: str) -> list[str]:
         """The message of a streamed reply that reached the thread and was not replaced by the whole reply."""
         since = float(left.removeprefix(_BEGUN))
-        sent = await self._sender.history.sent(_at(session), session.channel, thread_ts=session.thread_ts, since=since)
+        sent = await self._sender.history.sent(
+            Workspace.of(session), session.channel, thread_ts=session.thread_ts, since=since
+        )
         shown = [one.ts for one in sent if not one.files and _on_its_way(one.metadata)]
         if not left.startswith(_BEGUN):
             return [ts for ts in shown if ts == left]
@@ -271,13 +275,9 @@ class Streaming:
         mark = SaidMark(session.key, f"{LIVE}:{ts}", 0)
         message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:
-            await self._sender.under(lease.sure).update(_at(session), session.channel, ts, message)
+            await self._sender.under(lease.sure).update(Workspace.of(session), session.channel, ts, message)
         except Gone as gone:
             log.info("nothing is left of what was interrupted: %s", gone)
-
-
-def _at(session: Session) -> Workspace:
-    return Workspace(session.team, session.enterprise)
 
 
 def _on_its_way(metadata: Json) -> bool:

@@ -44,12 +44,12 @@ class Streams:
 
     def show_tasks(self, session: Session) -> bool:
         takes = self._sender.taken.takes
-        wanted = self._tasks and takes(_at(session), Feature.TASKS, session.channel)
-        return wanted and takes(_at(session), Feature.STREAM, session.channel)
+        wanted = self._tasks and takes(Workspace.of(session), Feature.TASKS, session.channel)
+        return wanted and takes(Workspace.of(session), Feature.STREAM, session.channel)
 
     async def refuse_tasks(self, session: Session, trouble: SlackTrouble) -> None:
         if trouble.code in _NO_TASKS:
-            await self._sender.taken.failed(_at(session), Feature.TASKS, trouble, session.channel)
+            await self._sender.taken.failed(Workspace.of(session), Feature.TASKS, trouble, session.channel)
 
     async def start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], fresh: str
@@ -61,21 +61,21 @@ class Streams:
             return
         except (Gone, RefusedBySlack) as trouble:
             if not tasks or trouble.code not in (_NO_TASKS if chunks else _ABOUT_ARGUMENTS):
-                await self._sender.taken.failed(_at(session), Feature.STREAM, trouble, session.channel)
+                await self._sender.taken.failed(Workspace.of(session), Feature.STREAM, trouble, session.channel)
                 return
-            await self._sender.taken.failed(_at(session), Feature.TASKS, trouble, session.channel)
+            await self._sender.taken.failed(Workspace.of(session), Feature.TASKS, trouble, session.channel)
         if not fresh.strip():
             return
         try:
             await self._start(lease, session, live, _words(fresh), tasks=False)
         except (Gone, RefusedBySlack) as trouble:
-            await self._sender.taken.failed(_at(session), Feature.STREAM, trouble, session.channel)
+            await self._sender.taken.failed(Workspace.of(session), Feature.STREAM, trouble, session.channel)
 
     async def _start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], *, tasks: bool
     ) -> None:
         direct = session.channel.startswith("D")
-        client = await self._sender.client(_at(session))
+        client = await self._sender.client(Workspace.of(session))
         stream = await client.chat_stream(
             channel=session.channel,
             thread_ts=session.thread_ts,
@@ -85,7 +85,11 @@ class Streams:
             buffer_size=1,
         )
         await self._sender.under(lease.sure).ask(
-            _at(session), START_STREAM, lambda _: _grown(stream, chunks), into=session.channel, patience=_DONT_WAIT
+            Workspace.of(session),
+            START_STREAM,
+            lambda _: _grown(stream, chunks),
+            into=session.channel,
+            patience=_DONT_WAIT,
         )
         live.stream, live.ts = stream, stream.ts
 
@@ -96,14 +100,18 @@ class Streams:
         assert stream is not None
         content = [*chunks, *_words(fresh)]
         try:
-            await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, content), patience=_DONT_WAIT)
+            await sender.ask(
+                Workspace.of(session), APPEND_STREAM, lambda _: _grown(stream, content), patience=_DONT_WAIT
+            )
         except RefusedBySlack as trouble:
             if not chunks or trouble.code not in _NO_TASKS:
                 raise
-            await self._sender.taken.failed(_at(session), Feature.TASKS, trouble, session.channel)
+            await self._sender.taken.failed(Workspace.of(session), Feature.TASKS, trouble, session.channel)
             if fresh.strip():
                 words = _words(fresh)
-                await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, words), patience=_DONT_WAIT)
+                await sender.ask(
+                    Workspace.of(session), APPEND_STREAM, lambda _: _grown(stream, words), patience=_DONT_WAIT
+                )
 
     async def stop(self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject] = ()) -> None:
         """Ends a stream. `chunks`: the ends of tool calls that it shows as running. They are left out if Slack refuses
@@ -111,7 +119,7 @@ class Streams:
         sender = self._sender.under(lease.sure)
         try:
             await sender.ask(
-                _at(session),
+                Workspace.of(session),
                 STOP_STREAM,
                 lambda client: client.chat_stopStream(channel=session.channel, ts=ts, chunks=chunks or None),
             )
@@ -120,10 +128,6 @@ class Streams:
                 await self.stop(lease, session, ts)
             else:
                 log.info("a stream had ended: %s", trouble)
-
-
-def _at(session: Session) -> Workspace:
-    return Workspace(session.team, session.enterprise)
 
 
 async def _grown(stream: AsyncChatStream, chunks: list[JsonObject]) -> AsyncSlackResponse:

@@ -108,7 +108,7 @@ class Thread:
         return thread_steps(lines, {row.id: row for row in rows}, session.thread_ts, tries)
 
     async def _story(self, session: Session, steps: Sequence[StepView]) -> tuple[Message, ...]:
-        names = await self._names.of(Workspace(session.team, session.enterprise), unmentioned(steps))
+        names = await self._names.of(Workspace.of(session), unmentioned(steps))
         return story(session.key, steps, names)
 
     async def say(
@@ -211,7 +211,7 @@ class Thread:
             posted.add(known)
             if copy:
                 log.info("another copy of a message is deleted")
-                await sender.history.delete(Workspace(session.team, session.enterprise), session.channel, one.ts)
+                await sender.history.delete(Workspace.of(session), session.channel, one.ts)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
         """Closes a streamed reply that will not be continued."""
@@ -228,11 +228,11 @@ class Thread:
         why."""
         if not files:
             return ()
-        return await attachments(await self._sender.client(Workspace(session.team, session.enterprise)), files)
+        return await attachments(await self._sender.client(Workspace.of(session)), files)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
         """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""
-        at = Workspace(session.team, session.enterprise)
+        at = Workspace.of(session)
         try:
             return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
         except SlackTrouble as trouble:
@@ -250,7 +250,7 @@ class Thread:
         return {identity(one.metadata): one.ts for one in reversed(await self._sent(session, since))}
 
     async def _sent(self, session: Session, since: float) -> list[SentMessage]:
-        at = Workspace(session.team, session.enterprise)
+        at = Workspace.of(session)
         return await self._sender.history.sent(at, session.channel, thread_ts=session.thread_ts, since=since)
 
 

@@ -148,7 +148,7 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
     row = tx.execute(select(homes).where(homes.c.key == key)).one_or_none()
     if row is None:
         raise NotFound(f"Nobody opened the Home tab {key}.")
-    reader = HomeReader(person=Person(row.team, row.user_id), at=Workspace(row.team, row.enterprise))
+    reader = HomeReader(person=Person(row.team, row.user_id), at=Workspace.of(row))
     home = HomeTab(
         key=key, reader=reader, looked_at=row.looked_at, version=row.version, digest=row.digest, hash=row.hash
     )

@@ -84,7 +84,7 @@ class Commands:
         if found is None:
             return verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         row, _ = found
-        at = Workspace(row.asked.team, row.asked.enterprise)
+        at = Workspace.of(row.asked)
         if not await self._directory.sees_any(at, row.card_channels, person):
             return verdict.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
         return forms.history_view(*found)

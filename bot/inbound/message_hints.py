@@ -61,7 +61,7 @@ class HintSender:
 
     async def _may_deny(self, row: Confirmation, heard: IncomingMessage) -> bool:
         """Whether the person may deny, as far as is known. It is decided when they press the button."""
-        at, call = Workspace(heard.team, heard.enterprise), row.asked.facts(row.revision.arguments)
+        at, call = Workspace.of(heard), row.asked.facts(row.revision.arguments)
         for entry in may_decide(row.policy, row.escalated):
             members = await self._directory.members(entry, at, call)
             if not isinstance(members, Unresolved) and any(heard.person.is_also(one) for one in members):

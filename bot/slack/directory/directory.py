@@ -258,7 +258,7 @@ def _as_asked(account: Account, person: Person) -> Account:
 
 
 def _place(row: Confirmation) -> Workspace:
-    return Workspace(row.asked.team, row.asked.enterprise)
+    return Workspace.of(row.asked)
 
 
 def _key(entry: Approver, at: Workspace, call: CallFacts) -> tuple[Approver, Workspace, str]:

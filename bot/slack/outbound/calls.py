@@ -33,12 +33,26 @@ QUIET = logging.getLogger("bot.slack.outbound.calls.sdk")
 QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
 
+class HasWorkspace(Protocol):
+    """Something that belongs to a workspace: a session, a call, a message."""
+
+    @property
+    def team(self) -> str: ...
+
+    @property
+    def enterprise(self) -> str | None: ...
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Where a token is valid: a workspace, and the organisation that it belongs to, if any."""
 
     team: str
     enterprise: str | None = None
+
+    @classmethod
+    def of(cls, one: HasWorkspace) -> Workspace:
+        return cls(one.team, one.enterprise)
 
 
 ClientFor = Callable[[str | None, str], Awaitable[AsyncWebClient]]

@@ -104,7 +104,7 @@ def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
 
 def removed(tx: Tx, error: PutAside) -> bool:
     """If the app was removed, nothing is tried again. All of it is due once the app is installed there."""
-    return isinstance(error, NotInstalled) and gone(tx, Workspace(error.team, error.enterprise), lock=True)
+    return isinstance(error, NotInstalled) and gone(tx, Workspace.of(error), lock=True)
 
 
 def depart(tx: Tx, one: Installed, removal: Removal) -> bool:

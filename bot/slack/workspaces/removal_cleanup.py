@@ -119,7 +119,7 @@ def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
         session, row = lock_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):
         return False
-    if leaving.ends(tx, Workspace(row.asked.team, row.asked.enterprise), row.asked_at.timestamp()):
+    if leaving.ends(tx, Workspace.of(row.asked), row.asked_at.timestamp()):
         change = abandon(row, now(tx))
         if change.row is not row:
             save(tx, session, change)

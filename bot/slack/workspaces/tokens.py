@@ -125,7 +125,7 @@ class OneWorkspace:
         return None
 
     def named(self, id_: str | None) -> Workspace:  # noqa: ARG002  (there is one)
-        return Workspace(self._identity.team, self._identity.enterprise)
+        return Workspace.of(self._identity)
 
     async def run(self) -> None:
         await self._stopping.wait()
