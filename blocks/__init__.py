@@ -1,11 +1,15 @@
-"""What people see: pure functions from frozen view models to Block Kit. No I/O, no clock, nothing of ours but `blocks`.
+"""Everything that people see in Slack: pure functions from frozen view models to Block Kit. No I/O and no clock.
+Imports nothing of ours outside of `blocks`.
 
-The bot builds a view (`blocks.view`) from its rows, calls one function, and sends what comes back:
+The bot builds a view (`blocks.view`) from its rows, calls one function, and sends the result:
 
-1. `card.card`, `thread.story`, `home.inbox` and `home.approvals` draw messages and the Home tab.
-2. `form.edit_form`, `form.approve_form`, `form.deny_form`, `whole.everything`, `batch.batch_form`, … draw modals.
-3. A submitted modal goes back through the reader beside its builder: `form.read_edit`, `form.read_approval`, …
-4. A click's value is read by `ids.parse_ref`; it holds a confirmation's id and revision, nothing else.
+1. `card.card`, `thread.story`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
 
-Strings that an agent or a tool supplied stand in named places of the views and are made inert here, nowhere else.
+2. `form.edit_form`, `form.approve_form`, `form.deny_form`, `full_view.everything`, `batch.batch_form`, … draw modals.
+
+3. A submitted modal is read by the reader next to its builder: `form.read_edit`, `form.read_approval`, …
+
+4. A click's value is read by `ids.parse_ref`. It contains only a confirmation's id and revision.
+
+Strings from agents and tools are in named fields of the views, and are made safe here and nowhere else.
 """

@@ -1,4 +1,4 @@
-"""What somebody filled in, as part of a sentence: `2 of 3 days`, or `amount €1,200, note “fine”`."""
+"""Words for what somebody filled in, as part of a sentence: `2 of 3 days`, or `amount €1,200, note “fine”`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LONG = 80
 
 @dataclass(frozen=True, slots=True)
 class FilledIn:
-    """An answer in words. If it is `complete`, it says by itself what was approved."""
+    """An answer in words. `complete`: it says by itself what was approved."""
 
     spans: tuple[Span, ...]
     complete: bool
 
 
 def filled_in(answer: Sequence[Argument], call: Sequence[Argument]) -> FilledIn | None:
-    """What was filled in; None if every field was left empty.
+    """Describes what was filled in. None if every field was left empty.
 
-    It is complete if it is one number that belongs to an argument of the call by name: `approved_days` belongs to
-    `days`. Empty fields are left out.
+    The answer is complete if it is one number that belongs to an argument of the call by name: `approved_days` belongs
+    to `days`. Empty fields are left out.
     """
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _whole(given[0], call)) is not None:

@@ -1,7 +1,7 @@
-"""Several calls decided together, after a view that shows each in full. Each stays a vote of its own.
+"""The form for deciding several calls at once. It shows each call in full, and stores a vote for each.
 
-Nobody decides blind here either: a call that the view can't hold whole, or that wants an answer filled in, is left out
-and named; the private metadata holds those that are shown, and only they are decided.
+Nobody approves what they can't see: a call that does not fit in full, or that needs an answer filled in, is left out
+and named. The private metadata lists the calls that are shown, and only these are decided.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from blocks.view import CardView
 
 @dataclass(frozen=True, slots=True)
 class BatchReading:
-    """A submitted batch: the confirmations that were shown, and why they are denied, if they are."""
+    """A submitted batch: the confirmations that were shown, and the reason if they are denied."""
 
     refs: tuple[Ref, ...] = ()
     reason: str | None = None

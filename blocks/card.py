@@ -1,4 +1,5 @@
-"""The card: what will run, who may say so, and the buttons that can be used now. Always drawn whole, from its row."""
+"""The card: what will run, who may decide, and the buttons that can be used now. Always drawn as a whole from its
+row."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from blocks.text import LINK, MESSAGE_TEXT, units
 from blocks.view import CardView, Face
 
 _DECIDES = (Face.WAITING, Face.APPROVED, Face.RUNNING, Face.UNKNOWN)
-"""While it is one of these, what runs is in sight. Afterwards it is a record, and can be folded away."""
+"""In these states what runs is always visible. Afterwards the card is a record and can be folded."""
 _WORTH_FOLDING = 3
-"""Lines. What takes fewer is as high as the title of its fold."""
+"""The fewest lines that are folded. Fewer lines are no higher than the title of the fold."""
 
 
 def card(view: CardView) -> Message:
@@ -57,7 +58,7 @@ def card(view: CardView) -> Message:
 
 
 def _what(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
-    """What would run, or what ran. A message can have one table. An answer is never folded."""
+    """What would run, or what ran. A message can have only one table. An answer is never folded."""
     answer = view.wants_payload and view.answered
     if view.face is not Face.WAITING:
         arguments = beside_each_other(arguments, words.DOT)
@@ -67,7 +68,7 @@ def _what(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: 
 
 
 def _lines(piece: Piece) -> int:
-    """About how many lines of a phone it takes."""
+    """How many lines it takes on a phone, roughly."""
     texts = ["".join(map(spoken, piece.spans))] if isinstance(piece, Line) else piece.text.split("\n")
     return sum(-(-max(units(one), 1) // WIDTH) for one in texts)
 
@@ -79,12 +80,12 @@ def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:
 
 
 def approve_opens(view: CardView, *, blind: bool) -> bool:
-    """Whether Approve opens a view: to see the whole call, to fill in a payload, or to offer a grant."""
+    """Whether Approve opens a view: to show the whole call, to fill in a payload, or to offer a grant."""
     return blind or view.wants_payload or view.grant_offer is not None
 
 
 def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
-    """Only what can be used now. Slack shows buttons to everybody; who may press them is decided when they do."""
+    """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
     row: list[InteractiveElement] = [*deciding(view, blind=blind)]
     if view.grant:
         row.append(revoke_button(view.grant.id, view.grant.tool))
@@ -118,7 +119,7 @@ def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
 
 
 def _sign_in(view: CardView, value: str) -> ButtonElement:
-    """A link, if one is enough; else a form that has it."""
+    """A link if that is enough, otherwise a button that opens a form."""
     if view.sign_in_url is not None and len(view.sign_in_url) <= LINK:
         return link_button(words.SIGN_IN, view.sign_in_url, style="primary")
     return button(Action.APPROVE_OPEN, words.SIGN_IN_OPENS, value, about=view.agent, style="primary")

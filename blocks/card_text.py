@@ -1,4 +1,4 @@
-"""The texts of a card: its title, what became of the call, who still has to approve, and what else to know."""
+"""The texts of a card: its title, what became of the call, whose approval is missing, and what else to know."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def _title(view: CardView) -> str:
     return words.TITLES[view.face]
 
 
-# -- what became of it
+# -- the state of the call
 
 
 def confirm_withdraw(view: CardView) -> tuple[str, str]:
-    """The question before a withdrawal, and what follows from it."""
+    """The question before a withdrawal, and its consequence."""
     if view.sign_in:
         return words.CONFIRM_WITHDRAW_SIGN_IN
     return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
@@ -90,7 +90,7 @@ def outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
 
 
 def _left_behind(view: CardView) -> tuple[str, bool] | None:
-    """The text that an agent, a tool or a person left, and whether it is code."""
+    """The text from an agent, a tool or a person, and whether it is code."""
     match view.face:
         case Face.FAILED if view.error:
             return view.error, True
@@ -175,7 +175,7 @@ _CHECKS = 5
 
 
 def _unknown(view: CardView, room: Space) -> tuple[list[Piece], bool]:
-    """What is known of a call whose outcome nobody knows, and what to check. A card says only what is needed to
+    """What is known about a call with an unknown outcome, and what to check. A card says only what is needed to
     answer."""
     row = say(words.UNKNOWN) if view.started_at is None else say(words.UNKNOWN_SINCE, when=When(view.started_at))
     if room.exact:
@@ -193,13 +193,13 @@ def _unknown(view: CardView, room: Space) -> tuple[list[Piece], bool]:
 
 
 def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
-    """While it is open: who approved, how many approvals are missing from whom (so many of them by name), and until
-    when."""
+    """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
+    are named."""
     return [Line(row)] if (row := _voting(view, most)) else []
 
 
 def notices(view: CardView) -> list[Line]:
-    """What people should know in any state: a grant that continues, and what is wrong."""
+    """What people should know in any state: a grant that continues, and problems."""
     lines = [granted(view.grant)] if view.grant else []
     return [*lines, *map(_notice, view.notices)]
 
@@ -236,7 +236,7 @@ def _users(view: CardView, verdict: VoteSide) -> list[str]:
 
 
 def _who(view: CardView, template: str, most: int, **spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Those who can still decide. Somebody who is named and has approved already is left out."""
+    """The people who can still decide. Somebody who is named and has approved already is left out."""
     voted = {vote.user for vote in view.votes}
     left = replace(view.approvers, users=tuple(user for user in view.approvers.users if user not in voted))
     named = approvers(left, most) or approvers(view.approvers, most)
@@ -289,7 +289,7 @@ def _around(view: CardView) -> tuple[Span, ...]:
         if view.face is Face.WAITING and view.revision > 1:
             parts.append(say(words.SIGN_IN_AGAIN))
     elif view.wants_payload:
-        pass  # an answer is no edit
+        pass  # an answer is not an edit
     elif view.edited_by:
         parts.append(say(words.EDITED_BY, who=User(view.edited_by)))
     elif view.diff:

@@ -1,4 +1,4 @@
-"""The fields that are picked rather than written: options, days and moments."""
+"""Form fields that are picked instead of typed: options, days and times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from blocks.view import ABSENT, Absent
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few values. It is read by its index, so its label may be cut."""
+    """One of a few values. It is read by its index, so its label may be shortened."""
 
     current: JsonValue | Absent
     options: tuple[JsonValue, ...]
@@ -74,7 +74,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of more values than a menu holds, written as text."""
+    """One of more values than a menu can hold, typed as text."""
 
     current: JsonValue | Absent
     options: tuple[JsonValue, ...]
@@ -117,7 +117,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`format: date-time` with an offset, which stays when the time changes."""
+    """`format: date-time` with an offset. The offset is kept when the time changes."""
 
     current: str | None
     nullable: bool

@@ -1,8 +1,8 @@
-"""What will run: hint, tool and every argument, within the room that a place has, and whether anything had to be cut.
+"""Draws what will run: hint, tool and every argument, within the room of a place. Knows whether anything was cut.
 
-`blind` is the rule by which Approve opens the whole first. It is true exactly when some part of what would run is not
-shown to the last character: the hint while it waits, the tool's name, an argument's name or value, or an argument
-altogether. The code that draws the pieces also finds this out, so what is drawn and what is claimed can't differ.
+If `blind` is true, Approve opens the full view first. It is true exactly when some part of what would run is not shown
+completely: the hint while the call waits, the tool's name, an argument's name or value, or a whole argument. The code
+that draws the pieces also computes this, so that both always agree.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """How much a place can hold, in units, lines and arguments. In `exact` places values are JSON."""
+    """How much a place can hold: units of text, lines and arguments. In `exact` places values are JSON."""
 
     value: int
     lines: int
@@ -54,7 +54,7 @@ class Space:
 
     @property
     def enough(self) -> int:
-        """How much of a value to write: more than fits, and no more than any view could show."""
+        """How much of a value to render: more than fits, but no more than any view could show."""
         return min(2 * max(self.value, self.result), _ANY_VIEW)
 
 
@@ -186,7 +186,7 @@ def _named(view: CardView) -> str:
 
 
 def _say_tool(view: CardView, drawing: _Drawing) -> None:
-    """The tool's name is in the line about who asked. If it is too long for that, it gets a box of its own."""
+    """Draws the tool's name in a box of its own if it is too long for the line about who asked."""
     if not seen(view.tool, TOOL_IN_TITLE).whole:
         drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
@@ -205,7 +205,7 @@ def asked(view: CardView) -> Line:
 
 
 def _says_nothing(hint: str, tool: str) -> bool:
-    """A hint that nobody wrote, or that says no more than "Approve this …?". The headline is better."""
+    """Whether there is no useful hint: none, or only "Approve this …?". The headline is better then."""
     adk = f"Please approve or reject the tool call {tool}()"
     if hint == f"{adk}." or hint.startswith(f"{adk} by responding with a FunctionResponse"):
         return True
@@ -246,12 +246,12 @@ def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff],
             _say_value(argument, argument.value, changed.get(argument.name), drawing)
 
 
-_LEAST = 80  # with less room than this a value would only be a stump
+_LEAST = 80  # with less room than this, too little of a value would be left
 _NAME_ON_A_LINE = 120
 
 
 def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span, ...]:
-    """The spans that begin a line. None for a name that has to be in a box above it."""
+    """The spans that begin a line. None for a name that needs a box above the line."""
     name = (name if drawing.room.exact else readable_name(name)) or '""'
     if drawing.room.name > _NAME_ON_A_LINE and not seen(name, _NAME_ON_A_LINE).whole:
         drawing.add(Line((Say(words.NAME),)), Box(drawing.fitted(name, drawing.room.name)))
@@ -262,7 +262,7 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span,
 def _say_value(
     argument: Argument, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
 ) -> None:
-    """`name value`, or `name old → new`; what does not fit on a line gets lines of its own."""
+    """`name value`, or `name old → new`. What does not fit on a line gets lines of its own."""
     begin = _say_name(argument.name, drawing, runs=runs)
     if (
         not drawing.room.exact
@@ -282,7 +282,7 @@ def _say_readable(
     *,
     runs: bool,
 ) -> bool:
-    """False, with nothing drawn, for a value that needs a box."""
+    """Draws a readable value. Returns False and draws nothing for a value that needs a box."""
     room, formats = drawing.room, dict(argument.formats)
     limit = min(room.value, max(drawing.left, _LEAST))
 
@@ -341,7 +341,7 @@ _CHANGES = 10
 
 
 def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
-    """Differences inside an argument. The value above is what runs; these say what is new in it."""
+    """The differences inside an argument. The value above is what runs; these show what is new in it."""
     if not changes:
         return
     drawing.add(Line((Say(words.CHANGED),)))

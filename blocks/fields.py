@@ -1,7 +1,7 @@
-"""One field of a form, both ways: how its value is drawn as an input, and how what comes back is read.
+"""A field of a form: draws its value as an input, and reads what comes back.
 
-Every kind keeps to one rule: what is entered is compared with what was drawn, and only a difference is a change. So a
-value that nobody touched stays the very value it was, whatever a text box can say of it.
+All kinds follow one rule: what is entered is compared with what was drawn, and only a difference is a change. So a
+value that nobody touched stays exactly the same, even if a text box can't represent it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Entry = Mapping[str, object]
 
 
 class Untouched(Enum):
-    """Nothing was entered beyond what the form showed already."""
+    """Nothing was changed in the form."""
 
     UNTOUCHED = "untouched"
 
@@ -60,7 +60,7 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, character by character. Empty means null where null is allowed."""
+    """A string, exactly as typed. Empty means null where null is allowed."""
 
     current: str | None
     nullable: bool
@@ -80,7 +80,7 @@ class Text:
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
-_PLAIN_DIGITS = 15  # a client that counts in doubles would change a number beyond these
+_PLAIN_DIGITS = 15  # a client that uses doubles would change a larger number
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,7 @@ class Json:
     nullable: bool = False
 
     def drawn(self) -> str:
-        """The JSON, indented if there is room. It is too long if it does not fit a text box even without
-        indentation."""
+        """The JSON, indented if there is room. It is too long if it does not fit a text box without indentation."""
         if self.current is ABSENT:
             return ""
         wide = json_text(self.current, indented=True)
@@ -198,6 +197,5 @@ def as_lines(text: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """The text as it was before a text box changed it: its line ends, and blanks at either end, are not the person's
-    doing."""
+    """The text before a text box changed it. Line ends, and spaces at either end, are not the person's doing."""
     return as_lines(text).strip()

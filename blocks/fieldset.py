@@ -1,4 +1,4 @@
-"""The fields of a form: which of the values can be edited, as what, and what was entered into them."""
+"""The fields of a form: which values can be edited, how, and what was entered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MENU = 100
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value that can be edited, and the block that holds it."""
+    """A value that can be edited, and the block that holds it."""
 
     name: str
     label: str
@@ -59,11 +59,11 @@ class Field:
 
     @property
     def _drawn(self) -> bool:
-        """Whether the input shows a value at first. A menu can't if the value is none of its options."""
+        """Whether the input shows the value at first. A menu can't if the value is not one of its options."""
         return not isinstance(self.kind, Choice) or self.kind.knows_current
 
     def read(self, values: Mapping[str, object]) -> Read:
-        """What was entered, not yet held against the schema."""
+        """Reads what was entered. It is not checked against the schema yet."""
         block = values.get(self.block_id)
         entry = block.get(ACTION) if isinstance(block, Mapping) else None
         if block is None:
@@ -78,7 +78,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FieldsRead:
-    """What was read from a form: errors by block id, or changes without any error."""
+    """The result of reading a form: errors by block id, or changes without any error."""
 
     changes: dict[str, JsonValue] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Fieldset:
     fixed: tuple[Argument, ...]
     """The values that are only shown."""
     long: tuple[str, ...]
-    """Which of them could be edited, were they not too long for an input."""
+    """Which of them could be edited if they were not too long for an input."""
     crowded: bool
     """Whether some of them are only shown because a form has no room for more fields."""
     schema: FormSchema | None = None
@@ -109,7 +109,7 @@ class Fieldset:
         return FieldsRead({}, errors) if errors else FieldsRead(changes)
 
     def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
-        """Sentences by field name, as errors by block id. One without a field here goes to the first field."""
+        """Errors by block id, from sentences by field name. One without a field here goes to the first field."""
         ids = {one.name: one.block_id for one in self.fields}
         errors: dict[str, str] = {}
         for name, sentence in sentences.items():
@@ -154,7 +154,7 @@ def _field(name: str, called: str, current: JsonValue | Absent, shape: Shape, bl
 
 
 def _kind(current: JsonValue | Absent, shape: Shape) -> Kind | None:
-    """The most fitting kind that can show the current value exactly; JSON if there is none; None if it is too long."""
+    """The best kind that can show the current value exactly. JSON if no other can. None if it is too long."""
     if shape.options is not None:
         return _options(current, shape)
     kinds = shape.kinds or _kinds_of(current)
@@ -201,7 +201,7 @@ def _numeric(current: JsonValue | Absent, *, whole: bool) -> int | float | None:
 
 
 def _textual(current: str | None, shape: Shape) -> Kind | None:
-    """A text field holds what people can see and type. Other strings are written as JSON, with escapes."""
+    """A text field shows what people can see and type. Other strings are shown as JSON, with escapes."""
     text = current or ""
     if shape.format == "date" and (not text or is_day(text)):
         return Day(current, shape.nullable)

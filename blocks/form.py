@@ -1,7 +1,7 @@
-"""Forms, both directions: a view becomes a modal, and what is submitted becomes typed changes or errors at the fields.
+"""Forms: turns a view into a modal, and what is submitted into typed changes or errors at the fields.
 
-A reader gets the same view that the form was drawn from (the row's, at the revision in the private metadata), so its
-fields are the same fields, and only what differs from their values is a change.
+A reader gets the same view that the form was drawn from (the row's, at the revision in the private metadata). So it has
+the same fields, and only what differs from their values is a change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PAYLOAD = "answer"
 
 
 def _consequence(view: CardView) -> Block:
-    """What submitting the edit does. It is a warning where it undoes something: an approval, or the call itself."""
+    """What submitting the edit does. Shown as a warning if it undoes an approval, or denies the call."""
     said = _intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)
     level = Level.WARNING if view.edit_denies or view.votes else Level.INFO
     return alert(rich([said], "consequence"), said, level)
@@ -46,7 +46,7 @@ def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
 
 
 def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
-    """What Edit… opens: what may be edited as fields, the rest as text. Submitting it is a vote for the edited call."""
+    """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited call."""
     fields = edit_fields(view, schema)
     intro = content(replace(view, arguments=()), WHOLE).intro
     above = paged(intro, "intro", *beside(len(view.editable)))
@@ -59,7 +59,7 @@ def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
 
 
 def read_edit(view: CardView, schema: FormSchema | None, values: Mapping[str, object]) -> FieldsRead:
-    """The changed arguments by name. A form in which nothing changed is sent back: that is no edit."""
+    """The changed arguments by name. A form without changes is sent back, since it is not an edit."""
     fields = edit_fields(view, schema)
     reading = fields.read(values)
     errors = {**reading.errors, **_file_unread(values)}
@@ -79,7 +79,7 @@ def _why_fixed(fields: Fieldset) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A submitted Approve form: the payload's changed fields, and whether the next calls like this are granted."""
+    """A submitted Approve form: the payload's changed fields, and whether similar calls are allowed next."""
 
     changes: dict[str, JsonValue] = field(default_factory=dict)
     grant: bool = False
@@ -87,14 +87,14 @@ class Approval:
 
 
 def payload_fields(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]:
-    """A payload taken apart into what a form shows: a field for each name, or one for a payload that has no names."""
+    """The parts of a payload that a form shows: a field for each name, or one for a payload without names."""
     if isinstance(payload, dict) and (payload or property_names(schema)):
         return tuple(Argument(name, value) for name, value in payload.items())
     return (Argument(PAYLOAD, payload),)
 
 
 def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:
-    """The payload with what a form changed: all else keeps its exact value."""
+    """The payload with a form's changes. Everything else keeps its exact value."""
     if isinstance(payload, dict) and (payload or property_names(schema)):
         return {**payload, **changes}
     return changes.get(PAYLOAD, payload)
@@ -108,7 +108,7 @@ def approve_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
 
 
 def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> JsonObject:
-    """What Approve opens when a click is not enough: all that would run, then what the approver has to add."""
+    """What Approve opens if a click is not enough: everything that would run, and what the approver must add."""
     fields = approve_fields(view, payload_schema)
     blocks: list[Block] = [header(heading(view), "title")]
     added = _payload_blocks(view, fields)
@@ -185,14 +185,14 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
 
 
 def withdraw_form(view: CardView) -> JsonObject:
-    """What Withdraw… in a card's menu opens: a menu's entry can't ask "are you sure?" by itself."""
+    """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
     _, consequence = confirm_withdraw(view)
     said = line(consequence)
     blocks = [_heading(view), alert(rich([said], "consequence"), said, Level.WARNING)]
     return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
 
 
-# -- what they share
+# -- shared parts
 
 
 def _heading(view: CardView) -> Block:

@@ -1,7 +1,7 @@
-"""The full view of a call: page by page in a modal, or as a file when even a modal is too small.
+"""The full view of a call: page by page in a modal, or as a file if a modal is too small.
 
-Somebody who approves here was shown everything. If a modal can't hold it, Approve appears only once the file is
-there, and asks for the file to be read.
+Nobody can approve here without having been shown everything. If a modal can't hold it all, Approve appears only once
+the file exists, and asks people to read the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILE_READ = "file_read"
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """As much as fits, from the beginning; `whole` when that is all. `left` is the room after it."""
+    """As many pages as fit, from the beginning; `whole` if that is all. `left` is the remaining room."""
 
     blocks: tuple[Block, ...]
     whole: bool
@@ -45,7 +45,7 @@ class Pages:
 
 
 def paged(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
-    """The pieces as rich text of at most `most` blocks and `size` bytes, each block of a length that Slack takes."""
+    """The pieces as rich text of at most `most` blocks and `size` bytes. Each block has a length that Slack accepts."""
     blocks: list[Block] = []
     for index, page in enumerate(_pages(parts)):
         block = rich(page, f"{name}.{index}")
@@ -85,13 +85,13 @@ def what_runs(view: CardView) -> list[Piece]:
 
 
 def beside(fields: int) -> tuple[int, int]:
-    """The blocks and bytes that a view has for pages beside so many fields."""
+    """The blocks and bytes that a view with so many fields has left for pages."""
     size = _BYTES_BESIDE_FIELDS if fields else VIEW_BYTES
     return VIEW_BLOCKS - _AROUND - min(fields, MOST_FIELDS), size
 
 
 def needs_file(view: CardView) -> bool:
-    """Whether the whole call has to be posted as a file, since some view of it can't hold all."""
+    """Whether the whole call must be posted as a file, because one of its views can't hold everything."""
     if view.face is Face.WAITING and view.editable:
         parts = [*what_runs(view), *content(replace(view, arguments=view.payload), WHOLE).arguments]
         most, size = beside(len(view.editable))
@@ -115,7 +115,7 @@ def everything(view: CardView) -> JsonObject:
 
 
 def run_again_form(view: CardView) -> JsonObject:
-    """What Run again opens where the card does not show all that would run."""
+    """What Run again opens if the card does not show everything that would run."""
     pages = paged(what_runs(view), _name(view), *beside(0))
     may, seen = seen_whole(view, pages)
     twice = line(words.CONFIRM_RUN_AGAIN[1])
@@ -127,7 +127,7 @@ def run_again_form(view: CardView) -> JsonObject:
 
 
 def seen_whole(view: CardView, pages: Pages) -> tuple[bool, list[Block]]:
-    """Whether a view with these pages may have a submit, and what it needs besides."""
+    """Whether a view with these pages may have a submit button, and what it needs for that."""
     if pages.whole:
         return True, []
     if view.file_link is None:
@@ -164,7 +164,7 @@ def file_name(view: CardView) -> str:
 
 
 def file_text(view: CardView) -> str:
-    """The whole call as plain text. What was supplied is set in, so that no line of it can pass for one of ours."""
+    """The whole call as plain text. Supplied text is indented, so that no line of it looks like one of ours."""
     parts = [words.REVISION.format(revision=view.revision)]
     entries = [(words.TOOL, visible(view.tool)), (words.AGENT, visible(view.agent))]
     if view.hint:

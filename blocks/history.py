@@ -1,4 +1,4 @@
-"""A confirmation's history: its ledger lines, each with its time, as a shortcut on the card opens it."""
+"""A confirmation's history: its ledger lines, each with its time. A shortcut on the card opens it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def history(view: HistoryView) -> JsonObject:
 
 
 def _steps(view: HistoryView, name: str) -> list[Block]:
-    """All steps in their order; where they are too many, the latest, and a line that says so."""
+    """All steps in order. If there are too many: the latest, and a line that says so."""
     steps = list(view.steps)
     left_out: list[Piece] = []
     while True:

@@ -1,6 +1,6 @@
-"""The inbox: App Home, and the list that `/approvals` answers with. Their buttons are a card's buttons.
+"""Draws the Home tab, and the list that `/approvals` shows. They have the same buttons as a card.
 
-An item shows less than a card, so the rule for Approve is asked again for its room: what the item cuts, Approve opens.
+An item shows less of a call than a card does. If it leaves something out, Approve opens the full view first.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _fitting(
     version: int,
     spent: int,
 ) -> _Fitting:
-    """As many of them as a message can hold beside its present blocks."""
+    """As many items as a message can hold together with its other blocks."""
     blocks: list[Block] = []
     for index, item in enumerate(items):
         drawn_item = draw(item, part, version)
@@ -120,7 +120,7 @@ def help_message() -> Message:
 
 
 def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
-    """What is ticked in the Home tab: each confirmation once, in order, and no more than a batch."""
+    """What is ticked in the Home tab: each confirmation once, in order, at most one batch."""
     refs: dict[str, Ref] = {}
     for block in values.values():
         entry = block.get(Action.TICK.value) if isinstance(block, Mapping) else None
@@ -136,7 +136,7 @@ def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
 
 
 def _waiting(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
-    """A call that the reader may decide: what it is, and the card's own buttons. `select`: with a box to tick."""
+    """A call that the reader may decide: what it is, and the card's buttons. `select`: with a checkbox."""
     what = content(view, LIST)
     row: list[InteractiveElement] = [*deciding(view, blind=what.blind), more(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
@@ -182,7 +182,7 @@ def _together(items: Sequence[CardView], version: int) -> list[Block]:
 
 
 def _asked(view: CardView, version: int) -> list[Block]:
-    """One of the reader's own requests: its state, and a way to withdraw it while it waits."""
+    """One of the reader's own requests: its state, and a button to withdraw it while it waits."""
     spans = (
         Prose(headline(view), bold=True),
         Say(words.DOT + words.STATES[view.face] + words.DOT),

@@ -1,6 +1,6 @@
-"""The ids that come back from Slack with a click: action ids, block ids, and what a button carries.
+"""The ids that Slack returns with a click: action ids, block ids, and the values of buttons.
 
-A click carries a confirmation's id and revision, nothing else. Ids are read strictly: one that these functions did not
+A click contains only a confirmation's id and revision. Ids are read strictly: anything that these functions did not
 write reads as None.
 """
 
@@ -17,7 +17,7 @@ from blocks.text import PRIVATE_METADATA
 
 
 class Action(StrEnum):
-    """Buttons and boxes. `*_OPEN` opens a view first, and its submit does what the button says."""
+    """Buttons and checkboxes. `*_OPEN` opens a view first, whose submit does what the button says."""
 
     APPROVE = "adk_confirm_approve"
     APPROVE_OPEN = "adk_confirm_approve_open"
@@ -45,7 +45,7 @@ class Action(StrEnum):
 
 
 class Callback(StrEnum):
-    """Views with a submit."""
+    """Views with a submit button."""
 
     APPROVE = "adk_confirm_approve_view"
     DENY = "adk_confirm_deny_view"
@@ -76,7 +76,7 @@ class Ref:
     revision: int
 
     def encode(self) -> str:
-        """The value of a button, and the private metadata of a form."""
+        """The value of a button, or the private metadata of a form."""
         text = f"{self.id}.{self.revision}"
         if not _REF.fullmatch(text):
             raise ValueError(f"{text!r} is no reference: an id is 1–64 of A–Z a–z 0–9 _ -, a revision starts at 1")
@@ -97,7 +97,7 @@ def more_value(action: Action, ref: Ref) -> str:
 
 
 def parse_more(value: object) -> tuple[Action, Ref] | None:
-    """What `more_value` wrote."""
+    """Reads what `more_value` wrote."""
     action, ref = (_MORE.get(value[:1]), parse_ref(value[1:])) if isinstance(value, str) else (None, None)
     return None if action is None or ref is None else (action, ref)
 
@@ -111,7 +111,7 @@ def join_refs(refs: Iterable[Ref]) -> str:
 
 
 def parse_refs(value: object) -> tuple[Ref, ...] | None:
-    """What `join_refs` wrote: each confirmation once, at most a batch of them."""
+    """Reads what `join_refs` wrote: each confirmation once, at most one batch."""
     if not isinstance(value, str):
         return None
     refs = [parse_ref(part) for part in value.split(" ")]
@@ -122,7 +122,7 @@ def parse_refs(value: object) -> tuple[Ref, ...] | None:
 
 
 def parse_id(value: object) -> str | None:
-    """The value of `REVOKE` and `RETRY`: one id, bare."""
+    """The value of `REVOKE` and `RETRY`: a single id."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 
@@ -133,7 +133,7 @@ def checked_id(value: str) -> str:
 
 
 def block_id(part: str, ref: Ref, version: int) -> str:
-    """It changes with every version, since Slack wants new block ids when a message is updated."""
+    """A block id for this version, since Slack wants new block ids when a message is updated."""
     return f"{part}.{ref.encode()}.{version}"
 
 
@@ -157,7 +157,7 @@ def confirmation_in(message: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CardMark:
-    """The identity of a card's message. A post whose answer was lost is found by it."""
+    """The identity of a card's message, with which a post is found whose answer was lost."""
 
     confirmation: str
     revision: int
@@ -174,7 +174,7 @@ class CardMark:
 
 @dataclass(frozen=True, slots=True)
 class LineMark:
-    """The identity of a message of thread lines: it holds the ledger's lines up to `told_seq`."""
+    """The identity of a message with thread lines: it shows the ledger's lines up to `told_seq`."""
 
     session: str
     told_seq: int
@@ -185,7 +185,7 @@ class LineMark:
 
 
 def parse_mark(metadata: object) -> CardMark | LineMark | None:
-    """A message's `metadata`, as `conversations.replies` returns it."""
+    """Reads a message's `metadata`, as `conversations.replies` returns it."""
     if not isinstance(metadata, Mapping) or not isinstance(payload := metadata.get("event_payload"), Mapping):
         return None
     match metadata.get("event_type"), dict(payload):

@@ -1,4 +1,4 @@
-"""The parts of every message and view. Each is built and checked by slack_sdk's own models."""
+"""Builds the parts of messages and views with slack_sdk's models, which also check them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What `chat.postMessage` and `chat.update` take, but for the place. Always with text and blocks both.
+    """The text and blocks for `chat.postMessage` and `chat.update`, without the place. It always has both.
 
     The blocks may carry newer forms of themselves (`newer.best`).
     """
@@ -52,7 +52,7 @@ def drawn(blocks: Sequence[Block]) -> tuple[JsonObject, ...]:
 
 
 def plain_text(text: str) -> PlainTextObject:
-    """Text in which not even `:emoji:` means anything."""
+    """Text in which nothing has a special meaning, not even `:emoji:`."""
     return PlainTextObject(text=text, emoji=False)
 
 
@@ -64,7 +64,7 @@ _LINES_IN_CONTEXT = 10
 
 
 def small_print(lines: Sequence[Line], block_id: str) -> list[Block]:
-    """Secondary facts, in grey. Supplied spans are inert in here as everywhere."""
+    """Secondary facts, in grey. Supplied text is made safe here too."""
     elements = [MarkdownTextObject(text=markup(line.spans, 120)) for line in lines]
     return [ContextBlock(elements=elements[:_LINES_IN_CONTEXT], block_id=block_id)] if elements else []
 
@@ -97,7 +97,7 @@ def button(
     style: str | None = None,
     sure: ConfirmObject | None = None,
 ) -> ButtonElement:
-    """A button; `about` is the tool that it acts on, for those who hear the screen."""
+    """A button. `about` is the tool that it acts on, for screen readers."""
     spoken = None
     if about is not None:
         spoken = fit(words.LABEL.format(verb=label, tool=plain(about, BUTTON)), BUTTON).text
@@ -112,7 +112,7 @@ def button(
 
 
 def menu(options: Sequence[tuple[str, str]]) -> OverflowMenuElement:
-    """What stands behind "⋯": labels and values."""
+    """The menu behind "⋯": labels and values."""
     return OverflowMenuElement(
         action_id=Action.MORE.value, options=[Option(value=value, text=plain_text(label)) for label, value in options]
     )

@@ -16,14 +16,14 @@ class LineKind(StrEnum):
     APPROVAL = "approval"  # one vote, counted
     EDITED = "edited"
     VOTE_REFUSED = "vote refused"
-    VOTE_FELL = "vote fell"  # a vote that had counted does not count any more
+    VOTE_FELL = "vote fell"  # a counted vote does not count any more
     REAPPLIED = "reapplied"
     APPROVED = "approved"
     DENIED = "denied"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     SIGN_IN_LOST = "sign-in lost"  # the process that had the credential ended: its person is asked again
-    ASKED_ANEW = "asked anew"  # its workflow asked again under the same id: the newer request counts
+    ASKED_ANEW = "asked anew"  # its workflow asked again with the same id, so the newer request counts
     LEFT_BEHIND = "left behind"  # its agent went on to the next step, so the call can't run any more
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"  # approved, but the call could not start in time
@@ -31,7 +31,7 @@ class LineKind(StrEnum):
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
-    UNSEALED = "unsealed"  # what no seal vouches for does not count: an alarm
+    UNSEALED = "unsealed"  # a part without a fitting fingerprint does not count: an alarm
     ALTERED = "altered"  # refused, because what was stored is not what was approved: an alarm
     UNKNOWN = "unknown"
     SETTLED = "settled"
@@ -78,5 +78,5 @@ class Reason(StrEnum):
     NOTHING_TO_REVOKE = "nothing to revoke"
     POLICY_CHANGED = "policy changed"  # a grant's
     USED_UP = "used up"  # a grant's
-    UNSEALED = "unsealed"  # nobody's signed request made what is in the database
+    UNSEALED = "unsealed"  # the stored vote did not come from a signed request
     SPEAKERS_UNKNOWN = "speakers unknown"  # somebody changed in the database who spoke to the agent

@@ -1,8 +1,7 @@
 """How each kind of ledger line is shown: one entry for each kind in one table, `LINES`.
 
-Thread, history, audit and log look here, and nowhere else, for what a kind means. To add a kind, add its name in
-`ledger_kinds.py`, its words in `words.py` and its entry here; `tests/blocks/test_thread.py` misses an entry that is
-forgotten.
+Thread, history, audit and log use this table for what a kind means. To add a kind, add its name in `ledger_kinds.py`,
+its words in `words.py` and its entry here; `tests/blocks/test_thread.py` fails if the entry is missing.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from blocks.ledger_kinds import LineKind
 from blocks.step_views import Counted, StepView
 
 Words = str | Callable[[StepView], str]
-"""A text with fields, or what chooses one for a step."""
+"""A text with fields, or a function that chooses one for a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a call was decided or how it ended, in the thread: a sign and the parts of the line."""
+    """How a call was decided or ended, in the thread: a sign and the parts of the line."""
 
     sign: str
     parts: tuple[Words, ...]
@@ -36,17 +35,18 @@ class End:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineEntry:
     sentence: Words | None = None
-    """What a history and an audit say. None for what concerns the installation: no thread and no history shows it."""
+    """The text in histories and audits. None if the line concerns the installation and is shown in no thread or
+    history."""
     question: Words | None = None
-    """In place of `sentence`, if the agent asks a question."""
+    """Replaces `sentence` if the agent asks a question."""
     sign_in: str | None = None
-    """In place of `sentence`, if the agent needs somebody to sign in."""
+    """Replaces `sentence` if the agent needs somebody to sign in."""
     operation: str | None = None
-    """In place of `sentence`, if a long-running operation needs a decision to go on."""
+    """Replaces `sentence` if a long-running operation needs a decision to go on."""
     end: End | None = None
     """The thread's line, if this kind decides or ends a call."""
     card: bool = False
-    """The thread leaves it to the card."""
+    """The thread leaves this line out, since the card shows it."""
     approvers: bool = False
     """The thread's line notifies approvers."""
     result: bool = False
@@ -68,7 +68,7 @@ class LineEntry:
 
 
 def line_words(step: StepView) -> str:
-    """What a history says of a step: a text with fields."""
+    """What a history says about a step: a text with fields."""
     entry = LINES[step.kind]
     if entry.sign_in is not None and step.sign_in:
         return entry.sign_in
@@ -83,12 +83,12 @@ def words_for(chosen: Words, step: StepView) -> str:
 
 
 def _if_nobody(without: str, with_person: str) -> Words:
-    """By whether the step names a person."""
+    """Chooses by whether the step names a person."""
     return lambda step: without if step.who is None else with_person
 
 
 def _if_elsewhere(there: str, here: str) -> Words:
-    """By whether the card is in another channel."""
+    """Chooses by whether the card is in another channel."""
     return lambda step: there if step.channel else here
 
 
@@ -97,12 +97,12 @@ def _if_again(again: str, first: str) -> Words:
 
 
 def _if_named(named: str, unnamed: str) -> Words:
-    """By whether it is known who may decide until when."""
+    """Chooses by whether it is known who may decide until when."""
     return lambda step: named if step.until and approvers(step.approvers) else unnamed
 
 
 def _edited(step: StepView) -> str:
-    """An edit; or somebody filled in what the agent asked for, or changed what somebody else had filled in."""
+    """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
     if not step.answer:
         return words.TOLD_EDITED
     answer, first = filled_in(step.answer, step.call), step.revision <= 2
@@ -126,7 +126,7 @@ def stopped_calls(step: StepView, part: str) -> list[str]:
     try:
         stopped = json.loads(step.text or "{}") if step.kind is LineKind.STOPPED else {}
     except ValueError:
-        return []  # nothing of ours wrote it
+        return []  # not written by this app
     tools = stopped.get(part) if isinstance(stopped, dict) else None
     return [str(tool) for tool in tools] if isinstance(tools, list) else []
 

@@ -1,4 +1,4 @@
-"""Who is notified by a message. A mention notifies; a name does not."""
+"""Mentions and names in messages. A mention notifies a person, a name does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mentions(message: Message) -> frozenset[str]:
 
 
 def with_names(message: Message, names: Mapping[str, str]) -> Message:
-    """The message with names instead of the mentions of these users. All others stay mentioned."""
+    """The message with names instead of mentions of these users. All others stay mentioned."""
     if not names:
         return message
     blocks = tuple(cast("JsonObject", _named(block, names)) for block in message.blocks)
@@ -96,6 +96,6 @@ def _named(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
 
 
 def _in_markup(text: str, names: Mapping[str, str]) -> str:
-    """In markup, a name is written so that none of it is formatting or a link. What looks like a mention is one, since
-    brackets in others' values are escaped."""
+    """Replaces mentions in markup. Names are written so that nothing in them is formatting or a link. Whatever looks
+    like a mention is one, since brackets in other values are escaped."""
     return _MENTION.sub(lambda found: prose(names[found[1]], _NAME) if found[1] in names else found[0], text)

@@ -1,8 +1,7 @@
-"""slack_sdk's models as JSON, checked by the SDK's own validators.
+"""Turns slack_sdk's models into JSON, checked by the SDK's own validators.
 
-The SDK's `to_dict` looks at every attribute of a model for validators and at every part of a message once for each
-model around it, which is most of the work of drawing a card. What a class checks and has never changes, so it is looked
-up once.
+The SDK's `to_dict` looks for validators at every attribute, and at every part of a message once for each model around
+it. That is most of the work of drawing a card. A class's checks never change, so they are looked up once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _attributes: dict[type[Model], tuple[str, ...]] = {}
 
 
 def as_json(model: Model) -> JsonObject:
-    """What `model.to_dict()` returns. The SDK raises on what Slack would refuse."""
+    """The same as `model.to_dict()`, but faster. The SDK raises on what Slack would refuse."""
     kind = type(model)
     if kind.to_dict is not Model.to_dict:
         return cast("JsonObject", model.to_dict())

@@ -1,7 +1,7 @@
-"""Blocks that not every workspace takes yet: `table`, `container` and `alert`.
+"""Blocks that not every workspace accepts yet: `table`, `container` and `alert`.
 
-A block that could be one of these is drawn as it always was, and carries its newer form under the key `newer`. Before
-it is sent, `best` keeps one of both. Slack takes a block with that key nowhere, so it can't be forgotten unnoticed.
+A block that could be one of these is drawn in the old form, and carries the newer form under the key `newer`. Before
+sending, `best` keeps one of the two. Slack accepts no block with that key, so forgetting this is noticed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ LONGEST_ALERT = 200
 
 
 class Newer(StrEnum):
-    """The values are Slack's names. Each is sent on its own surface only: tables and containers in messages, alerts in
-    modals."""
+    """The names are Slack's. Each is sent in one place only: tables and containers in messages, alerts in modals."""
 
     TABLE = "table"
     CONTAINER = "container"
@@ -31,7 +30,7 @@ class Newer(StrEnum):
 
 
 class Level(StrEnum):
-    """How loud an alert is. The values are Slack's."""
+    """How urgent an alert is. The values are Slack's."""
 
     INFO = "info"
     WARNING = "warning"
@@ -42,7 +41,7 @@ Takes = Callable[[Newer], bool]
 
 
 def nothing(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
-    """What a workspace takes that refuses all of them."""
+    """For a workspace that accepts none of the newer blocks."""
     return False
 
 
@@ -51,7 +50,7 @@ def everything(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
 
 
 def best(blocks: Sequence[JsonObject], takes: Takes) -> list[JsonObject]:
-    """The blocks as they are sent: in their newer form where the workspace takes it."""
+    """The blocks as they are sent: in the newer form if the workspace accepts it."""
     return [block for one in blocks for block in _best(one, takes)]
 
 
@@ -86,7 +85,7 @@ class _Either(Block):
 
 
 def alert(today: Block, said: Line, level: Level) -> Block:
-    """A sentence of a modal in a box of its own. One that is too long for an alert stays as it is."""
+    """A sentence in a box of its own, in a modal. One that is too long for an alert stays as it is."""
     text = markup(said.spans)
     if units(text) > LONGEST_ALERT:
         return today
@@ -107,7 +106,7 @@ def alert(today: Block, said: Line, level: Level) -> Block:
 
 
 def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
-    """What a reader unfolds, under a title of ours."""
+    """Content that a reader can unfold, under a title of ours."""
     return _Either(
         rich(pieces, block_id),
         [
@@ -127,7 +126,7 @@ def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
 
 
 def tabled(pieces: Sequence[Piece], block_id: str) -> Block:
-    """The first rows that could be a table as one, between what stands before and after them."""
+    """The first rows that can form a table, as a table, between what comes before and after them."""
     today = rich(pieces, block_id)
     rows = _first_table(pieces)
     if not rows:
@@ -155,7 +154,7 @@ def _first_table(pieces: Sequence[Piece]) -> list[TableRow]:
 
 
 def _table(rows: Sequence[TableRow], block_id: str) -> JsonObject:
-    """Its cells wrap, so that no part of a value can be out of sight."""
+    """A table whose cells wrap, so that every value is completely visible."""
     columns = rows[0].columns
     head = [_cell((Supplied(column.name, bold=True),)) for column in columns]
     settings: list[JsonValue] = [

@@ -1,4 +1,5 @@
-"""The line in a session's thread that links to a card elsewhere. The asker may not see that one: they withdraw here."""
+"""The line in a session's thread that links to a card elsewhere. The asker may not see that card, so they can withdraw
+here."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from blocks.view import CardView, Face
 
 
 def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
-    """`channel`: where the card is. Without one, `people` got it as a direct message. `trouble`: why it can't be
+    """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
     posted."""
     tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
     if trouble is not None:

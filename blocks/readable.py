@@ -1,7 +1,7 @@
-"""A value as a person reads it: numbers grouped, dates in words, lists as lines. The exact JSON is in `values`.
+"""Shows a value as people read it: grouped numbers, dates in words, lists as lines. For exact JSON see `values`.
 
-A policy's `format` names how one is shown: a currency, bytes, a duration, a link. No digit is ever rounded away, and
-every string that an agent chose stands in a span of its own, so that two values can't pass for one.
+A policy's `format` says how to show a value: a currency, bytes, a duration, a link. No digit is ever rounded away, and
+every string from an agent is in a span of its own, so that two values can't look like one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blocks.text import right_to_left, seen, units, visible
 from blocks.values import json_text, quick, shown
 
 WIDTH = 43
-"""About so many characters stand on a line of a phone."""
+"""Roughly how many characters fit on a line on a phone."""
 _ITEMS = 100
 _SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£"}
 _SECONDS = {"seconds": Decimal(1), "milliseconds": Decimal("0.001"), "minutes": Decimal(60), "hours": Decimal(3600)}
@@ -33,7 +33,8 @@ _MOST_SECONDS = 10**10
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """`beside` is on the line of the name, `below` on lines of its own. Not `whole` if something was left out."""
+    """`beside` goes on the line of the name, `below` on lines of its own. `whole` is False if something was left
+    out."""
 
     beside: tuple[Span, ...] = ()
     below: tuple[Line, ...] = ()
@@ -102,7 +103,7 @@ def _grouped(digits: str) -> str:
 
 
 def _formatted(value: JsonValue, kind: str) -> Span | None:
-    """None if the value is not of the kind that the policy expects."""
+    """The formatted value. None if it is not of the kind that the policy expects."""
     if kind == "link":
         return _link(value) if isinstance(value, str) else None
     text = value if isinstance(value, str) else repr(value)
@@ -216,7 +217,7 @@ _MOST_COLUMNS = 4
 
 
 def _lines(rows: Sequence[tuple[Span, ...]], value: Sequence[JsonValue], formats: Mapping[str, str]) -> list[Line]:
-    """A line for each row. They can be a table as well, if it fits on a phone: what is out of sight nobody approves."""
+    """A line for each row. They become a table if it fits on a phone, where nothing may be out of sight."""
     lines = [Line((Say("• "), *row)) for row in rows]
     objects = [item for item in value[: len(rows)] if isinstance(item, dict)]
     keys = list(objects[0]) if objects else []
@@ -243,7 +244,7 @@ def _fits_a_phone(names: Sequence[str], rows: Sequence[Sequence[tuple[Span, ...]
 
 
 _PADDING = 4
-"""About as much as the edges of a cell take, in characters."""
+"""Roughly how much the edges of a cell take, in characters."""
 
 
 def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:
@@ -264,7 +265,7 @@ _MEMBERS, _LONG = 8, 300
 
 
 def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] | None:
-    """`item Train · amount €120`. None if there is too much for a line."""
+    """`item Train · amount €120`. None if it is too long for a line."""
     if not isinstance(value, dict):
         return (scalar(value, formats.get(""), ""),) if not isinstance(value, list) else None
     if not value or len(value) > _MEMBERS:
@@ -305,7 +306,7 @@ _FIRST = 3
 
 
 def in_title(value: JsonValue, kind: str | None, name: str) -> str | None:
-    """A value as part of a headline. None for one that does not belong there."""
+    """A value as part of a headline. None for a value that does not belong there."""
     match value:
         case None | dict():
             return None

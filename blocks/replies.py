@@ -1,4 +1,4 @@
-"""What one person alone is shown about something that they wrote in a thread."""
+"""Messages for one person alone, about something that they wrote in a thread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""One sentence in two forms: as rich text, in which nothing is markup, and as the plain text beside it.
+"""Writes a sentence in two forms: as rich text, in which nothing is markup, and as plain text for clients without
+blocks.
 
-A sentence is a list of spans. The kind of a span decides how it is drawn: a `Supplied` span always becomes a text
-element, so that it can't hold a mention, a link, an emoji or formatting; people and places have elements of their own.
-Both forms are made from the same spans, so the text says what the blocks say.
+A sentence is a list of spans. The kind of a span decides how it is drawn. A `Supplied` span always becomes a text
+element, so that it can't contain a mention, a link, an emoji or formatting; people and places have elements of their
+own. Both forms are made from the same spans, so they always say the same.
 """
 
 from __future__ import annotations
@@ -98,12 +99,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ShortLine(Line):
-    """A line that is complete in itself, so that others can stand beside it."""
+    """A line that is complete in itself, so that several can share a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. `name` is supplied."""
+    """A column of a table. `name` is supplied text."""
 
     name: str
     is_number: bool = False
@@ -111,7 +112,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableRow(Line):
-    """A line that is a row of a table where there can be one. The rows of one table have the same `columns`."""
+    """A line that becomes a row of a table where tables are possible. The rows of a table have the same `columns`."""
 
     columns: tuple[Column, ...]
     cells: tuple[tuple[Span, ...], ...]
@@ -119,7 +120,7 @@ class TableRow(Line):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Somebody else's prose. The bar beside it shows that these are not our words."""
+    """Text that somebody else wrote. The bar next to it shows that these are not our words."""
 
     text: str
 
@@ -135,7 +136,7 @@ Piece = Line | Quote | Box
 
 
 def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ...]:
-    """A template of ours with spans for its fields. A plain string fills a field with our own words."""
+    """A template of ours with spans for its fields. A plain string counts as our own words."""
     row: list[Span] = []
     for words, field, _, _ in string.Formatter().parse(template):
         if words:
@@ -265,7 +266,7 @@ def markup(spans: Iterable[Span], longest: int | None = None) -> str:
 
 
 def spoken(span: Span) -> str:
-    """One span as plain text, about as long as a reader sees it."""
+    """A span as plain text, about as long as a reader sees it."""
     match span:
         case Say(text) | Supplied(text) | Prose(text) | Link(_, text):
             return text
@@ -311,8 +312,8 @@ _LEFT_OUT = "…"
 
 
 def text(head: Sequence[Piece], body: Sequence[Piece], tail: Sequence[Piece], limit: int) -> str:
-    """Everything as plain text within the limit. If it is too much, the longest supplied texts are shortened first.
-    Only then are lines of the body dropped, never those of the head and the tail."""
+    """Everything as plain text within the limit. If it is too long, the longest supplied texts are shortened first.
+    Only then are lines of the body dropped, but never those of the head and the tail."""
     for longest in _STEPS:
         whole = "\n".join(_text_of(piece, longest) for piece in (*head, *body, *tail))
         if units(whole) <= limit:

@@ -1,10 +1,10 @@
-"""Reading the JSON schema of a tool or a payload: what kind of value a field takes, and what is wrong with one.
+"""Reads the JSON schema of a tool or a payload: what kind of value a field takes, and what is wrong with a value.
 
-Written for what pydantic, google-genai and MCP servers write: `$ref`, `anyOf` with null, `nullable`, lists of types,
-types in capitals. What is not understood is let through here; the tool's own side checks again.
+It supports what pydantic, google-genai and MCP servers write: `$ref`, `anyOf` with null, `nullable`, lists of types,
+types in capitals. Anything else is accepted here; the tool checks again.
 
-A stranger may have written the schema, so that reading it takes hours. Forms therefore get a `FormSchema`, which hands
-each question to a function of its maker. The bot's function runs `check` in a process with limits.
+A stranger may have written the schema so that reading it takes hours. Forms therefore get a `FormSchema`, which passes
+each question to a function. The bot's function runs `check` in a process with limits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LIMIT = 40
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schema says of one value: no kinds means any kind."""
+    """What a schema says about a value. No kinds means any kind."""
 
     kinds: frozenset[str] = frozenset()
     nullable: bool = False
@@ -48,13 +48,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class FormSchema:
-    """A schema as a form uses it. `ask` decides where it is read."""
+    """A schema as a form uses it. `ask` decides where it is evaluated."""
 
     root: dict[str, JsonValue]
     ask: AskSchema
 
     def shapes(self, names: Sequence[str]) -> dict[str, Shape]:
-        """Of those names that the schema has."""
+        """The shapes of those names that the schema has."""
         found = self.ask(self.root, [*names], None)
         return {name: _shape(shape) for name, shape in found.items()} if isinstance(found, dict) else {}
 
@@ -130,7 +130,7 @@ def shape_of(schema: Schema, root: Schema, *, required: bool) -> Shape:
 
 
 def problem(value: JsonValue, schema: Schema, root: Schema) -> str | None:
-    """The first thing that is wrong with a value, as a sentence that names the place; None when nothing is."""
+    """The first problem of a value, as a sentence that names the place. None if there is none."""
     return _problem(value, schema, root, words.THIS)
 
 
@@ -183,7 +183,7 @@ def _pointed(reference: str, root: Schema) -> Schema:
 
 
 def _only_branch(schema: Schema) -> tuple[Schema, bool] | None:
-    """The one branch of a choice that is not null, and whether there was a null beside it."""
+    """The only branch of a choice that is not null, and whether null is allowed besides."""
     for key in ("anyOf", "oneOf", "allOf"):
         branches = _schemas(schema.get(key))
         rest = [branch for branch in branches if _kinds(branch) != {"null"}]

@@ -1,4 +1,4 @@
-"""What "Sign in…" opens: where a person signs in, and what they give. Nothing that they type is ever drawn again."""
+"""The form that "Sign in…" opens: where a person signs in, and what they give. What they type is never shown again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from blocks.view import CardView
 
 
 class SignInField(Enum):
-    """What is asked for, by the name of its field."""
+    """What is asked for, by field name."""
 
     ADDRESS = "address"
     KEY = "key"
@@ -47,7 +47,7 @@ class Entered:
 
 
 def sign_in_form(view: CardView, entries: tuple[SignInField, ...], url: str | None, redirect: str) -> JsonObject:
-    """`url`: where to sign in, if that is at an address. `redirect`: where one ends up then."""
+    """`url`: the address to sign in at, if there is one. `redirect`: where the browser ends up."""
     shown = content(view, WHOLE)
     blocks: list[Block] = [header(heading(view), "title"), rich([*shown.intro, *shown.arguments], "what")]
     lines: list[Piece] = []

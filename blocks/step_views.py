@@ -1,4 +1,4 @@
-"""The ledger's steps as a thread and a history show them, and the answer to one person's vote. Pure data.
+"""View models of ledger lines, as a thread and a history show them, and of the answer to a vote. Pure data.
 
 `tool`, `reason`, `text`, `changes` and `arguments` come from others and are never trusted, as in `view`.
 """
@@ -14,9 +14,9 @@ from blocks.view import NOBODY, Approvers, Argument, Face, FieldDiff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    """One line of the ledger, as a thread and a history show it. `reason` and `text` come from others.
+    """A ledger line, as a thread and a history show it. `reason` and `text` come from others.
 
-    The last four fields are for the thread only. `people` of a call's end are those who approved it.
+    The last four fields are for the thread only. At the end of a call, `people` are those who approved it.
     """
 
     seq: int
@@ -64,7 +64,7 @@ class StepView:
 
 
 class Counted(StrEnum):
-    """What one person's vote led to."""
+    """What a person's vote led to."""
 
     APPROVED = "approved"
     EDITED = "edited"

@@ -1,4 +1,5 @@
-"""Reads JSON that people write by hand. It is strict: what another reader could read differently is refused."""
+"""Reads JSON that people write by hand. It is strict: anything that another reader could understand differently is
+refused."""
 
 from __future__ import annotations
 

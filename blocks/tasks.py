@@ -1,4 +1,4 @@
-"""The tool calls of a reply as Slack's tasks: chunks while it streams, and a plan block in the message after it."""
+"""Shows the tool calls of a reply as Slack's tasks: chunks while it streams, and a plan block in the final message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from blocks.view import Face
 Status = Literal["pending", "in_progress", "complete", "error"]
 
 MOST_TASKS = 50
-"""Slack takes no more in one plan."""
+"""The most tasks that Slack accepts in one plan."""
 
 _TITLE, _NOTE, _ID = 150, 200, 255
 
@@ -26,12 +26,12 @@ _STATUS: dict[Face, Status] = {
     Face.RUNNING: "in_progress",
     Face.DONE: "complete",
 }
-"""Every other face is an error."""
+"""The status of each state. All other states are errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """One tool call. `note` says what came of it; `link` leads to its card."""
+    """One tool call. `note` says how it ended; `link` leads to its card."""
 
     id: str
     title: str
@@ -41,7 +41,7 @@ class TaskView:
 
 
 def status_of(face: Face, *, happened: bool | None = None) -> Status:
-    """How a call that has a card stands."""
+    """The status of a call that has a card."""
     if face is Face.SETTLED and happened:
         return "complete"
     return _STATUS.get(face, "error")
@@ -63,13 +63,13 @@ def heading(tasks: Sequence[TaskView]) -> JsonObject:
 
 
 def plan(tasks: Sequence[TaskView], block_id: str) -> JsonObject:
-    """The tasks in a message that is no stream."""
+    """The tasks in a message that is not a stream."""
     cards: list[JsonValue] = [_card(task) for task in tasks[:MOST_TASKS]]
     return {"type": "plan", "block_id": block_id, "title": words.tasks_title(*_counts(tasks)), "tasks": cards}
 
 
 def in_words(tasks: Sequence[TaskView]) -> str:
-    """A line for each task, for those who read no blocks, and for workspaces that take none."""
+    """A line for each task, for screen readers and for workspaces without task blocks."""
     return "\n".join(
         words.TASK_LINE.format(sign=words.TASK_SIGNS[task.status], title=_title(task), note=_dashed(task))
         for task in tasks[:MOST_TASKS]
@@ -77,7 +77,7 @@ def in_words(tasks: Sequence[TaskView]) -> str:
 
 
 def ended(task: TaskView) -> TaskView:
-    """A task of which nothing more will come."""
+    """A task that will not change any more."""
     if task.status != "in_progress":
         return task
     return replace(task, status="error", note=words.TASK_NO_RESULT)

@@ -1,4 +1,4 @@
-"""Text that is safe to show: what can't be seen is made visible, what is too long is cut where a reader would cut it.
+"""Makes text safe to show: makes invisible characters visible, and cuts long text where a reader would.
 
 Lengths are counted in UTF-16 code units, the larger of the ways in which Slack may count.
 """
@@ -45,7 +45,7 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with every character escaped that a reader could not see, or that would move others: controls, direction
+    """The text with characters escaped that a reader can't see, or that would move other text: controls, direction
     overrides, zero-width and private-use characters, odd spaces, stacks of accents. No-break spaces and the parts of
     well-formed emoji stay. `keep` may name newline and tab."""
     if text.isascii() and text.isprintable():
@@ -69,7 +69,7 @@ def _escape(character: str) -> str:
 
 
 def right_to_left(text: str) -> bool:
-    """Whether some of it reads from right to left, so that it could change places with its neighbours."""
+    """Whether part of it reads from right to left, so that it could swap places with its neighbours."""
     return not text.isascii() and any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text)
 
 
@@ -96,7 +96,7 @@ def fit(text: str, limit: int, lines: int | None = None) -> Fitted:
 
 
 def seen(text: str, limit: int, lines: int | None = None, *, keep: str = "") -> Fitted:
-    """`visible` and `fit` in one. It reads no further than the limit, since a text may be megabytes long."""
+    """`visible` and `fit` in one. It stops reading at the limit, since a text may have megabytes."""
     near = text[: limit + _MARGIN]
     fitted = fit(visible(near, keep), limit, lines)
     return Fitted(fitted.text, fitted.whole and len(near) == len(text))
@@ -106,7 +106,7 @@ _MARGIN = 64  # read past the limit, so that a cut does not depend on where read
 
 
 def pieces(text: str, size: int) -> list[str]:
-    """The whole text in parts of at most `size` units, split at line ends, or else between words, if there are any."""
+    """The whole text in parts of at most `size` units, split at line ends or between words if possible."""
     parts: list[str] = []
     start = 0
     while start < len(text):

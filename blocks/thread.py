@@ -1,7 +1,7 @@
-"""The lines of a session's thread, and the longer sentences of a history.
+"""Writes the lines of a session's thread, and the longer sentences of a history.
 
-A thread gets one line for each decision: the card shows the rest. A history shows every step of the ledger. What each
-kind of line says is in the table of `ledger_lines.py`.
+A thread gets one line for each decision, and the card shows the rest. A history shows every step of the ledger. The
+table in `ledger_lines.py` has the words for each kind of line.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 
 
 def in_thread(step: StepView) -> tuple[Piece, ...]:
-    """One line, with a person's own words about it."""
+    """A line, with a person's own words about it."""
     if step.question or step.sign_in:
         return in_history(step)
     if (end := LINES[step.kind].end) is not None:
@@ -123,7 +123,7 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
 
 
 def mentioned(step: StepView) -> frozenset[str]:
-    """The users whom the thread's line notifies: the asker at the end, approvers when they are reminded."""
+    """The users whom a thread's line notifies: the asker at the end, approvers for a reminder."""
     if LINES[step.kind].approvers:
         who = (step.approvers, step.notified)
         return frozenset(user for one in who for user in (*one.users, *(each.user or "" for each in one.emails)))
@@ -147,7 +147,7 @@ def _end(step: StepView, end: End) -> tuple[Span, ...]:
 
 
 def _with_answer(part: str, step: StepView) -> str:
-    """What was approved, if an approver filled it in."""
+    """What was approved, if an approver filled something in."""
     if part != words.THREAD_APPROVED_BY or (answer := filled_in(step.answer, step.call)) is None:
         return part
     return words.THREAD_APPROVED_PART if answer.complete else words.THREAD_APPROVED_WITH
@@ -157,14 +157,14 @@ def _with_answer(part: str, step: StepView) -> str:
 
 
 def in_history(step: StepView) -> tuple[Piece, ...]:
-    """One step: a sentence, with the words of an agent, a tool or a person about it."""
+    """A step: a sentence, with the words of an agent, a tool or a person."""
     row = say(line_words(step), **_spans(step))
     changes = () if step.answer else differences(step.changes)
     return (Line(row), *changes, *_arguments(step), *_said(step))
 
 
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
-    """All the fields that a template can have."""
+    """All the fields that a template can use."""
     return {
         "tool": name(step.tool),
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
@@ -202,13 +202,13 @@ def _took(step: StepView) -> str:
 
 
 def _arguments(step: StepView) -> tuple[Piece, ...]:
-    """The call, if no card shows it, and the answer to a question."""
+    """The call if no card shows it, or the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
     return values(step.arguments, LIST) if shown else ()
 
 
 def _result(step: StepView) -> Sequence[Piece]:
-    """What the tool returned or why it failed, if no card shows it: values as a person reads them, if it is JSON."""
+    """What the tool returned or why it failed, if no card shows it. JSON is shown as readable values."""
     if step.carded or not step.text:
         return ()
     try:

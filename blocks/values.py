@@ -1,7 +1,7 @@
-"""How a JSON value looks: bare where that is exact, else as JSON, else in a box of its own.
+"""How a JSON value is written: bare if that is unambiguous, otherwise as JSON, or in a box of its own.
 
-On one line a value is exact: it is either the very characters of a string, or JSON. A string that could be taken for
-anything else (`"1500"`, `" x"`, `""`, one with a newline) is written as JSON, in quotes.
+On one line a value is exact: it is either the very characters of a string, or JSON. A string that could be mistaken for
+something else (`"1500"`, `" x"`, `""`, one with a newline) is written as JSON, in quotes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shown:
 
 
 def shown(value: JsonValue, enough: int = _ALL) -> Shown:
-    """The value as text. If it is longer than `enough`, at least so much of it."""
+    """The value as text. If it is longer than `enough`, at least that much of it."""
     if isinstance(value, str):
         return _shown_string(value[:enough])
     flat = json_text(value, enough=ON_ONE_LINE + 1)
@@ -60,7 +60,7 @@ def quick(value: JsonValue, enough: int = _ALL) -> str:
 
 
 def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False, enough: int = _ALL) -> str:
-    """The value as JSON in which every character can be seen. It does not recurse, since a value may be very deep. It
+    """The value as JSON in which every character is visible. It does not recurse, since a value may be very deep, and
     stops once there is `enough`."""
     out: list[str] = []
     written = 0
@@ -141,5 +141,6 @@ def _scalar(value: JsonValue) -> str:
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
-    """Equal as JSON: `1`, `1.0` and `true` are three values, and the order of an object's keys does not matter."""
+    """Whether two values are equal as JSON. `1`, `1.0` and `true` differ; the order of an object's keys does not
+    matter."""
     return json_text(one, ordered=True) == json_text(other, ordered=True)

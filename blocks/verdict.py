@@ -1,4 +1,5 @@
-"""What one person sees after a click or a submit: "Counting…", then the result, in the view or ephemerally."""
+"""What a person sees after a click or a submit: "Counting…", then the result, in the view or as an ephemeral
+message."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from blocks.text import MESSAGE_TEXT, seen
 
 
 def opening() -> JsonObject:
-    """Opened at once, because a trigger lives for three seconds. It is updated when the form is ready."""
+    """A view that is opened at once, because a trigger is valid for three seconds. It is replaced when the form is
+    ready."""
     return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
 
 
 def counting() -> JsonObject:
-    """The answer to a submit, within three seconds. The result follows in the same window."""
+    """The answer to a submit, within three seconds. The result follows in the same view."""
     return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")])
 
 
@@ -47,12 +49,12 @@ def verdict_message(view: VerdictView) -> Message:
 
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
-    """A window with one sentence: why no form opens, or why nothing was done."""
+    """A view with one sentence: why no form opens, or why nothing was done."""
     return modal(Callback.SHOW, title, [_noted(_sentence(sentence), "notice", Level.WARNING)])
 
 
 def looking(sentence: str, title: str) -> JsonObject:
-    """A window with one sentence while something is looked up."""
+    """A view with one sentence while something is looked up."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
 
@@ -70,7 +72,7 @@ def agent_failed(retry: str, why: str | None) -> Message:
 
 
 def verdict(view: VerdictView) -> Line:
-    """One sentence or two: whether the vote counts, and what to do next."""
+    """Whether the vote counts, and what to do next, in one or two sentences."""
     tool = name(view.tool)
     if view.counted is Counted.REFUSED:
         row = _refused(view)

@@ -1,8 +1,9 @@
-"""What blocks draw, as data: ids, epoch seconds, JSON. It holds no Slack markup and no secret.
+"""View models: the data that `blocks` draws. They contain ids, epoch seconds and JSON, but no Slack markup and no
+secrets.
 
-Some strings were chosen by an agent or a tool, and may be hostile: `tool`, `agent`, `hint`, `Argument.name` and
-`.value`, `FieldDiff`, `result`, `error`, `reason`, `checks`. Everything else comes from our own rows. Remove what the
-policy redacts before you build a view; `masked` says where a value was removed.
+Some strings come from an agent or a tool, and may be hostile: `tool`, `agent`, `hint`, `Argument.name` and `.value`,
+`FieldDiff`, `result`, `error`, `reason`, `checks`. Everything else comes from our own rows. Remove what the policy
+redacts before you build a view; `masked` says where a value was removed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydantic import JsonValue
 
 
 class Absent(Enum):
-    """No value at all, which JSON's null is not."""
+    """No value at all, unlike JSON's null."""
 
     ABSENT = "absent"
 
@@ -23,7 +24,7 @@ ABSENT = Absent.ABSENT
 
 
 class Face(StrEnum):
-    """The state that a card shows: where the decision stands and, once the call began, what became of it."""
+    """The state that a card shows: the decision and, once the call began, its outcome."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -42,7 +43,7 @@ class Face(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of the call. With `masked` the whole value is redacted and `value` is never looked at."""
+    """One argument of the call. If `masked`, the whole value is redacted and `value` is never shown."""
 
     name: str
     value: JsonValue
@@ -53,7 +54,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """One difference that an edit made. A path that is an argument's own name is drawn in that argument's place."""
+    """One difference that an edit made. If the path is an argument's own name, it is shown in that argument's place."""
 
     path: str
     old: JsonValue | Absent
@@ -75,7 +76,7 @@ class VoteView:
 
 @dataclass(frozen=True, slots=True)
 class Email:
-    """An approver named by address: `user` once Slack knew the account, else nobody yet."""
+    """An approver named by address. `user` is empty until Slack has found the account."""
 
     address: str
     user: str | None = None
@@ -94,7 +95,7 @@ NOBODY = Approvers()
 
 @dataclass(frozen=True, slots=True)
 class GrantView:
-    """A standing yes for later calls of this tool with these arguments, in one session, given by all who approved."""
+    """A permission for later calls of this tool with these arguments, in one session, given by all who approved."""
 
     id: str
     tool: str
@@ -102,7 +103,7 @@ class GrantView:
     until: int
     on: tuple[Argument, ...] = ()
     uses: int | None = None
-    """For how many calls; None: for any number."""
+    """For how many calls. None: any number."""
     used: int = 0
 
 
@@ -118,7 +119,7 @@ class GrantOffer:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied."""
+    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied text."""
 
     by: str | None = None
     reason: str | None = None
@@ -126,29 +127,29 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class AgentUnreachable:
-    """The agent's server does not answer; we try until then."""
+    """The agent's server does not answer. Sending is retried until then."""
 
     until: int
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """We tried too often and stopped; an operator has to look."""
+    """Work failed too often and was stopped. An operator has to look."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredOutside:
-    """Somebody answered the agent's server directly: an alarm, whatever else is true."""
+    """Somebody answered the agent's server directly. This is an alarm in any state."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotSealed:
-    """Something in the row did not come through this app: an alarm."""
+    """Part of the row was not written by this app. This is an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndsTurn:
-    """google-adk ends the turn with this approval: agents that should follow never run."""
+    """google-adk ends the turn with this approval, so the agents that follow never run."""
 
 
 Notice = Paused | AgentUnreachable | Parked | AnsweredOutside | NotSealed | EndsTurn
@@ -156,7 +157,7 @@ Notice = Paused | AgentUnreachable | Parked | AnsweredOutside | NotSealed | Ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardView:
-    """A confirmation as one card shows it. `version` is the row's, `revision` what a vote binds to."""
+    """A confirmation as a card shows it. `version` is the row's, `revision` is what a vote applies to."""
 
     id: str
     revision: int
@@ -204,11 +205,11 @@ class CardView:
     asked_anew: bool = False
     """WITHDRAWN: a newer card has taken the place of this one."""
     left_behind: bool = False
-    """WITHDRAWN: the agent went on, and an answer would do nothing any more."""
+    """WITHDRAWN: the agent went on, so an answer would have no effect any more."""
     operation: bool = False
     """A long-running operation that has begun: people decide how it ends."""
     question: bool = False
-    """The agent wants an answer, not an approval: `arguments` are what the question is about."""
+    """The agent wants an answer, not an approval. `arguments` are what the question is about."""
     sign_in: bool = False
     """The agent wants its person to sign in: `arguments` say where."""
     sign_in_url: str | None = None
@@ -224,7 +225,7 @@ class CardView:
     grant: GrantView | None = None
 
     session_link: str | None = None
-    """Where the conversation is, when the card stands somewhere else."""
+    """The conversation, if the card is somewhere else."""
     card_link: str | None = None
     """Where the card is, for the places that point at it (Home, lists)."""
     file_link: str | None = None
@@ -234,7 +235,7 @@ class CardView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeView:
-    """One person's inbox, or one channel's list: what this reader may decide and what they asked for."""
+    """A person's Home tab, or a channel's list: what this reader may decide and what they asked for."""
 
     version: int
     waiting: tuple[CardView, ...] = ()
