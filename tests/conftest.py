@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -18,11 +16,11 @@ from hypothesis import settings
 
 from bot.sandbox.server.delivery import Outbox
 from bot.sandbox.workspace.tickets import Tickets
-from bot.store.open import open_store
 from runtime.store.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
-from tests.support.secret import KEYS, SECRET
+from tests.support.secret import KEYS
+from tests.support.stores import lay_out, new_store
 
 if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser
     from playwright.async_api import Browser
@@ -108,22 +106,10 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'store.db'}"
 
 
-async def lay_out(url: str) -> None:
-    """The schemas as they are now, and nothing in them."""
-    await (await open_store(url, SECRET)).close()
-
-
-@pytest.fixture(scope="session")
-def sqlite_stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("stock") / "store.db"
-    asyncio.run(lay_out(f"sqlite:///{file}"))
-    return file
-
-
 @pytest.fixture
-def sqlite_stocked(sqlite_url: str, sqlite_stock: Path) -> str:
-    shutil.copyfile(sqlite_stock, sqlite_url.removeprefix("sqlite:///"))
-    return sqlite_url
+def sqlite_stocked(tmp_path: Path) -> str:
+    """An empty store, its schemas up to date."""
+    return new_store(tmp_path)
 
 
 @pytest.fixture
@@ -135,7 +121,9 @@ def postgres_stocked(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def blank_url(request: pytest.FixtureRequest) -> str:
     """A database in which nobody was yet."""
-    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    if request.param == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('tmp_path') / 'blank.db'}"
+    url: str = request.getfixturevalue("postgres_url")
     return url
 
 

@@ -21,5 +21,11 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def sqlite_url(sqlite_stocked: str) -> str:
+    """A store that is up to date: no test of the bot goes through the migrations again, unless they are its subject."""
+    return sqlite_stocked
+
+
+@pytest.fixture
 def open_office(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
     return partial(office, database_url, tmp_path / "tools.log", monkeypatch, time_moves=True)

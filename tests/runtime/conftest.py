@@ -3,7 +3,6 @@ database, each with an app of its own, which saves a database and its migration 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from itertools import count
@@ -14,6 +13,7 @@ import pytest
 
 from runtime import Agent, Runner
 from tests.support.postgres import PostgresServer
+from tests.support.stores import new_store
 
 _apps = count(1)
 
@@ -28,9 +28,7 @@ def shared_postgres(postgres: PostgresServer) -> Iterator[str]:
 
 def _store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        file = tmp_path / "runner.db"
-        shutil.copyfile(request.getfixturevalue("sqlite_stock"), file)
-        return f"sqlite:///{file}"
+        return new_store(tmp_path)
     url: str = request.getfixturevalue("shared_postgres")
     return url
 

@@ -40,6 +40,7 @@ from runtime.store.lease import Lease
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked
 from tests.support.leased import a_lease
 from tests.support.secret import KEYS, SECRET
+from tests.support.stores import temporary_store
 
 AT = Workspace(TEAM)
 WORDS = "deploy checkout 2.4.1"
@@ -134,12 +135,13 @@ class Outgoing:
 
 @asynccontextmanager
 async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:
-    database = await open_store(":memory:", SECRET)
-    try:
-        async with FakeSlack() as slack, slack_session() as session:
-            yield await _set_up(slack, database, session, limits or CallLimits(time_limit=10.0))
-    finally:
-        await database.close()
+    with temporary_store() as url:
+        database = await open_store(url, SECRET)
+        try:
+            async with FakeSlack() as slack, slack_session() as session:
+                yield await _set_up(slack, database, session, limits or CallLimits(time_limit=10.0))
+        finally:
+            await database.close()
 
 
 async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, limits: CallLimits) -> Outgoing:

@@ -19,6 +19,7 @@ from tests.support.foreign import targets
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit
 from tests.support.secret import SECRET
+from tests.support.stores import new_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -38,7 +39,7 @@ def log_of_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def visiting(agent: AgentSettings, room: Path) -> AsyncIterator[Visit]:
-    store = f"sqlite:///{room / 'bot.db'}"
+    store = new_store(room)
     database = await open_store(store, SECRET)
     host = await open_host(agent, database, store_url=store)
     try:
@@ -54,7 +55,7 @@ async def test_artifacts_and_memory_are_there_as_on_googles_own_server(tmp_path:
         await visit.approve(request)
         assert (await visit.outcome(request)).result == {"version": 0}
     assert ran() == [{"tool": "deploy", "service": "search", "version": 0, "memories": 0}]
-    assert [*(tmp_path / "bot-adk-artifacts").rglob("note.txt*")]
+    assert [*(tmp_path / "store-adk-artifacts").rglob("note.txt*")]
 
 
 async def test_a_service_of_ones_own_takes_the_place_of_the_default(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ async def test_a_service_of_ones_own_takes_the_place_of_the_default(tmp_path: Pa
     async with visiting(AgentSettings(target=f"{TARGETS}:archivist", **services), tmp_path) as visit:
         await visit.approve(await visit.asks("please deploy search"))
     assert ran()
-    assert not (tmp_path / "bot-adk-artifacts").exists()
+    assert not (tmp_path / "store-adk-artifacts").exists()
     assert list(targets.OWN_ARTIFACTS.artifacts)
 
 

@@ -22,6 +22,7 @@ from tests.support.foreign.kinds import ADK_IN_PROCESS, MCP, OURS_IN_PROCESS, fr
 from tests.support.foreign.scenes import RESTARTS, SCENES
 from tests.support.foreign.visit import Visit, texts
 from tests.support.kill import child, here
+from tests.support.stores import new_store
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -45,7 +46,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'bot.db'}"
+    return new_store(tmp_path)
 
 
 def scenes(*without: str) -> list[object]:

@@ -23,6 +23,7 @@ from runtime.wire import Content
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit, texts
 from tests.support.secret import SECRET
+from tests.support.stores import temporary_store
 
 pytest.importorskip("google.adk.workflow")
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -36,10 +37,11 @@ async def visiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     async with AsyncExitStack() as stack:
 
         async def visit(target: str) -> Visit:
-            database = await open_store("sqlite://", SECRET)
+            store = stack.enter_context(temporary_store())
+            database = await open_store(store, SECRET)
             stack.push_async_callback(database.close)
             agent = AgentSettings(target=f"tests.support.foreign.shapes:{target}")
-            host = await open_host(agent, database, store_url="sqlite://")
+            host = await open_host(agent, database, store_url=store)
             stack.push_async_callback(host.close)
             return Visit(host)
 

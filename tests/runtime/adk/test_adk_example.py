@@ -27,6 +27,7 @@ from runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.provider import CLIENT_SECRET, provider
 from tests.support.foreign.visit import Visit, texts
 from tests.support.gemini import FakeGemini, call, say
+from tests.support.stores import temporary_store
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -85,13 +86,14 @@ async def is_up(http: aiohttp.ClientSession) -> bool:
 
 @asynccontextmanager
 async def hosted(agent: AgentSettings) -> AsyncIterator[Host]:
-    database = await open_store("sqlite://", SECRET)
-    host = await open_host(agent, database)
-    try:
-        yield host
-    finally:
-        await host.close()
-        await database.close()
+    with temporary_store() as url:
+        database = await open_store(url, SECRET)
+        host = await open_host(agent, database)
+        try:
+            yield host
+        finally:
+            await host.close()
+            await database.close()
 
 
 async def goes_through(host: Host, gemini: FakeGemini) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from bot.config.settings import AgentSettings
@@ -19,23 +19,24 @@ from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import SCENES, Scene
 from tests.support.foreign.visit import Visit
 from tests.support.secret import SECRET
+from tests.support.stores import temporary_store
 
 TARGETS = "tests.support.foreign.in_process"
 
 
 @asynccontextmanager
-async def opened(target: str, store: str = "sqlite://") -> AsyncIterator[Host]:
-    database = await open_store(store, SECRET)
-    host = await open_host(AgentSettings(target=f"{TARGETS}:{target}"), database, store_url=store)
-    try:
+async def opened(target: str, store: str | None = None) -> AsyncIterator[Host]:
+    async with AsyncExitStack() as stack:
+        url = store or stack.enter_context(temporary_store())
+        database = await open_store(url, SECRET)
+        stack.push_async_callback(database.close)
+        host = await open_host(AgentSettings(target=f"{TARGETS}:{target}"), database, store_url=url)
+        stack.push_async_callback(host.close)
         yield host
-    finally:
-        await host.close()
-        await database.close()
 
 
 @asynccontextmanager
-async def visiting(target: str, store: str = "sqlite://") -> AsyncIterator[Visit]:
+async def visiting(target: str, store: str | None = None) -> AsyncIterator[Visit]:
     """Always the same session, also of the next process."""
     async with opened(target, store) as host:
         yield Visit(host, SessionKey(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))

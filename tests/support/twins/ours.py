@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from runtime import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
 from runtime.store.open import open_store
 from runtime.wire import Dialect
 from tests.support.served import served
+from tests.support.stores import temporary_store
 from tests.support.twins.scenes import CAST, Gate, Prompter, Role
 
 
 @asynccontextmanager
-async def our_server(store: str = "sqlite://", dialect: Dialect = "call") -> AsyncIterator[str]:
-    """The base URL of a server of its own."""
-    database = await open_store(store)
-    try:
-        async with served(*(Runner(agent(role), database, dialect=dialect) for role in CAST.roles.values())) as url:
-            yield url
-    finally:
-        await database.close()
+async def our_server(store: str | None = None, dialect: Dialect = "call") -> AsyncIterator[str]:
+    """The base URL of a server of its own, on this store or on one of its own."""
+    async with AsyncExitStack() as stack:
+        database = await open_store(store or stack.enter_context(temporary_store()))
+        stack.push_async_callback(database.close)
+        runners = (Runner(agent(role), database, dialect=dialect) for role in CAST.roles.values())
+        yield await stack.enter_async_context(served(*runners))
 
 
 def agent(role: Role) -> Agent:

@@ -1,0 +1,43 @@
+"""Empty SQLite stores with up-to-date schemas: copies of one that went through the migrations once in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bot.store.open import open_store
+from tests.support.scratch import SCRATCH
+from tests.support.secret import SECRET
+
+
+async def lay_out(url: str) -> None:
+    """Creates the schemas as they are now, and nothing in them."""
+    await (await open_store(url, SECRET)).close()
+
+
+def new_store(directory: Path) -> str:
+    """The URL of a file in this directory."""
+    file = directory / "store.db"
+    file.write_bytes(_stock())
+    return f"sqlite:///{file}"
+
+
+@contextmanager
+def temporary_store() -> Iterator[str]:
+    """The URL of a file in a directory of its own, which is removed at the end."""
+    with TemporaryDirectory(prefix="adk-confirm-store-", dir=SCRATCH) as directory:
+        yield new_store(Path(directory))
+
+
+@cache
+def _stock() -> bytes:
+    with TemporaryDirectory(prefix="adk-confirm-stock-", dir=SCRATCH) as directory:
+        file = Path(directory) / "stock.db"
+        with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
+            thread.submit(asyncio.run, lay_out(f"sqlite:///{file}")).result()
+        return file.read_bytes()
