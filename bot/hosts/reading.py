@@ -325,29 +325,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
     if gathered.run is not None:
         gathered.run.follow(event, node)
-    branch, invocation = event.branch or "", event.invocation_id
-    siblings = canonical([invocation, branch, event.author]) if invocation else ""
-    gathered.long_running |= {call.id or "" for call in own_calls(event)} & {*(event.long_running_tool_ids or ())}
-    for request in requests_in(event):
-        call_id = request.call.id or request.id
-        announcement = announced(event.custom_metadata, call_id)
-        place = next(gathered.places)
-        asking = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
-        first = gathered.askings.setdefault(request.id, asking)
-        if first is asking:
-            gathered.by_call[call_id] = request.id
-        elif not first.is_about(asking):
-            gathered.askings[request.id] = replace(first, twice=True)
-    gathered.tools.update((call.id, call.name or "") for call in own_calls(event) if call.id)
-    gathered.nodes.update((call.id, node) for call in own_calls(event) if call.id and node)
-    for asked in asked_in(event, node, gathered.tools):
-        gathered.askings[asked.request.id] = AdkRequest(
-            asked.request,
-            asked.request.id,
-            announced(event.custom_metadata, asked.part_id),
-            asked=asked,
-        )
-        gathered.latest[asked.part_id] = asked.request.id
+    _gather_requests(gathered, event, node)
     gathered.waits.update((*waits_in(event), *stuck_in(event)))
     if output is not None:
         _add_output(gathered, event, output)
@@ -358,6 +336,29 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
     said = said_in(event)
     if said is not None:
         gathered.said.append(said)
+
+
+def _gather_requests(gathered: _Gathered, event: Event, node: str) -> None:
+    """The confirmations that an event asks for, and the other questions to people in it."""
+    branch, invocation, calls = event.branch or "", event.invocation_id, list(own_calls(event))
+    siblings = canonical([invocation, branch, event.author]) if invocation else ""
+    gathered.long_running |= {call.id or "" for call in calls} & {*(event.long_running_tool_ids or ())}
+    for request in requests_in(event):
+        call_id = request.call.id or request.id
+        announcement = announced(event.custom_metadata, call_id)
+        place = next(gathered.places)
+        asking = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
+        first = gathered.askings.setdefault(request.id, asking)
+        if first is asking:
+            gathered.by_call[call_id] = request.id
+        elif not first.is_about(asking):
+            gathered.askings[request.id] = replace(first, twice=True)
+    gathered.tools.update((call.id, call.name or "") for call in calls if call.id)
+    gathered.nodes.update((call.id, node) for call in calls if call.id and node)
+    for asked in asked_in(event, node, gathered.tools):
+        announcement = announced(event.custom_metadata, asked.part_id)
+        gathered.askings[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
+        gathered.latest[asked.part_id] = asked.request.id
 
 
 def _add_output(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
