@@ -13,6 +13,7 @@ from bot.confirmation.sign_in import HOLDER, Credential
 from bot.policy.redaction import MASK
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
+from runtime.latest import Latest
 
 REMEMBERED = 24 * 3600.0
 MOST = 1000
@@ -25,7 +26,8 @@ class SignIns:
 
     def __init__(self, holder: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._holder, self._clock = holder, clock
-        self._given: dict[str, tuple[Credential, float]] = {}  # by vote id: the credential and when it was given
+        # By vote id: the credential, and when it was given.
+        self._given: Latest[str, tuple[Credential, float]] = Latest(MOST)
         self._secrets: dict[str, float] = {}  # secret: when it was given
 
     @property
@@ -41,8 +43,6 @@ class SignIns:
         self._forget_old()
         self._given[vote] = credential, self._clock()
         self._secrets.update(dict.fromkeys(credential.secrets, self._clock()))
-        while len(self._given) > MOST:
-            del self._given[next(iter(self._given))]
         return {HOLDER: self._holder}
 
     def of(self, vote: str) -> Credential | None:
@@ -69,5 +69,6 @@ class SignIns:
 
     def _forget_old(self) -> None:
         oldest = self._clock() - REMEMBERED
-        self._given = {vote: given for vote, given in self._given.items() if given[1] > oldest}
+        for vote in [vote for vote, given in self._given.items() if given[1] <= oldest]:
+            del self._given[vote]
         self._secrets = {secret: at for secret, at in self._secrets.items() if at > oldest}

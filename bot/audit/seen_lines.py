@@ -7,6 +7,7 @@ wrote those lines can notice this. It remembers the confirmations that it wrote 
 from __future__ import annotations
 
 from blocks.ledger_kinds import LineKind
+from runtime.latest import Latest
 
 MOST = 20_000
 """How many confirmations are remembered."""
@@ -16,14 +17,12 @@ class SeenLines:
     """The ledger lines that this process wrote, by confirmation."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, frozenset[LineKind]]] = {}
+        self._seen: Latest[str, tuple[int, frozenset[LineKind]]] = Latest(MOST)
 
     def add(self, confirmation: str, seq: int, kind: LineKind) -> None:
         """Remembers a line that was committed."""
-        _, kinds = self._seen.pop(confirmation, (0, frozenset()))
+        _, kinds = self._seen.get(confirmation, (0, frozenset()))
         self._seen[confirmation] = seq, kinds | {kind}
-        while len(self._seen) > MOST:
-            del self._seen[next(iter(self._seen))]
 
     def lost(self, confirmation: str, last: int) -> frozenset[LineKind]:
         """The kinds of all lines that were written about a confirmation, if its last lines are now missing. Otherwise

@@ -52,6 +52,7 @@ from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, same
+from runtime.latest import Latest
 from runtime.wire import Content, Part
 
 WORDS_WAIT = 30.0
@@ -72,7 +73,7 @@ class AdkHost:
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._stops: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, dict[str, int]] = {}
-        self._failures: dict[SessionKey, dict[str, dict[int, str]]] = {}
+        self._failures: Latest[SessionKey, dict[str, dict[int, str]]] = Latest(MOST_FAILURES)
 
     @property
     def app(self) -> str:
@@ -321,12 +322,10 @@ class AdkHost:
 
     def _keep_failure(self, session: SessionKey, given: Mapping[str, int], why: str) -> None:
         """Remembers why a run failed, for the latest sessions, since most servers do not store that."""
-        kept = self._failures.pop(session, {})
+        kept = self._failures.get(session, {})
         for request, nth in given.items():
             kept.setdefault(request, {})[nth] = why
         self._failures[session] = kept
-        while len(self._failures) > MOST_FAILURES:
-            self._failures.pop(next(iter(self._failures)))
 
     async def _after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""

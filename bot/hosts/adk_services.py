@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 
 from runtime.adk.signing import NOT_STORED, REQUEST_CREDENTIAL
 from runtime.errors import Invalid
+from runtime.latest import Latest
 from runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def without_credentials(kind: type[Any]) -> type[Any]:
     class Sessions(kind):  # type: ignore[misc]  # whichever it is
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._given: dict[str, Any] = {}  # event id: content
+            self._given: Latest[str, Any] = Latest(MOST_CREDENTIALS)  # event id: content
 
         async def append_event(self, session: Session, event: Event) -> Event:
             stored = _without_credential(event)
@@ -81,8 +82,6 @@ def without_credentials(kind: type[Any]) -> type[Any]:
                 appended: Event = await super().append_event(session, event)
                 return appended
             self._given[event.id] = event.content
-            while len(self._given) > MOST_CREDENTIALS:
-                del self._given[next(iter(self._given))]
             await super().append_event(session, stored)
             self._restore(session)
             stored.content = event.content

@@ -26,6 +26,7 @@ from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.seal import CallGuard
 from runtime.jsontypes import JsonObject, canonical
+from runtime.latest import Latest
 from runtime.run.app_sessions import Position
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
@@ -58,7 +59,7 @@ class EmbeddedHost:
         lease_term: float = TERM,
     ) -> None:
         self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
-        self._read: dict[SessionKey, _Read] = {}  # of the sessions that were read last
+        self._read: Latest[SessionKey, _Read] = Latest(_REMEMBERED)  # of the sessions that were read last
 
     @property
     def app(self) -> str:
@@ -143,18 +144,13 @@ class EmbeddedHost:
             return SessionSnapshot()
         heard = tuple(said for event in news.events if (said := _said(event)) is not None)
         known = _Read(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
-        self._remember(session, known)
+        self._read[session] = known
         asked = [call for call in news.calls if call.request is not None]
         return SessionSnapshot(
             requests=tuple(_request(call) for call in asked if call.state is CallState.HELD),
             outcomes=tuple(outcome for call in asked for outcome in _outcomes(call)),
             said=known.said,
         )
-
-    def _remember(self, session: SessionKey, read: _Read) -> None:
-        self._read[session] = read
-        while len(self._read) > _REMEMBERED:
-            del self._read[next(iter(self._read))]
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)

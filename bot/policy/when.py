@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.errors import ConfirmError, Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.latest import Latest
 
 if TYPE_CHECKING:
     import cel
@@ -110,7 +111,7 @@ class _Answers:
     a minute."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[bool | str, float]] = {}
+        self._known: Latest[bytes, tuple[bool | str, float]] = Latest(_MOST_ANSWERS)
         self._lock = threading.Lock()  # threads use it
 
     def get(self, key: bytes) -> bool | str | None:
@@ -122,8 +123,6 @@ class _Answers:
         with self._lock:
             if key:
                 self._known[key] = said, time.monotonic()
-            while len(self._known) > _MOST_ANSWERS:
-                del self._known[next(iter(self._known))]
 
 
 def _digest(expression: str, names: JsonObject) -> bytes:

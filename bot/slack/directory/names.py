@@ -16,6 +16,7 @@ from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.methods import GROUPS, USERS_INFO
 from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from runtime.latest import Latest
 
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
@@ -27,7 +28,7 @@ _KEEP = 5000
 class NameLookup:
     def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
         self._sender, self._clock, self._rates = sender, clock, Rates(clock)
-        self._known: dict[tuple[str, str], tuple[float, str]] = {}
+        self._known: Latest[tuple[str, str], tuple[float, str]] = Latest(_KEEP)
 
     async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, so far as they are known or Slack gives them in time."""
@@ -46,10 +47,7 @@ class NameLookup:
         self._put(at, user, person_name(as_object(answer.get("user"))))
 
     def _put(self, at: Workspace, id_: str, name: str) -> None:
-        self._known.pop((at.team, id_), None)
         self._known[at.team, id_] = (self._clock(), name)
-        while len(self._known) > _KEEP:
-            del self._known[next(iter(self._known))]
 
     def forget(self, user: str) -> None:
         for key in [key for key in self._known if key[1] == user]:
