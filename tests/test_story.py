@@ -52,6 +52,7 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
         await me.sees("You can't decide this one")
+        await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
 
         await me.becomes(demo.people["ben"])
         await me.clicks("Edit…: deploy")

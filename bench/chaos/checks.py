@@ -95,17 +95,15 @@ def _word(click: Clicked) -> str:
 
 def answered(story: Story) -> Iterator[Finding]:
     """Whoever is refused hears why: of several words about one confirmation, the newest."""
-    whispers = Counter((one.who, one.place[0]) for one in story.history.whispers)
-    owed: dict[tuple[str, str], set[str]] = defaultdict(set)
+    whispers = Counter(one.who for one in story.history.whispers)
+    owed: dict[str, set[str]] = defaultdict(set)
     for entry in story.history.ledger:
         if entry.kind == "vote refused" and entry.content.get("way") == "button":
-            for place in {card.place[0] for card in story.cards[entry.confirmation]}:
-                owed[entry.who, place].add(entry.confirmation)
-    for (who, place), about in owed.items():
-        if whispers[who, place] < len(about):
-            name, told = story.history.names.get(who, who), whispers[who, place]
-            what = f"{name} was refused on {len(about)} confirmations and told {told} times"
-            yield Finding("whoever is refused hears why", what, thread=(place, ""))
+            owed[entry.who].add(entry.confirmation)
+    for who, about in owed.items():
+        if whispers[who] < len(about):
+            what = f"{story.history.names.get(who, who)} was refused on {len(about)} confirmations"
+            yield Finding("whoever is refused hears why", f"{what} and told {whispers[who]} times")
 
 
 # What runs

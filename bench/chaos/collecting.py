@@ -14,7 +14,7 @@ from bot.sandbox.people.seen import controls
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace import records
 from bot.slack.outbound.message_ids import lines_in
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 
 async def collect(
@@ -114,6 +114,11 @@ def _whispers(slack: FakeSlack) -> Iterator[Whisper]:
     for channel in slack.workspace.directory.channels.values():
         for message in channel.ephemerals:
             yield Whisper((channel.id, message.thread_ts), message.only_for, reader.message(message))
+    users = {view.id: view.user for view in slack.workspace.views.opened}
+    for made in slack.calls_of("views.open"):
+        window = as_object(made.answer.get("view"))
+        if window and window.get("submit") is None:  # no form
+            yield Whisper(("", ""), users[as_text(window.get("id"))], reader.blocks(objects(window.get("blocks"))))
 
 
 def _reader(slack: FakeSlack) -> Reader:

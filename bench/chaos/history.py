@@ -84,7 +84,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Whisper:
-    """What one person alone was shown."""
+    """What one person alone was shown, in a window or at a place in a channel."""
 
     place: Place
     who: str

@@ -58,9 +58,11 @@ class Cards:
     async def reply(
         self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
     ) -> None:
-        """Shows voters the result of their vote, in the view that says "Counting…" or beside the card.
+        """Shows voters the result of their vote: in the view that says "Counting…", in a window of its own, or beside
+        the card.
 
-        `target` names team and user, and where they look: a `view`, or `channel`, `thread_ts` and `message_ts`.
+        `target` names team and user, and where they look: a `view`, or a `trigger` to open one with, and `channel`,
+        `thread_ts` and `message_ts`.
         `together`: what is known of everything that was decided in that view.
         """
         verdict, view, sender = verdict_view(body), as_text(target.get("view")), self._sender.under(lease.sure)
@@ -76,7 +78,8 @@ class Cards:
                 pass  # the voter closed the view meanwhile
         elif verdict.counted is not Counted.REFUSED and target.get("message_ts"):
             return  # the card that they clicked shows the result
-        await sender.whisper(target, verdict_message(verdict))
+        window = verdict_modal(verdict) if verdict.counted is Counted.REFUSED else None  # good news opens no window
+        await sender.whisper(target, verdict_message(verdict), window)
 
 
 async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: str, verdict: JsonObject) -> None:

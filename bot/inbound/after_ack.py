@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from blocks.kit import Message
-from blocks.verdict import notice_message
+from blocks.verdict import notice_message, notice_modal
 from bot.cards.forms import with_target
 from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
@@ -65,7 +65,8 @@ class AfterAck:
         task.add_done_callback(self._tasks.discard)
 
     def tell(self, sentence: str, to: Addressee) -> None:
-        self.begin("a notice", self._notify(notice_message(sentence), to))
+        """In a window, if the target has a trigger for one, or else in a message that only this person sees."""
+        self.begin("a notice", self._notify(notice_message(sentence), notice_modal(sentence), to))
 
     def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         """Opens a form, or the window that is shown instead of it."""
@@ -98,13 +99,13 @@ class AfterAck:
         view = with_target(composed, answer_target(body, person))
         await self._sender.open_view(turn, body["trigger_id"], view)
 
-    async def _notify(self, message: Message, to: Addressee) -> None:
-        thread_ts, both = as_text(to.target.get("thread_ts")), to.target.get("in_channel")
-        if to.url and not both and await self._sender.respond(to.url, message, thread_ts=thread_ts):
+    async def _notify(self, message: Message, window: JsonObject, to: Addressee) -> None:
+        thread_ts = as_text(to.target.get("thread_ts"))
+        if to.url and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return
         for pause in PAUSES:
             try:
-                await self._sender.whisper(to.target, message)
+                await self._sender.whisper(to.target, message, window)
                 return
             except Later as later:
                 if later.after > LONGEST_PAUSE or await self._stopped_within(max(pause, later.after)):

@@ -34,7 +34,7 @@ from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.message_hints import HintSender
-from bot.inbound.payloads import Body, Click, answer_target, at_of, click_id, person_of, read_click
+from bot.inbound.payloads import Body, Click, at_of, click_id, click_target, form_target, person_of, read_click
 from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
 from bot.policy.approvers import Person
@@ -144,7 +144,7 @@ class ClicksAndForms:
             self._errands.open_form(body, partial(self._form, click, click.ref))
 
     async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
-        target, url = _without_address(answer_target(body, click.person))
+        target, url = _without_address(click_target(body, click.person))
         ballot = SubmittedVote(
             id=click_id(click.person, click.at, click.action, ref.encode()),
             confirmation=ref.id,
@@ -236,9 +236,7 @@ class ClicksAndForms:
         if isinstance(submitted, FormErrors):
             await ack(response_action="errors", errors=submitted.errors)
             return
-        voter, at = person_of(body), at_of(body)
-        form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
-        where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+        voter = person_of(body)
         ballot = SubmittedVote(
             id=click_id(voter, view["id"], view.get("hash", ""), ref.encode()),
             confirmation=ref.id,
@@ -249,7 +247,7 @@ class ClicksAndForms:
             edit=submitted.edit,
             grant=submitted.grant,
             way="form",
-            target={**target, **where},
+            target={**target, **form_target(body, voter)},
         )
         cast, wrong = await self._cast(ballot)
         self._redraw(body, ballot, url)
@@ -272,12 +270,10 @@ class ClicksAndForms:
         if isinstance(read, FormErrors):
             await ack(response_action="errors", errors=read.errors)
             return
-        voter, at = person_of(body), at_of(body)
-        form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
-        where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+        voter = person_of(body)
         vote = click_id(voter, view["id"], view.get("hash", ""), ref.encode())
         try:
-            done = await self._sign_ins.give(row, voter, read, {**target, **where}, vote)
+            done = await self._sign_ins.give(row, voter, read, {**target, **form_target(body, voter)}, vote)
         except StoreError:
             raise
         except ConfirmError as error:

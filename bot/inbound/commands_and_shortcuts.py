@@ -13,7 +13,7 @@ from bot.cards import forms
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
-from bot.inbound.payloads import Body, answer_target, at_of, person_of, workspace_of_event
+from bot.inbound.payloads import Body, at_of, click_target, person_of, workspace_of_event
 from bot.policy.approvers import Person
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
@@ -97,7 +97,7 @@ class Commands:
         known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
         done = await self._database.run(say_again, int(letter or 0), voter) if known else RetryResult.GONE
         await ack()
-        target = answer_target(body, voter)
+        target = click_target(body, voter)
         if done is RetryResult.NOT_YOURS:
             self._errands.tell(NOT_YOURS, Addressee(target))
         elif done is RetryResult.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):

@@ -77,8 +77,13 @@ def workspace_of_event(body: Mapping[str, Any]) -> Workspace:
 
 
 def answer_target(body: Body, voter: Person) -> JsonObject:
-    """Where the person who clicked can see an answer: the view, or the card's channel and thread. A list that only they
-    see is identified by the URL at which it can be changed."""
+    """Where an ephemeral message to the person who clicked belongs: the channel and thread of the card. A list that
+    only they see is identified by the URL at which it can be changed.
+
+    A thread and its channel may both show the card (`thread_broadcast`), and Slack's payload has no field for which of
+    the two was used. Then it belongs in the channel: somebody who presses in the thread comes back to the channel, on a
+    phone too, but somebody who presses in the channel has no reason to open the thread.
+    """
     container = body.get("container") or {}
     at = at_of(body)
     target: JsonObject = {"team": at.team, "user": voter.user}
@@ -90,12 +95,25 @@ def answer_target(body: Body, voter: Person) -> JsonObject:
     message = body.get("message") or {}
     if message.get("thread_ts"):
         target["thread_ts"] = str(message["thread_ts"])
-    if message.get("subtype") == "thread_broadcast" and "channel" in target:
-        target["in_channel"] = True  # shown in both the channel and the thread; Slack does not say where they clicked
+    if message.get("subtype") == "thread_broadcast":
+        target.pop("thread_ts", None)
     if container.get("is_ephemeral"):
         target.pop("message_ts", None)  # not a card, so it does not update itself
         target["list"] = str(body.get("response_url") or "")
     return target
+
+
+def click_target(body: Body, voter: Person) -> JsonObject:
+    """The same, with the click's trigger: a window can be opened with it, once, for three seconds."""
+    return {**answer_target(body, voter), "trigger": str(body["trigger_id"])}
+
+
+def form_target(body: Body, voter: Person) -> JsonObject:
+    """Where the person who submitted a form looks: at its view, or, once that is closed, at a window that the submit's
+    trigger opens."""
+    at, view = at_of(body), body["view"]
+    form: JsonObject = {"view": view["id"], "hash": view.get("hash"), "trigger": str(body["trigger_id"])}
+    return {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
 
 
 def click_id(voter: Person, *parts: str) -> str:

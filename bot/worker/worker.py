@@ -290,8 +290,10 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
     """Reads where to show an answer, the answer, and the answers to all votes of the same form."""
-    row = tx.execute(select(replies.c.target, replies.c.body).where(replies.c.vote == vote)).one()
+    row = tx.execute(select(replies.c.target, replies.c.body, replies.c.owed_since).where(replies.c.vote == vote)).one()
     target: JsonObject = json.loads(row.target)
+    if row.owed_since is not None:
+        target.pop("trigger", None)  # it was put off: a trigger lives for three seconds
     batch = texts(target.get("batch"))
     found = select(replies.c.body).where(replies.c.vote.in_(batch)).order_by(replies.c.id)
     return target, json.loads(row.body), [json.loads(body) for body in tx.execute(found).scalars()] if batch else []

@@ -9,7 +9,7 @@ async with office(database_url, log) as at:
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -124,17 +124,6 @@ class Office(Staff):
             await self.rests()
         self.slack.clock.advance(seconds + 60 * minutes + 3600 * hours)
         await self.bot.database.run(wake)
-
-    async def hears_again(self, person: Person, words: str, does: Awaitable[object]) -> None:
-        """Somebody who has heard these words does something, and hears them once more, at one place or at several."""
-        await self.rests()
-
-        def times() -> int:
-            return sum(words in one for one in person.messages(self.deploys))
-
-        before = times()
-        await does
-        await self.slack.until(lambda: times() > before)
 
     async def rests(self) -> None:
         """Returns when nothing is on its way any more, and the bot has nothing left to do for now."""

@@ -90,6 +90,12 @@ class Person:
         view = self._workspace.views.top(self.id)
         return Modal(view, self._reader, self._gestures) if view else None
 
+    @property
+    def windows(self) -> list[Modal]:
+        """Every modal that this person got, those that are closed now included."""
+        views = self._workspace.views.opened
+        return [Modal(view, self._reader, self._gestures) for view in views if view.user == self.id]
+
     async def gets_modal(self, title: str = "", *, timeout: float = PATIENCE) -> Modal:
         """The modal on top. Waits until its title or text has these words."""
 

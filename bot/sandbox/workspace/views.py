@@ -25,6 +25,8 @@ class Views:
         self._views: dict[str, View] = {}
         self._stacks: dict[str, list[View]] = {}
         self._homes: dict[tuple[str, str], View] = {}
+        self.opened: list[View] = []
+        """Every modal that an app opened or pushed, those that are closed now included."""
 
     def top(self, user: str) -> View | None:
         """The modal that this person sees."""
@@ -128,6 +130,8 @@ class Views:
         view = View(new_id, team_id, user, kind, _kept(body), self._new_hash(), after.root_id if after else new_id)
         view.previous_id = after.id if after else ""
         self._views[view.id] = view
+        if kind == "modal":
+            self.opened.append(view)
         return view
 
     def _refuse_taken_external_id(self, body: JsonObject, besides: View | None = None) -> None:

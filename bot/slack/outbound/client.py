@@ -215,42 +215,40 @@ class Sender:
 
         return await self._dms.get((at, user), open_)
 
-    async def whisper(self, target: JsonObject, message: Message) -> None:
+    async def whisper(self, target: JsonObject, message: Message, window: JsonObject | None = None) -> None:
         """To one person, where they look: `target` names team, user and, if they are in one, channel and thread.
 
-        Outside of channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all
-        people together, so nobody has more than a share of it: beyond that it raises `Later`.
+        If `target` has the `trigger` of a click, the `window` opens, which says the same. A window appears on top of
+        what they look at, but a trigger lives for three seconds. Otherwise the message is ephemeral. Outside of
+        channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all people
+        together, so nobody has more than a share of it: beyond that it raises `Later`.
         """
         at, user, channel = _at(target), as_text(target.get("user")), as_text(target.get("channel"))
         theirs = ((at.team, user), WHISPERS, MINUTE)
         if self._whispers.wait(*theirs) > 0:
             raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
-        for _ in range(2 if target.get("in_channel") else 1):
-            self._whispers.take(*theirs)
+        self._whispers.take(*theirs)
+        if window is not None and await self._in_window(at, as_text(target.get("trigger")), window):
+            return
         if channel:
             thread_ts = as_text(target.get("thread_ts")) or None
             try:
-                if target.get("in_channel"):
-                    await self._in_thread_as_well(at, channel, user, message, thread_ts)
-                    thread_ts = None
                 await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
                 return
             except Gone as gone:
                 log.info("sent as a direct message instead: %s", gone)
         await self.post(at, await self.open_dm(at, user), message)
 
-    async def _in_thread_as_well(
-        self, at: Workspace, channel: str, user: str, message: Message, thread_ts: str | None
-    ) -> None:
-        """Says it in the thread too, for a card that the thread and its channel both show.
-
-        Both show the same message, and Slack's payload of a click has no field for which of the two was used. An
-        ephemeral message appears in one of them, and on a phone people see only one. So it is said in both.
-        """
+    async def _in_window(self, at: Workspace, trigger: str, window: JsonObject) -> bool:
+        """Whether a window could be opened. If Slack's answer was lost, nobody knows, and it is said again."""
+        if not trigger:
+            return False
         try:
-            await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
+            await self.open_view(ViewTurn(at), trigger, window)
         except SlackTrouble as trouble:
-            log.info("said in the channel only: %s", trouble)
+            log.info("sent as a message instead of a window: %s", trouble)
+            return False
+        return True
 
     async def notice(self, target: JsonObject, sentence: str) -> None:
         """The same with a sentence of ours."""

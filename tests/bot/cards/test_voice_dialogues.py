@@ -96,7 +96,7 @@ async def test_what_an_agent_could_not_answer_is_tried_again_once(at: Office, mo
     assert failed.buttons == ("Try again",)
 
     await at.bob.clicks(failed, "Try again")
-    assert (await at.bob.finds("Somebody else wrote this message", at.deploys, thread=said)).ephemeral
+    await at.bob.gets_modal("Somebody else wrote this message")
     mouth.say("Now it works.", None)
     first = await at.ann.clicks(failed, "Try again", stale=True)
     await at.slack.repeats(first)

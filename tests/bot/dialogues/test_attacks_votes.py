@@ -52,7 +52,7 @@ async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> No
         counted = [person for person in crowd if person.name in names]
         assert len(counted) == quorum
         for person in set(crowd) - set(counted):
-            assert (await person.finds("You are too late", at.deploys, thread=card)).ephemeral
+            await person.gets_modal("You are too late")
         assert done.buttons == ("See everything", "History")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
         assert len(at.ran()) == 1
@@ -72,7 +72,7 @@ async def test_the_same_click_again_is_the_same_click(open_office: Opens) -> Non
 
         await at.rests()
         assert at.ann.sees(at.deploys).count("✅ Approved by bob and lead · ran") == 1
-        assert not any(seen.ephemeral for seen in at.bob.messages(at.deploys))
+        assert not at.bob.windows
         assert len(at.ran()) == 1
 
 
@@ -81,14 +81,14 @@ async def test_a_refused_click_that_arrives_again_is_no_further_try(open_office:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         made = await at.oscar.clicks(card, "Approve")
-        await at.oscar.finds("the policy names others", at.deploys, thread=card)
+        await at.oscar.gets_modal("the policy names others")
         await at.rests()
-        told = at.oscar.sees(at.deploys, thread=card)
         for _ in range(4):
             await at.slack.repeats(made)
         await at.rests()
         assert "oscar" not in at.ann.sees(at.deploys, thread=card)
-        assert at.oscar.sees(at.deploys, thread=card) == told
+        assert len(at.oscar.windows) == 1
+        assert not any(one.ephemeral for one in at.oscar.messages(at.deploys))
 
         for _ in range(2):
             await at.oscar.clicks(card, "Approve")
@@ -105,8 +105,7 @@ async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -
         made = await at.lead.clicks(card, "Approve", stale=True)
 
         assert made.acked
-        told = await at.lead.finds("This changed in the meantime", at.deploys, thread=card)
-        assert told.ephemeral
+        await at.lead.gets_modal("This changed in the meantime")
         await at.rests()
         fresh = at.lead.now(card)
         assert "Approved by bob · Needs 1 more approval" in fresh
@@ -188,10 +187,10 @@ async def test_approve_and_deny_at_once_are_one_decision(open_office: Opens) -> 
         told = at.ann.sees(at.deploys, thread=card)
         assert ("🚫 Denied by cyd" in told) == (ran == 0)
         assert ("✅ Approved by bob" in told) == (ran == 1)
-        if ran:  # the form closed when it was sent, so the verdict is beside the card
-            await at.cyd.finds("You are too late: it is approved already", at.deploys, thread=card)
+        if ran:  # the form closed when it was sent, so the verdict is in a window of its own
+            await at.cyd.gets_modal("You are too late: it is approved already")
         else:
-            await at.bob.finds("You are too late: it is denied already", at.deploys, thread=card)
+            await at.bob.gets_modal("You are too late: it is denied already")
 
 
 async def test_a_form_that_comes_after_the_end_says_so(open_office: Opens) -> None:
@@ -218,7 +217,7 @@ async def test_a_click_that_was_late_before_the_clock_was_looked_at_is_late(open
 
         await at.bob.clicks(card, "Approve")
 
-        await at.bob.finds("You are too late: it is expired already", at.deploys, thread=card)
+        await at.bob.gets_modal("You are too late: it is expired already")
         assert at.ran() == []
 
 
@@ -231,7 +230,7 @@ async def test_who_lost_the_right_meanwhile_is_refused_at_the_submit(open_office
 
         await form.submits({"amount": "1200"})
 
-        await at.bob.finds("the policy names others", at.deploys, thread=card)
+        await at.bob.gets_modal("the policy names others")
         assert at.ran() == []
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
@@ -247,5 +246,5 @@ async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_l
 
         await at.bob.clicks(at.bob.now(card), "Approve")
 
-        await at.bob.finds("the policy names others", at.deploys, thread=card)
+        await at.bob.gets_modal("the policy names others")
         assert at.ran() == []

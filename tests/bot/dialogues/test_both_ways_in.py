@@ -180,7 +180,7 @@ async def test_home_list_help_and_history(open_office: Opens, socket: bool) -> N
         assert (await at.slack.repeats(click)).acked
         done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         await at.bob.clicks(listed, "Approve", stale=True)  # what an old list still offers
-        await at.bob.finds("You are too late", at.deploys)
+        await at.bob.gets_modal("You are too late")
         await at.bob.sees_home("Nothing waits for you.", timeout=PATIENCE)
         await at.oscar.shortcut("adk_confirm_history", done)
         await at.oscar.gets_modal("approved reimburse: 1 of 1")
@@ -212,7 +212,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         assert (await at.slack.repeats(revoked)).acked
         await at.ann.finds("revoked the grant", at.deploys, thread=card)
         await at.bob.clicks(granting, "Revoke grant", stale=True, sure=True)
-        await at.bob.finds("This grant has already ended", at.deploys, thread=card)
+        await at.bob.gets_modal("This grant has already ended")
 
         await at.ann.says("@adk-confirm deploy checkout 2.4.3 to prod", at.deploys, thread=card)
         await at.bob.finds("through oncall · deploy", at.deploys, thread=card)

@@ -68,10 +68,9 @@ async def test_somebody_who_may_not_gets_a_sentence_and_changes_nothing(at: Offi
     card = await at.ask("reimburse 1500 for the team dinner")
 
     await at.oscar.clicks(card, "Approve")
-    refused = await at.oscar.finds("the policy names others. The card says who", at.deploys, thread=card)
-    assert refused.ephemeral
+    await at.oscar.gets_modal("the policy names others. The card says who")
     await at.ann.clicks(card, "Approve")
-    await at.ann.finds("so somebody else has to decide", at.deploys, thread=card)
+    await at.ann.gets_modal("so somebody else has to decide")
 
     assert "Approve" in at.ann.now(card).buttons
     assert at.ran() == []
@@ -175,7 +174,7 @@ async def test_two_votes_are_needed_where_the_policy_says_two(
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Needs 1 more", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.bob.finds("already", at.deploys, thread=card)
+        await at.bob.gets_modal("already")
         assert at.ran() == []
 
         await at.lead.clicks(at.lead.now(card), "Approve")

@@ -15,8 +15,10 @@ import pytest
 from _pytest.mark import ParameterSet
 from sqlalchemy import update
 
+from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
+from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS
 from bot.store.tables import confirmations
@@ -144,9 +146,9 @@ A_VERDICT_FAILS = ["is limited", "fails", "is cut off", "is cut off though it is
 
 
 @pytest.mark.parametrize("wrong", A_VERDICT_FAILS)
-@pytest.mark.parametrize("method", ["views.update", "chat.postEphemeral"])
+@pytest.mark.parametrize("method", ["views.update", "views.open", "chat.postEphemeral"])
 async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str, method: str) -> None:
-    """Beside the card, since the form closes when it is sent."""
+    """In a window of its own, or beside the card if none can be opened."""
     rules = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0LEADS"]\n'
     async with open_office(rules, limits=QUICK) as at:
         at.slack.group("leads", at.ann, id="S0LEADS")  # who is in it is looked up when a vote is counted
@@ -154,12 +156,18 @@ async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str
         await at.bob.clicks(card, "Deny…")
         form = await at.bob.gets_modal("Deny")  # before time passes: what opens it lives for three seconds
         fault = WRONGS[wrong](at.slack.faults, method, None)
+        if method == "chat.postEphemeral":
+            at.slack.faults.refuses("views.open", "expired_trigger_id", times=None)
         async with time_passing(at):
             await form.submits({"Reason": "no"})
             await fault.reached()
-            told = await at.bob.finds("the policy names others", at.deploys, thread=card)
-        assert told.ephemeral
-        assert at.bob.modal() is None
+            await at.slack.until(lambda: "the policy names others" in heard(at.bob, at.deploys) or None)
+
+
+def heard(person: Person, channel: Channel) -> str:
+    """All that only this person saw."""
+    beside = [one for one in person.messages(channel) if one.ephemeral]
+    return "\n".join(map(str, [*beside, *person.windows]))
 
 
 @pytest.mark.parametrize("wrong", A_VERDICT_FAILS)
@@ -249,6 +257,7 @@ async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(open_office: Op
         at.slack.install = at.slack.workspace.directory.install(at.slack.team)
         await at.starts(at.policies)
 
+        at.slack.clock.advance(60)  # no window can be opened with the click any more
         async with time_passing(at):
             await at.lead.finds("so your vote does not count. Try again in a minute", at.deploys, thread=card)
             assert at.ran() == []
@@ -310,8 +319,7 @@ async def test_a_row_that_can_not_be_read_stops_nobody(open_office: Opens) -> No
         await at.bot.database.run(spoil_every_row)
 
         await at.bob.clicks(card, "Approve")
-        told = await at.bob.finds("A stored confirmation can't be read", at.deploys, thread=card)
-        assert told.ephemeral
+        await at.bob.gets_modal("A stored confirmation can't be read")
         other = await at.ask("reimburse 1600 for the team dinner")
         await at.bob.clicks(other, "Approve")
 

@@ -125,7 +125,7 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
     assert "Revoke grant" in done.buttons
 
     await at.ann.clicks(done, "Revoke grant", sure=True)
-    await at.ann.finds("the policy names others", at.deploys, thread=card)
+    await at.ann.gets_modal("the policy names others")
     await at.cyd.clicks(at.cyd.now(card), "Revoke grant", sure=True)
 
     await at.ann.finds("revoked the grant", at.deploys, thread=card)

@@ -252,7 +252,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: S
     asks = await at.bob.finds("Did this take effect? Work", at.deploys)
     assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
     await at.oscar.clicks(asks, word, sure=True)
-    await at.oscar.finds("the policy names others", at.deploys)
+    await at.oscar.gets_modal("the policy names others")
 
     await at.bob.clicks(at.bob.now(asks), word, sure=True)
 

@@ -132,7 +132,7 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
         await at.rests()
         assert at.bob.now(first).buttons == ("See everything", "History")
         await at.bob.clicks(first, "Approve", stale=True)
-        await at.bob.finds("too late", at.deploys, thread=said)
+        await at.bob.gets_modal("too late")
         await at.bob.clicks(second, "Approve")
         await at.ann.finds("Done: Pay", at.deploys, thread=said)
         assert ran()[0] == {"tool": "pay", "amount": 9000}

@@ -80,7 +80,7 @@ async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
     assert [line["amount"] for line in at.ran()] == [1200]
 
 
-async def test_who_lost_the_right_meanwhile_is_refused_in_a_direct_message(at: Office) -> None:
+async def test_who_is_too_late_on_the_home_tab_is_refused_in_a_window(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     home = await at.lead.opens_home("reimburse")
     await at.bob.clicks(card, "Deny…")
@@ -89,7 +89,9 @@ async def test_who_lost_the_right_meanwhile_is_refused_in_a_direct_message(at: O
 
     await home.clicks("Approve")
 
-    await at.lead.finds("You are too late")
+    await at.lead.gets_modal("You are too late")
+    await at.rests()
+    assert at.lead.messages() == []
     assert at.ran() == []
 
 

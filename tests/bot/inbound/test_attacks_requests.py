@@ -150,7 +150,7 @@ async def test_what_is_not_ours_is_not_acted_on(open_office: Opens) -> None:
         ]
         for number, change in enumerate(actions):
             action: JsonObject = {**click["actions"][0], "action_ts": f"{number}.1", **change}  # type: ignore[index,dict-item]
-            reply = await sends(at, {**click, "actions": [action]})
+            reply = await sends(at, {**click, "actions": [action], "trigger_id": "of another click"})
             assert reply.status in (200, 404), (change, reply)
         await at.bob.finds("There is no confirmation", at.deploys, thread=card)
         told = await at.bob.finds("This changed in the meantime", at.deploys, thread=card)
@@ -268,7 +268,7 @@ async def test_a_namesake_from_another_workspace_is_somebody_else(open_office: O
         reply = await sends(at, {**click, "user": {**user, "team_id": "T0GLOBEX"}})
 
         assert reply.status == 200
-        await at.bob.finds("can't decide", at.deploys, thread=card)
+        await at.bob.gets_modal("can't decide")
         assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
 

@@ -337,10 +337,9 @@ async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> No
     assert len(out.slack.calls_of("conversations.open")) == 1
 
 
-@pytest.mark.parametrize("in_channel", [False, True])
-async def test_who_sees_nothing_in_the_channel_is_told_in_a_direct_message(out: Outgoing, in_channel: bool) -> None:
+async def test_who_sees_nothing_in_the_channel_is_told_in_a_direct_message(out: Outgoing) -> None:
     """Slack shows an ephemeral message to members only."""
-    place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts, "in_channel": in_channel}
+    place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
     for person in (out.ann, out.lead):
         await out.sender.notice({"team": TEAM, "user": person.id, **place}, "You may not decide.")
     assert "You may not decide." in out.lead.sees()

@@ -96,7 +96,7 @@ async def test_nobody_of_another_workspace_decides_not_even_one_whom_the_policy_
         card = await globex.ask("reimburse 1700 for the offsite")
 
         await at.bob.clicks(card, "Approve")
-        await at.bob.finds("Accounts of other companies can't decide", timeout=PATIENCE)
+        await at.bob.gets_modal("Accounts of other companies can't decide")
 
         assert "[Approve]" in str(globex.asker.now(card))
         assert at.ran() == []

@@ -271,7 +271,7 @@ async def test_i_change_who_spoke_or_where(open_office: Opens, way: str, caplog:
         await at.bot.database.run(changes)
         voter = at.cyd if way == "another channel" else at.bob
         await voter.clicks(voter.now(card), "Approve")
-        await voter.finds("Somebody changed in the database who spoke here", at.deploys, thread=card)
+        await voter.gets_modal("Somebody changed in the database who spoke here")
         if way != "another channel":
             await at.ann.finds("Who spoke here is not known", at.deploys, thread=card)
             await at.ann.says("@adk-confirm deploy checkout 2.4.1 to prod", at.deploys, thread=card)
@@ -288,7 +288,7 @@ async def test_who_spoke_is_known_after_people_spoke(open_office: Opens) -> None
         await at.bob.says("@adk-confirm what is the weather?", at.deploys, thread=card)
         await at.rests()
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.bob.finds("You spoke to the agent", at.deploys, thread=card)
+        await at.bob.gets_modal("You spoke to the agent")
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
         assert len(at.ran()) == 1

@@ -43,7 +43,7 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
     async with open_office(rules, target=LAB) as at:
         card = await at.ask(PAY)
         await at.lead.clicks(card, "Approve")
-        await at.lead.finds("the policy names others", at.deploys, thread=card)
+        await at.lead.gets_modal("the policy names others")
 
         await at.later(minutes=21)
         told = await at.ann.finds("From now on @lead may decide as well", at.deploys, thread=card)
@@ -94,7 +94,7 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open
         await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
         await at.ann.finds("nobody decided within 1h; it did not run", at.deploys, thread=card)
         await at.cyd.clicks(card, "Approve", stale=True)
-        await at.cyd.finds("You are too late: it is expired already", at.deploys, thread=card)
+        await at.cyd.gets_modal("You are too late: it is expired already")
         assert at.ran() == []
 
 
@@ -113,7 +113,7 @@ async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_aft
 
         await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
         await at.ann.finds("Done: Pay", at.deploys, thread=card)
-        await at.cyd.finds("You are too late", at.deploys, thread=card)
+        await at.cyd.gets_modal("You are too late")
         assert len(at.ran()) == 1
 
 
@@ -164,7 +164,7 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(op
         await at.ann.finds("Nobody said whether loses took effect", at.deploys, thread=card)
         await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
         await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
-        await at.bob.finds("This has already been answered", at.deploys, thread=card)
+        await at.bob.gets_modal("This has already been answered")
 
 
 def unknown(at: Office) -> list[str]:

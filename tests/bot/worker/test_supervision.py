@@ -128,7 +128,7 @@ async def test_rows_are_attended_again_after_their_loop_failed(open_office: Open
         async with without(at.bot.database, "bot_replies"):
             await restarted(at, "worker-replies", 1)
         await at.oscar.clicks(card, "Approve")
-        await at.oscar.finds("You can't decide this one", at.deploys, thread=card)
+        await at.oscar.gets_modal("You can't decide this one")
 
 
 @asynccontextmanager
