@@ -1,6 +1,7 @@
-"""An agent runtime that speaks ADK's tool confirmation, durably and exactly once. It knows nothing of Slack.
+"""An agent runtime that supports ADK's tool confirmation: calls are stored and run exactly once. It does not depend on
+Slack.
 
-The store's libraries take longer to import than all the rest, so they are loaded with the first use of `Runner`.
+The store's libraries take longer to import than everything else, so they are loaded with the first use of `Runner`.
 """
 
 from __future__ import annotations

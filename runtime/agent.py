@@ -1,4 +1,4 @@
-"""An agent: a model, an instruction, tools, and the agents it may hand over to."""
+"""An agent: a model, an instruction, tools, and the agents that it may hand over to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class BadAgent(ConfirmError):
 
 
 class Agent:
-    """`model` is a model's name (`gemini-…`) or any object with the `Model` protocol; without one, the parent's."""
+    """`model` is a model's name (`gemini-…`) or any object with the `Model` protocol. Without one, the parent's is
+    used."""
 
     def __init__(
         self,
@@ -93,8 +94,8 @@ class Agent:
 
     @property
     def keeps_the_conversation(self) -> bool:
-        """Whether the next message goes to this agent. An agent that can't hand over to its parent would keep the
-        conversation for ever."""
+        """Whether the next message goes to this agent. An agent that can't hand over to its parent would otherwise keep
+        the conversation for ever."""
         return self.parent is None or (self._may_go_up and self.parent.keeps_the_conversation)
 
     def targets(self) -> list[Agent]:
@@ -139,7 +140,7 @@ class Agent:
 
 
 def _config(given: JsonObject | BaseModel | None) -> JsonObject:
-    """A dict, or google-genai's own `GenerateContentConfig`."""
+    """Accepts a dict, or google-genai's own `GenerateContentConfig`."""
     if isinstance(given, BaseModel):
         plain: JsonObject = given.model_dump(mode="json", by_alias=True, exclude_none=True)
         return plain

@@ -1,4 +1,4 @@
-"""What a tool, a predicate or an instruction sees of its run."""
+"""The context of a run, as tools, predicates and instructions see it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_json(value: object) -> Json:
 
 
 class SessionState(MutableMapping[str, Json]):
-    """The session's state. What is written here becomes the event's `stateDelta`.
+    """The session's state. Changes to it become the event's `stateDelta`.
 
     Tools that run at the same time share `written`: each sees at once what the others write.
     """

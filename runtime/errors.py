@@ -1,4 +1,4 @@
-"""The root of our exceptions. `str()` of each is a sentence for people; the outer layers map types to status codes."""
+"""Our exceptions. `str()` of each is a sentence for people; the outer layers map types to status codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ConfirmError(Exception):
 
 
 def words_of(error: BaseException) -> str:
-    """The message of an exception, if it has one that can be stored. Reading it never raises."""
+    """The message of an exception, if it has one that can be stored. Never raises."""
     try:
         return str(error).encode("utf-8", "replace").decode()
     except Exception:  # noqa: BLE001  (somebody else's exception, whose own words may fail in any way)
@@ -18,7 +18,7 @@ def words_of(error: BaseException) -> str:
 
 
 class Invalid(ConfirmError):
-    """The input makes no sense. Nothing was stored."""
+    """The input is not valid. Nothing was stored."""
 
 
 class NotFound(ConfirmError):
@@ -42,8 +42,8 @@ class StoreError(ConfirmError):
 
 
 def reason(error: Exception) -> str:
-    """For a log line or a probe: our own sentence, without its full stop. Of any other exception only its type, since
-    its message may quote what no log may hold."""
+    """A reason for a log line or a probe: our own sentence without its full stop. For other exceptions only the type,
+    since the message may quote something that must not be logged."""
     if isinstance(error, ConfirmError):
         return str(error).rstrip(".")
     first: BaseException = error

@@ -1,4 +1,4 @@
-"""Refuses infinity and "not a number", because comparisons with them surprise. Pure."""
+"""Refuses infinity and "not a number", because comparisons with them give surprising results. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_FINITE = "is not a finite number"
 
 
 def not_finite(values: Mapping[str, object]) -> dict[str, str]:
-    """Where such numbers are in arguments, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
+    """Where arguments have such numbers, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
     return {where: f"{NOT_FINITE}, but {value}" for where, value in _found(values, "")}
 
 

@@ -23,7 +23,7 @@ else:
 
 @cache
 def _plain_fields(kind: type) -> frozenset[str] | None:
-    """The names of the fields. None if making one of these does more than setting them."""
+    """The names of the fields, or None if creating an object does more than setting them."""
     own = [value for one in kind.__mro__ for value in vars(one).values()]
     plain = (
         dataclasses.is_dataclass(kind)

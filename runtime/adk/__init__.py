@@ -1,4 +1,4 @@
-"""What our plugin for google-adk and the bot share: reading sessions, signing answers, taking turns.
+"""Code shared by our plugin for google-adk and the bot: reads sessions, signs answers, lets runs take turns.
 
 The plugin itself is `runtime/adk_plugin.py`, a public name. Begin there.
 """

@@ -1,4 +1,4 @@
-"""Whether edited arguments fit a tool's schema, as far as that can be said without a library. Pure."""
+"""Checks whether edited arguments fit a tool's schema, as far as that is possible without a library. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> None:
-    """Raises `Invalid`, which names the argument: one that the tool does not have, or of another type."""
+    """Raises `Invalid`, naming the argument, for an argument that the tool does not have or of another type."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, dict):
         return
@@ -33,8 +33,8 @@ def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> N
 
 
 def refuse_unfit_answer(value: Json, schema: JsonObject | None, request: str) -> None:
-    """Raises `Invalid`, which names the field, for an answer to a question that is of another kind than was asked for.
-    Without a schema it is a text."""
+    """Raises `Invalid`, naming the field, for an answer of another kind than the question's schema. Without a schema
+    the answer is a text."""
     rules = schema or {"type": "string"}
     kinds = _kinds(rules)
     if kinds and not any(_is(value, kind) for kind in kinds):

@@ -1,4 +1,4 @@
-"""What `adk_plugin` reads in sessions of google-adk: requests, the answers to them, results, tools' schemas."""
+"""Reads google-adk's sessions for `adk_plugin`: requests, the answers to them, results, tools' schemas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AFRESH = "Ask the agent again."
 
 @dataclass(frozen=True)
 class AskedInSession:
-    """A request, the call that it is about, and what was announced of it."""
+    """A request, the call that it is about, and the plugin's announcement about it."""
 
     request: str
     call_id: str
@@ -51,12 +51,12 @@ class AskedInSession:
 
     @property
     def by_a_node(self) -> bool:
-        """A workflow's node asks, under an id that it uses again."""
+        """Whether a workflow's node asks. It uses the same id again and again."""
         return self.request.startswith(WORKFLOW_CONFIRMATION)
 
     def edit_in(self, confirmation: ToolConfirmation) -> JsonObject | None:
-        """The arguments that an approval replaces. Raises `Invalid` for some that the tool can't take; where the tool
-        itself asked, those are a payload of which it knows what it means."""
+        """The arguments that an approval replaces, or None. Raises `Invalid` for values that the tool can't take. If
+        the tool itself asked, its payload may be anything, so the result is None then."""
         announcement, payload = self.announcement, confirmation.payload
         if announcement is None or not announcement.edits or not confirmation.confirmed or payload is None:
             return None
@@ -71,7 +71,8 @@ class AskedInSession:
         return payload
 
     def reason(self, confirmation: ToolConfirmation) -> str | None:
-        """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
+        """The reason of a denial. ADK's web page sends the call's own arguments with a denial; a `reason` among those
+        does not count."""
         payload = confirmation.payload
         reason = payload.get("reason") if isinstance(payload, dict) and not alike(payload, self.arguments) else None
         return reason if isinstance(reason, str) and reason else None
@@ -87,7 +88,7 @@ def answers_in(message: types.Content) -> Iterator[types.FunctionResponse]:
 
 
 def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
-    """As google-adk will read it, but for one thing: only the JSON boolean `true` approves."""
+    """Reads an answer as google-adk does, except that only the JSON boolean `true` approves."""
     given: Any = response.response or {}
     try:
         if len(given) == 1 and "response" in given:
@@ -122,8 +123,8 @@ def _asked_by_a_node(event: Event, request: str, payload: object) -> AskedInSess
 
 
 def asked(session: Session, request: str | None) -> AskedInSession | None:
-    """What this request is about. Raises `Forbidden` for one that stands there twice: people saw the one, and
-    google-adk would run the other. A workflow's node asks under one id again and again: the last one counts."""
+    """Finds what this request is about. Raises `Forbidden` if the session has it twice: people saw one, and google-adk
+    would run the other. A workflow's node asks with one id again and again, so the last one counts."""
     return _the_one([one for event in session.events for one in asked_in(event) if one.request == request])
 
 
@@ -146,7 +147,7 @@ class Pause:
     call_id: str
     name: str
     event: str
-    answered: int  # how many answers to its id stand in the session
+    answered: int  # how many answers to its id the session has
 
     @property
     def signed_name(self) -> str:
@@ -154,7 +155,7 @@ class Pause:
 
 
 class Pauses:
-    """The calls that wait, as a session's events bring them."""
+    """The waiting calls, collected from a session's events."""
 
     def __init__(self) -> None:
         self._calls: dict[str, tuple[str, str]] = {}
@@ -182,7 +183,7 @@ class Pauses:
 
 
 def pausing_calls(event: Event) -> Iterator[tuple[str, str]]:
-    """The calls in an event that wait for an answer which is no confirmation, by id and name."""
+    """The calls in an event that wait for an answer other than a confirmation, by id and name."""
     waits = set(event.long_running_tool_ids or ())
     for call in event.get_function_calls():
         if not call.id or call.name == REQUEST_CONFIRMATION or call.id.startswith(WORKFLOW_CONFIRMATION):
@@ -192,7 +193,7 @@ def pausing_calls(event: Event) -> Iterator[tuple[str, str]]:
 
 
 def responses_to_pauses(content: types.Content | None) -> Iterator[types.FunctionResponse]:
-    """What answers something else than a confirmation."""
+    """The responses in a message that answer something other than a confirmation."""
     for part in (content.parts if content is not None else None) or ():
         given = part.function_response
         if given is None or given.name == REQUEST_CONFIRMATION or (given.id or "").startswith(WORKFLOW_CONFIRMATION):
@@ -201,8 +202,8 @@ def responses_to_pauses(content: types.Content | None) -> Iterator[types.Functio
 
 
 def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
-    """The answers that stand in the session to what waited, each with what waited for it and the signatures with it.
-    Those that the bot stored without their credential are left out: they give an agent nothing."""
+    """The session's answers to waiting calls, each with its call and its signatures. Answers that the bot stored
+    without their credential are left out, since they give an agent nothing."""
     pauses = Pauses()
     for event in session.events:
         for given in event.get_function_responses() if event.author == USER else ():  # under whatever name
@@ -213,15 +214,15 @@ def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionRes
 
 
 def times_answered(session: Session, request: str) -> int:
-    """How many answers to a request stand in the session. To a workflow's node an answer counts under any name."""
+    """How many answers to a request the session has. For a workflow's node an answer counts under any name."""
     given = (one for event in session.events if event.author == USER for one in event.get_function_responses())
     by_any_name = request.startswith(WORKFLOW_CONFIRMATION)
     return sum(one.id == request and (by_any_name or one.name == REQUEST_CONFIRMATION) for one in given)
 
 
 def given_to_nodes(session: Session) -> Iterator[tuple[AskedInSession | None, types.FunctionResponse, int]]:
-    """The answers that stand in the session to requests of a workflow's nodes: each with the request before it, and how
-    many answers that request's id had before."""
+    """The session's answers to requests of a workflow's nodes: each with the request before it, and how many answers
+    that request's id had before."""
     asking: dict[str, AskedInSession] = {}
     times: Counter[str] = Counter()
     for event in session.events:
@@ -233,7 +234,7 @@ def given_to_nodes(session: Session) -> Iterator[tuple[AskedInSession | None, ty
 
 
 def result_of(session: Session, call: AskedInSession) -> dict[str, Any] | None:
-    """What the call came to, once an answer stands before it."""
+    """The call's result, if there is one after an answer."""
     answered = False
     for event in session.events:
         for response in event.get_function_responses():
@@ -246,7 +247,7 @@ def result_of(session: Session, call: AskedInSession) -> dict[str, Any] | None:
 
 
 def refuse_results(session: Session, message: types.Content) -> None:
-    """Raises `Invalid` for somebody who gives a waiting call its result in place of the tool."""
+    """Raises `Invalid` if somebody sends a result for a waiting call in place of the tool."""
     for part in message.parts or ():
         given = part.function_response
         if given is None or not given.id or any(given is answer for answer in answers_in(message)):
@@ -259,7 +260,7 @@ def refuse_results(session: Session, message: types.Content) -> None:
 
 
 def schema_of(tool: BaseTool) -> JsonObject | None:
-    """The tool's parameters as JSON schema, whichever way it declares them."""
+    """The tool's parameters as JSON schema, in whatever way it declares them."""
     declaration = tool._get_declaration()
     if declaration is None:
         return None

@@ -1,9 +1,10 @@
-"""What the bot and the plugin exchange beside ADK's protocol. Pure; imports nothing of google's.
+"""Announcements and signatures that the bot and the plugin exchange in addition to ADK's protocol. Pure; imports
+nothing of google's.
 
-The plugin, and our own runtime, announce themselves in the `customMetadata` of a request's event; the bot marks its own
+The plugin and our own runtime announce themselves in the `customMetadata` of a request's event. The bot marks its own
 messages there, if the server keeps it. An answer to a confirmation is signed in its `hint`, the only key that ADK
-accepts and never reads. Any other answer goes to the agent as it is, so its signature is in the `customMetadata` of its
-message.
+accepts and never reads. Any other answer goes to the agent unchanged, so its signature is in the `customMetadata` of
+its message.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from runtime.jsontypes import Json, JsonObject, as_object, canonical
 from runtime.wire import REQUEST_INPUT as REQUEST_INPUT
 
 OUR_API = "adk-confirm"
-"""The title of our own API in its `/openapi.json`: by that a bot knows what it may count on."""
+"""The title of our own API in its `/openapi.json`, by which a bot recognises it."""
 
 MARK = "adkConfirmMark"
 ANNOUNCED = "adkConfirm"
@@ -28,13 +29,13 @@ SECRET_BEFORE_ENV = f"{SECRET_ENV}_BEFORE"
 SHORTEST = 16
 
 UNSIGNED = "Not signed with the plugin's secret: answers for this agent are taken only from a bot that has it."
-"""What the plugin says of an answer that it refuses; the bot knows it again."""
+"""The plugin's words for an answer that it refuses. The bot recognises them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
-    """What the plugin says of one held call: whether a gate holds it, whether edited arguments reach the tool, whether
-    answers have to be signed; the schemas of its arguments, and of the payload that it asks for."""
+    """What the plugin says about a held call: whether a gate holds it, whether edited arguments reach the tool, whether
+    answers must be signed, and the schemas of its arguments and of the payload that it asks for."""
 
     gated: bool
     edits: bool = False
@@ -52,12 +53,12 @@ class Announcement:
 
 
 def announcing(calls: dict[str, Announcement]) -> JsonObject:
-    """The metadata of an event that asks, by the ids of its calls."""
+    """The metadata of an event that asks, by call id."""
     return {ANNOUNCED: {"calls": {call: announcement.as_json() for call, announcement in calls.items()}}}
 
 
 def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
-    """What the plugin said of this call; None where there is no plugin."""
+    """The plugin's announcement about this call. None if there is no plugin."""
     calls = as_object(as_object((metadata or {}).get(ANNOUNCED)).get("calls"))
     found = as_object(calls.get(call_id))
     if not found:
@@ -73,20 +74,20 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
 
 REQUEST_CREDENTIAL = "adk_request_credential"
 NOT_STORED: JsonObject = {"notStored": True}
-"""Stands in a stored session in place of a credential that somebody gave."""
+"""Replaces a credential in a stored session."""
 WORKFLOW_CONFIRMATION = "wf_tool_confirmation:"
-"""With this the id begins of a request for a workflow node's confirmation. A node uses its id again and again."""
+"""The prefix of the id of a request for a workflow node's confirmation. A node uses its id again and again."""
 
 
 def bound_to_event(request: str, event: str) -> str:
-    """The name under which a request is signed whose id may come again: it is the request of that event."""
+    """The name under which a request is signed if its id may be used again. It names the request of that event."""
     return f"{request}@{event}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Signed:
-    """What is signed is for one request of one session. `request` is the request's id, or `bound_to_event`. `nth`
-    counts the answers that were there before, so that whoever reads a signed answer can't give it again."""
+    """A signature is for one request of one session. `request` is the request's id, or `bound_to_event`. `nth` counts
+    earlier answers, so that a copied signature is worth nothing."""
 
     app: str
     user: str
@@ -109,7 +110,7 @@ class _Signed:
 
 @dataclass(frozen=True, kw_only=True)
 class SignedAnswer(_Signed):
-    """An answer to a confirmation of this call, and of no other."""
+    """A signed answer to a confirmation of this call, and of no other."""
 
     tool: str
     arguments: JsonObject
@@ -124,7 +125,7 @@ class SignedAnswer(_Signed):
 
 @dataclass(frozen=True, kw_only=True)
 class SignedResponse(_Signed):
-    """Any other answer: this response, under this name, to what the session waits for."""
+    """Any other signed answer: this response, under this name, to what the session waits for."""
 
     name: str
     response: JsonObject
@@ -136,12 +137,12 @@ class SignedResponse(_Signed):
 
 
 def signatures_in(metadata: JsonObject | None) -> JsonObject:
-    """The signatures that came with a message, by the ids of what it answers."""
+    """The signatures in a message, by the id of what it answers."""
     return as_object((metadata or {}).get(SIGNATURES))
 
 
 def checked_secret(secret: str, name: str = "The plugin's secret") -> str:
-    """Signatures stand in the session, where others may read them: a short secret could be found by trying."""
+    """Refuses short secrets: signatures are in the session, where others may read them and try secrets."""
     if len(secret) < SHORTEST:
         raise Invalid(f"{name} must have {SHORTEST} characters or more; `openssl rand -hex 32` makes one.")
     return secret

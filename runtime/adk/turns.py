@@ -1,4 +1,4 @@
-"""Lets runs of one session wait for each other, in one process and one event loop."""
+"""Makes runs of one session wait for each other, in one process and one event loop."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class _Holder:
 
 
 class Turns:
-    """A turn ends when its run says so, or, for one that just breaks off, with the task that it ran in."""
+    """Gives runs their turn. A turn ends when its run says so, or with the task of a run that breaks off."""
 
     def __init__(self) -> None:
         self._holders: dict[Hashable, _Holder] = {}
 
     async def take(self, key: Hashable, run: object) -> bool:
-        """Returns when it is this run's turn; whether it was not yet."""
+        """Waits for this run's turn. Returns whether it had to wait."""
         here, task = (asyncio.get_running_loop(), key), asyncio.current_task()
         while (holder := self._holders.get(here)) is not None and holder.run is not run and not holder.gone(task):
             await holder.left.wait()

@@ -1,8 +1,9 @@
-"""Checks whose cost somebody else decides, where they can be stopped.
+"""Runs checks of untrusted input in a process with limits on time and memory.
 
-A schema of an MCP server or a condition over a call's arguments can be made to take hours, all memory or all of the
-stack, and no library counts its steps. So such a check is a function in a file of its own, which a small process runs:
-under a limit of CPU time, which a busy machine does not shorten, and of memory. The process has none of our secrets.
+A schema of an MCP server, or a condition about a call's arguments, can be written so that it takes hours, or all memory
+or stack, and no library counts its steps. So such a check is a function in a file of its own, which a small process
+runs, with limits of CPU time (which a busy machine does not shorten) and of memory. The process has none of our
+secrets.
 
     check = BoundedCheck(Path(__file__).with_name("my_check.py"))   # has `def check(...)`: JSON in, JSON out
     check("kind", {"a": 1})
@@ -29,28 +30,29 @@ MOST_BYTES = 10 * 1024 * 1024
 
 _WORKER = Path(__file__).with_name("worker.py")
 _PATIENCE = 30.0
-"""So long may the process take to start and to answer on a busy machine, stopped or swapped out."""
+"""How long the process may take to start and answer on a busy machine, even if it was stopped or swapped out."""
 
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""All of our environment that it gets: some Pythons do not start without."""
+"""The only environment variables that it gets: some Pythons do not start without them."""
 
 _OVER_THE_LIMIT = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
-"""What ends the process when a check needs too much: other signals come from outside and say nothing of the check."""
+"""The signals that end a process over its limit. Others come from outside and say nothing about the check."""
 
 
 class TooCostly(ConfirmError):
-    """The check was stopped, or could not be made."""
+    """The check was stopped, or could not be started."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it takes more than {seconds:g} s or {MOST_BYTES >> 20} MB to check")
 
 
 class CheckBroke(ConfirmError):
-    """The check itself raised; the message is that of its exception."""
+    """The check itself raised an exception; this has its message."""
 
 
 class BoundedCheck:
-    """Calls of a file's `check`, one after the other. It blocks until the answer is there; any thread may call."""
+    """Calls the `check` of a file, one call after the other. A call blocks until it has the answer; any thread may
+    call."""
 
     def __init__(self, file: Path, seconds: float = MOST_SECONDS) -> None:
         self._file, self._seconds = file, seconds
@@ -58,12 +60,12 @@ class BoundedCheck:
         self._process: _Process | None = None
 
     def start(self) -> None:
-        """Ahead of the first call, which need not wait then."""
+        """Starts the process, so that the first call need not wait for it."""
         with self._lock:
             self._running()
 
     def close(self) -> None:
-        """The process ends; a later call starts another one."""
+        """Ends the process. A later call starts another one."""
         with self._lock:
             process, self._process = self._process, None
             if process is not None:
@@ -90,23 +92,24 @@ class BoundedCheck:
         return value
 
     def _answer(self, asked: bytes) -> bytes | None:
-        """None when it went over the limit. A process that ended for another reason is replaced, once."""
+        """The answer, or None if the check went over its limit. A process that ended for another reason is replaced
+        once."""
         for _ in range(2):
             process = self._running()
             try:
                 return process.exchange(asked)
-            except BaseException as error:  # whatever it is: the next answer must not be taken for this one's
+            except BaseException as error:  # on any error: the next answer must not be taken for this one
                 self._process = None
                 over = process.end()
                 if not isinstance(error, OSError):
                     raise
                 if over:
-                    self._running()  # it starts while others go on
+                    self._running()  # it starts in the background
                     return None
         raise CheckBroke("the process that checks it does not start, or was ended from outside")
 
     def _running(self) -> _Process:
-        if self._process is None or self._process.owner != os.getpid():  # a fork shares no process with its parent
+        if self._process is None or self._process.owner != os.getpid():  # another one after a fork
             self._process = _Process(self._file, self._seconds)
         return self._process
 
@@ -134,7 +137,7 @@ class _Process:
         return self._received(length)
 
     def end(self) -> bool:
-        """Whether it had ended by itself, over the limit."""
+        """Ends the process. Returns whether it had ended by itself because of its limit."""
         atexit.unregister(self.end)
         self._socket.close()
         if self.owner != os.getpid():
@@ -144,7 +147,7 @@ class _Process:
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()
-            return True  # it did not answer for as long as we waited
+            return True  # it did not answer in time
         return self._popen.returncode in _OVER_THE_LIMIT
 
     def _received(self, length: int) -> bytes:

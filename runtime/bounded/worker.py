@@ -1,4 +1,5 @@
-"""The process that `bounded` starts. It is run as a script, and imports nothing of ours but the file with the check."""
+"""The process that `bounded` starts. It runs as a script, and imports nothing of ours except the file with the
+check."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ Check = Callable[..., object]
 
 def main(path: str, file: str, seconds: str, memory: str) -> None:
     sys.path[:] = json.loads(path)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: this ends when it does
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # arguments are nobody's to read
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; this process ends with it
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # nobody else may read the arguments
     asked = socket.socket(fileno=0)
     check = _loaded(file)
     while (length := _received(asked, 4)) is not None:
@@ -40,7 +41,8 @@ def _loaded(file: str) -> Check:
 
 
 def _limited(check: Check, args: bytes, seconds: float, memory: int) -> bytes:
-    """The kernel ends this process when the time is up; what lacks memory or stack may end it as well."""
+    """Sets a limit of CPU time, after which the kernel ends this process. Too much memory or stack may end it as
+    well."""
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
     _limit_memory(memory, unlimited[1])
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -57,7 +59,8 @@ def _limited(check: Check, args: bytes, seconds: float, memory: int) -> bytes:
 
 
 def _limit_memory(memory: int, hard: int) -> None:
-    """On top of what the process has already. Where the kernel does not tell, or take it, the time is the limit."""
+    """Limits memory beyond what the process has already. If the kernel does not support that, only the time is
+    limited."""
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
         has = int(statm.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (has + memory, hard))

@@ -1,4 +1,4 @@
-"""One call's life and one turn's, and what the model is shown of them. Pure.
+"""The life of a call and of a turn, and how the model sees them. Pure.
 
 The states of a call change here alone. Begin with `call.py`.
 """

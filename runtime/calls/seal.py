@@ -1,7 +1,7 @@
-"""A keyed digest over each stored call: whoever writes to the database without the key can't change what runs. Pure.
+"""A keyed digest over each stored call, so that nobody without the key can change in the database what runs. Pure.
 
 A held call is checked when its approval comes. A call that is about to begin, or that ran when its process died, is
-checked when the session is taken up. A runner without a key seals nothing and checks nothing.
+checked when work on the session resumes. A runner without a key seals nothing and checks nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from runtime.store.records import CALL, SessionId
 from runtime.store.transaction import Tx
 
 Sealer = Callable[[Json], str]
-"""Makes the keyed digest of a JSON value."""
+"""Computes the keyed digest of a JSON value."""
 
 StartCheck = Callable[[Tx, SessionId, Call, bool], bool]
-"""Whether a call that people approved may begin; asked in the transaction that writes down that it does. The flag: it
-began before, its process died, and its tool says that it can be repeated."""
+"""Decides whether an approved call may begin. Called in the transaction that stores the beginning. The flag: the call
+began before, its process died, and its tool can be repeated."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class CallSeal:
         what may run."""
         if self.sealer is None or (call.seal is None and not required):
             return False
-        # As bytes: of texts `compare_digest` takes ASCII only, and anything can stand in a database.
+        # As bytes, since `compare_digest` accepts only ASCII texts, and the database may hold anything.
         stored = (call.seal or "").encode("utf-8", "surrogatepass")
         return not hmac.compare_digest(stored, self._digest(self.sealer, call).encode())
 
     def checked(self, call: Call, now: float) -> Call:
-        """The call, if its seal fits. If not, a call that was about to begin is refused. One that ran before may have
-        taken effect, nobody knows with which arguments, so it becomes unknown."""
+        """The call, if its seal fits. Otherwise, a call that was about to begin is refused. One that ran before may
+        have taken effect with unknown arguments, so it becomes unknown."""
         if call.state not in (CallState.READY, CallState.RUNNING) or not self.is_broken(call, required=True):
             return call
         if call.state is CallState.READY:
@@ -70,6 +70,6 @@ class CallSeal:
 
 
 def refuse_to_start(call: Call, now: float) -> Call:
-    """The call before it began, refused."""
+    """Refuses a call before it began."""
     ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
     return replace(step(ready, Refuse(ALTERED), now), told=False)

@@ -1,4 +1,4 @@
-"""One turn: the calls that the model made in one answer. What is next for them? Pure."""
+"""One turn: the calls that the model made in one answer, and what to do next for them. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
 @dataclass(frozen=True)
 class Recover:
-    """These ran when their process died."""
+    """Calls that were running when their process died."""
 
     calls: tuple[Call, ...]
 
@@ -41,7 +41,7 @@ class RunTools:
 
 @dataclass(frozen=True)
 class Tell:
-    """The state of these is not in the session's events yet."""
+    """Calls whose state is not in the session's events yet."""
 
     calls: tuple[Call, ...]
 
@@ -64,15 +64,15 @@ def next_step(calls: Sequence[Call]) -> Next:
 
 
 def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> list[Event]:
-    """The events for these calls' states, in ADK's order: what has run, then the requests, then their placeholders.
-    `event` has author, invocation and the like."""
+    """The events for these calls' states, in ADK's order: results first, then requests, then their placeholders.
+    `event` has author, invocation and so on."""
     events: list[Event] = []
     speaking = [call for call in calls if call.state is not CallState.UNKNOWN]
     if speaking:
         held = [call for call in speaking if call.state is CallState.HELD]
         responses = _responses(speaking, event, actions, dialect)
         questions = [call for call in held if call.asks_input]
-        if dialect == "response" and questions:  # it has no form of its own for a question
+        if dialect == "response" and questions:  # this dialect has no form of its own for a question
             events += [_requests(questions, event), responses]
         elif not held or dialect == "response":
             events.append(responses)
@@ -113,7 +113,8 @@ def _asking(call: Call) -> Part:
 
 
 def _question(call: Call) -> Part:
-    """A question as ADK's own tool asks it. `payload`, what the question is about, and `toolName` are our additions."""
+    """A question in the form of ADK's own tool. `payload`, what the question is about, and `toolName` are our
+    additions."""
     assert call.request is not None
     args: JsonObject = {
         "message": call.request.hint,
@@ -154,7 +155,7 @@ def _unknown(call: Call, event: Event) -> Event:
 
 
 def _new(event: Event, content: Content | None, actions: EventActions, asking: Sequence[Call] = ()) -> Event:
-    """`asking`: the calls that it asks about. Its metadata tells HTTP clients what may be edited."""
+    """A new event. `asking`: the calls that it asks about. Its metadata tells HTTP clients what may be edited."""
     announced = announcing({call.id: _announcement(call) for call in asking}) if asking else {}
     return Event(
         invocation_id=event.invocation_id,
@@ -175,7 +176,7 @@ def _announcement(call: Call) -> Announcement:
 
 
 def merged(all_actions: Sequence[EventActions]) -> EventActions:
-    """The actions of calls that ran together, as one event has them. The later one wins."""
+    """The actions of calls that ran together, combined for one event. Later ones win."""
     one = EventActions()
     for actions in all_actions:
         one.state_delta.update(actions.state_delta)

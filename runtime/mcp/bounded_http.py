@@ -1,5 +1,5 @@
-"""Reads an MCP server's HTTP answers within limits. Majors 1 and 2 of `mcp` use different packages (`httpx`, `httpx2`),
-which look the same from here."""
+"""Reads an MCP server's HTTP answers within limits. Versions 1 and 2 of `mcp` use different packages (`httpx`,
+`httpx2`) with the same interface."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of a body, or of one event in a stream. A stream as a whole may be longer: it lasts as long as the connection."""
+"""The most bytes of a body, or of one event in a stream. A whole stream may be longer: it lasts as long as the
+connection."""
 
 _ENDS_OF_EVENTS = (b"\n\n", b"\r\r", b"\r\n\r\n")
 
 
 def bounded_transport(httpx: Any) -> Any:
-    """A transport for `httpx.AsyncClient`. A longer answer ends as a broken one; a packed answer is refused."""
+    """A transport for `httpx.AsyncClient`. An answer that is too long fails like a broken connection; a compressed one
+    is refused."""
 
     class BoundedStream(httpx.AsyncByteStream):  # type: ignore[misc]  # the package is known at run time only
         def __init__(self, stream: Any, events: bool) -> None:
@@ -47,7 +49,7 @@ def bounded_transport(httpx: Any) -> Any:
 
 
 def _held(held: int, last: bytes, part: bytes) -> int:
-    """How much of an event that has not ended was read, with this part. `last`: the end of the part before."""
+    """How many bytes of an unfinished event were read, including this part. `last`: the end of the previous part."""
     seen = last + part
     end = max((seen.rfind(mark) + len(mark) for mark in _ENDS_OF_EVENTS if mark in seen), default=0)
     return held + len(part) if end <= len(last) else len(seen) - end

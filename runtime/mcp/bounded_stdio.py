@@ -1,7 +1,7 @@
-"""Runs an MCP server that is a command of ours, and hands on what it says, each line up to a limit.
+"""Runs an MCP server that is a command of ours, and passes on its output, with a limit for each line.
 
-The SDK reads a line of any length into memory. This is a program of its own between the two, so it fits any version of
-the SDK: `python -I bounded_stdio.py BYTES COMMAND [ARGUMENT …]`.
+The SDK reads a line of any length into memory. This is a separate program between the two, so it works with any version
+of the SDK: `python -I bounded_stdio.py BYTES COMMAND [ARGUMENT …]`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PART = 1 << 16
 
 
 def main(most: int, command: list[str]) -> int:
-    # Whoever ends the server signals its whole group. This waits for the server, which may take its time.
+    # A stop signals the whole process group. This waits until the server has ended.
     signal.signal(signal.SIGTERM, _leave_it_to_the_server)
     try:
         server = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603  (what the configuration names)
@@ -50,7 +50,7 @@ def _said(what: str) -> int:
 
 
 def _leave_it_to_the_server(number: int, frame: FrameType | None) -> None:
-    """Not ignored: the server would inherit that."""
+    """Handles a signal by doing nothing. Ignoring it would be inherited by the server."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How to reach an MCP server. The only module that knows both major versions of the `mcp` package."""
+"""How to reach an MCP server. The only module that depends on the major version of the `mcp` package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONNECTING = 30.0
 
 
 class McpUnavailable(ConfirmError):
-    """The server could not be reached: nothing was asked of it."""
+    """The server could not be reached. No call was sent."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def require_mcp() -> None:
 
 @asynccontextmanager
 async def connected(connection: Connection) -> AsyncGenerator[ClientSession, None]:
-    """A session that the server has greeted. Left by the task that entered it, as the SDK wants it."""
+    """A session after the server's greeting. The SDK requires that the same task enters and leaves it."""
     import anyio
     from mcp import ClientSession
 

@@ -15,7 +15,7 @@ _MOST_PROBLEMS = 100
 
 
 def check(schema: dict[str, Any], args: dict[str, Any] | None) -> dict[str, str] | bool:
-    """The problems of arguments by their place; without arguments, whether it is a schema at all."""
+    """The problems of arguments, by place. Without arguments, whether the schema itself is valid."""
     kind = validator_for(schema, default=Draft202012Validator)
     if args is not None:
         return _problems(kind, schema, args)
@@ -27,7 +27,7 @@ def check(schema: dict[str, Any], args: dict[str, Any] | None) -> dict[str, str]
 
 
 def _problems(kind: Any, schema: dict[str, Any], args: dict[str, Any]) -> dict[str, str]:  # a class of jsonschema's
-    """References leave the schema for nowhere: nothing is fetched."""
+    """References to other documents are not followed: nothing is fetched."""
     problems: dict[str, str] = {}
     try:
         for error in kind(schema, registry=Registry()).iter_errors(args):

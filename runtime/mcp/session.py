@@ -32,7 +32,7 @@ _UNSURE = {-32000, -32001, 408, -32700, -32603, -32600}
 
 
 class ToolFailed(ConfirmError):
-    """The server says that the tool failed; its words are the message."""
+    """The server says that the tool failed; this has its message."""
 
 
 class _Ended(Exception):
@@ -40,7 +40,7 @@ class _Ended(Exception):
 
 
 class McpSession:
-    """Made by `open`. It can be used until `alive` says otherwise."""
+    """A connection, made by `open`. It can be used until `alive` is false."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class McpSession:
             async with connected(self._connection) as session:
                 self._ready.set_result(session)
                 await self._closing.wait()
-        except Exception as error:  # noqa: BLE001  (whatever broke it, a connection that broke is the outcome)
+        except Exception as error:  # noqa: BLE001  (whatever the cause, the result is a broken connection)
             if self._ready.done():
                 log.warning("the connection to the MCP server %s broke: %s", self._connection, _reason(error))
             else:
@@ -77,7 +77,7 @@ class McpSession:
                 self._ready.cancel()
 
     async def alive(self) -> bool:
-        """Whether a call may be sent. A server that is too busy to answer is alive; asking it harms nothing."""
+        """Whether a call may be sent. A server that is too busy to answer counts as alive; asking it does no harm."""
         if self._task.done():
             return False
         if self._in_flight:
@@ -112,7 +112,7 @@ class McpSession:
         raise McpUnavailable(f"The MCP server {self._connection} lists tools without an end.")
 
     async def call(self, name: str, args: JsonObject) -> JsonObject:
-        """Sends the call, once. The result as the server gave it; `ToolOutcomeUnknown` when none came."""
+        """Sends the call once, and returns the server's result. Raises `ToolOutcomeUnknown` if there was no answer."""
         self._in_flight += 1
         try:
             answer = await self._ask(self._ready.result().call_tool(name, args), self._connection.timeout)
@@ -148,7 +148,8 @@ class McpSession:
             await asyncio.wait({self._task})
 
     async def _ask(self, question: Coroutine[Any, Any, R], patience: float) -> R:
-        """The answer; or `_Ended` as soon as the connection's own task ends, since then none will come."""
+        """Waits for the answer. Raises `_Ended` as soon as the connection's own task ends, since no answer can come
+        then."""
         asking = asyncio.create_task(question)
         try:
             async with asyncio.timeout(patience):
@@ -172,7 +173,7 @@ async def _page(session: ClientSession, cursor: str | None) -> Any:
 
 
 def _plain(answer: Any) -> JsonObject:
-    """The SDK's model as the JSON that came: its majors spell their attributes differently."""
+    """The SDK's model as the JSON that came: the SDK's versions spell attributes differently."""
     plain: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
     return plain
 
@@ -182,13 +183,13 @@ def _list(value: object) -> list[Any]:
 
 
 def _answered(error: Exception) -> bool:
-    """Whether the error is the server's own answer, which settles what happened."""
+    """Whether the error is the server's own answer, so that the outcome is known."""
     code = getattr(getattr(error, "error", None), "code", None)
     return isinstance(code, int) and code not in _UNSURE and not _forgot_us(error)
 
 
 def _forgot_us(error: Exception) -> bool:
-    """The SDK's words for an HTTP server that does not know the session: it looked at nothing else."""
+    """Whether an HTTP server does not know the session, in the SDK's words. Then it did not run the call."""
     return getattr(getattr(error, "error", None), "message", None) == "Session terminated"
 
 
@@ -198,7 +199,7 @@ def _broke_its_promise(error: Exception) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """The first thing that went wrong, out of the groups that the SDK wraps it in."""
+    """The first error in the groups into which the SDK wraps it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):

@@ -23,10 +23,11 @@ _PATIENCE = 3
 
 
 class McpTool:
-    """Checked against the schema that the server gives; asked about when the toolset's policy says so."""
+    """A tool whose arguments are checked against the server's schema. The toolset's policy says whether people are
+    asked."""
 
     hint: str | None = None
-    idempotent = False  # a server's own word for it is not enough
+    idempotent = False  # the server's own claim is not enough
 
     checks_elsewhere = True
     """The schema comes from the server, so `check` uses another process and blocks until that has answered."""
@@ -65,7 +66,7 @@ class McpTool:
 
 
 def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
-    """What does not fit, by the place where."""
+    """The problems of the arguments, by place."""
     try:
         problems = _PROBLEMS(schema, args)
     except (TooCostly, CheckBroke) as error:
@@ -75,9 +76,10 @@ def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
 
 
 def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
-    """What is wrong with the schemas of tools, by their names. It takes as long as the server likes, up to seconds.
+    """The tools with invalid schemas, by name, with what is wrong. Takes up to seconds if the server wants that.
 
-    They are read once, so they get more time than a call's arguments; and a server that makes a habit of it gets none.
+    Schemas are read once, so they get more time than a call's arguments. After several costly schemas, the rest get no
+    time.
     """
     check, wrong, patience = BoundedCheck(_CHECKS, LISTING_SECONDS), dict[str, str](), _PATIENCE
     try:
@@ -85,7 +87,7 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
             if not patience:
                 wrong[tool.name] = "comes after others that take too long to check"
                 continue
-            if deeper(tool.schema, DEEPEST):  # held calls store it, and the database's JSON has a limit
+            if deeper(tool.schema, DEEPEST):  # held calls store the schema, and the database limits JSON
                 wrong[tool.name] = f"is nested deeper than {DEEPEST} levels"
                 continue
             try:
@@ -102,7 +104,7 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
 
 
 def _unknown(schema: JsonObject, args: JsonObject) -> dict[str, str]:
-    """Names that people made up. JSON Schema lets them pass unless it is told otherwise; an edit should not."""
+    """Argument names that the schema does not have. JSON Schema allows them by default; for an edit they are errors."""
     if schema.get("additionalProperties") or schema.get("patternProperties"):
         return {}
     properties = schema.get("properties")
@@ -112,7 +114,7 @@ def _unknown(schema: JsonObject, args: JsonObject) -> dict[str, str]:
 
 
 def result_of(answer: JsonObject) -> Json:
-    """Structured content if there is any, else the text; pictures and the like as the data they are."""
+    """The structured content if there is any, otherwise the text; images and the like as data."""
     blocks = answer.get("content")
     content: list[Json] = blocks if isinstance(blocks, list) else []
     texts = [block["text"] for block in content if isinstance(block, dict) and block.get("type") == "text"]

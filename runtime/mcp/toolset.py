@@ -1,4 +1,4 @@
-"""The tools of an MCP server. The gate is on the toolset, since nobody here wrote those tools.
+"""The tools of an MCP server. The gate is on the whole toolset, since the tools are not ours.
 
 Needs the `mcp` package, which is loaded when a server is used first.
 """
@@ -72,7 +72,7 @@ class McpToolset:
         return self
 
     async def tools(self) -> Sequence[Tool]:
-        """Asked of the server once, then remembered."""
+        """The tools, which the server is asked for once."""
         async with self._listing:
             if self._tools is None:
                 session = await self._connected()
@@ -120,7 +120,8 @@ class McpToolset:
         return self._filter(name) if callable(self._filter) else name in self._filter
 
     def _warn_of_strangers(self, offered: set[str]) -> None:
-        """Refuses names that the server does not know: one may be mistyped, and its tool would run without asking."""
+        """Warns about names that the server does not know: one may be mistyped, and its tool would run without
+        asking."""
         known = offered | {self._prefix + name for name in offered}
         listed = set() if self._filter is None or callable(self._filter) else set(self._filter)
         for what, names in (("confirmation policy", self._confirmation.names), ("tool_filter", listed)):

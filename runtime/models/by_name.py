@@ -1,4 +1,4 @@
-"""From a model's name to the model."""
+"""Finds a model by its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GEMINI = re.compile(r"gemini-.+|(models|tunedModels|publishers/google|projects)
 
 
 class UnknownModel(Invalid):
-    """There is no model of this name. The message says which there are."""
+    """There is no model of this name. The message lists those that exist."""
 
 
 class Models:
@@ -26,6 +26,7 @@ class Models:
         self._gemini: GeminiModel | None = None
 
     def resolve(self, model: str | Model) -> Model:
+        """The model of this name."""
         if not isinstance(model, str):
             return _checked(model)
         if not _GEMINI.fullmatch(model):

@@ -1,4 +1,4 @@
-"""Gemini, through google-genai. The only module that imports it; it is loaded with the first Gemini model."""
+"""Gemini, through google-genai. Only this module imports google-genai, and it is loaded with the first Gemini model."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class GeminiModel:
                     raise self._trouble(error, request.model, begun=True).failure from error
 
     async def _begin(self, question: _Question) -> tuple[AsyncGenerator[Chunk, None], Chunk | None]:
-        """The answer's stream and its first piece. The request is repeated while that may help."""
+        """The answer's stream and its first piece. The request is repeated as long as that may help."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
         for attempt in itertools.count(1):
@@ -183,8 +183,9 @@ class _Client:
 
 
 async def _put_ours_in(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """An aiohttp middleware. The SDK would take the history, the instruction and the tools through its own types, and
-    write them as JSON, again for each request: with a few tools that is most of its work."""
+    """An aiohttp middleware that writes the history, the instruction and the tools into the request. The SDK would
+    convert them through its own types, and write them as JSON again for each request: with a few tools that is most of
+    its work."""
     body = await request.body.as_bytes() if isinstance(request.body, aiohttp.Payload) else request.body
     before, marker, after = body.partition(_MARKER)
     if marker:
@@ -202,7 +203,7 @@ def _new_client(vertex: bool) -> _Client:
         raise gemini_failures.no_key()
     # The SDK's majors differ in the version that they ask for by themselves; tools need v1beta at both.
     version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
-    once = types.HttpRetryOptions(attempts=1)  # we count the attempts, so that all of them end in time
+    once = types.HttpRetryOptions(attempts=1)  # we make the attempts ourselves, so that all of them end in time
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         middlewares=(_put_ours_in,),
@@ -226,8 +227,8 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
         unknown = problem["type"] == "extra_forbidden"
         raise gemini_failures.bad_config(f"it has no {where!r}" if unknown else f"{where}: {problem['msg']}") from error
     if request.instruction:
-        config.system_instruction = None  # ours takes its place
-    if request.tools and config.tools:  # both together are the SDK's to write
+        config.system_instruction = None  # replaced by ours
+    if request.tools and config.tools:  # if both are given, the SDK writes them
         declared = [
             types.FunctionDeclaration(name=t.name, description=t.description, parameters_json_schema=t.schema)
             for t in request.tools

@@ -1,4 +1,4 @@
-"""Says what a refusal or a broken connection of Gemini means, and whether to try again. Pure."""
+"""Explains an error or a broken connection of Gemini, and whether to try again. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Trouble:
 
 
 def refused(code: int, details: object, headers: Mapping[str, str], model: str) -> Trouble:
-    """Explains an HTTP answer other than success. `details` is its body, so far as it could be read."""
+    """Explains an HTTP error. `details` is its body, as far as it could be read."""
     body = _error_in(details)
     status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
     message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")

@@ -1,7 +1,7 @@
-"""What goes to Gemini and what comes from it, as JSON and as our own types. Pure: no google import.
+"""Converts between our own types and Gemini's JSON. Pure: imports nothing of google's.
 
-The history goes out as JSON that we write. The SDK would need over a second, on the event loop, to turn 5,000 messages
-into its own types, and would lose the fields that it does not know.
+We write the history's JSON ourselves. The SDK would take over a second, on the event loop, to convert 5,000 messages
+into its own types, and would lose fields that it does not know.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WHY = {
 
 
 class HistoryJson:
-    """A history as Gemini takes it. The JSON of each message is made once, and kept for later requests."""
+    """A history as Gemini's JSON. The JSON of each message is made once, and kept for later requests."""
 
     def __init__(self, *, vertex: bool) -> None:
         self._vertex = vertex
@@ -63,7 +63,7 @@ def _common_start(some: Sequence[Content], others: Sequence[Content]) -> int:
 
 
 def _content_json(content: Content, vertex: bool) -> bytes:
-    """Leaves out what Gemini does not take: ids of our own and, on the Gemini API, the names of files."""
+    """The JSON of a content, without what Gemini refuses: our own ids and, on the Gemini API, file names."""
     plain = content.to_dict()
     for part in plain["parts"]:
         for kind in ("functionCall", "functionResponse"):
@@ -77,7 +77,7 @@ def _content_json(content: Content, vertex: bool) -> bytes:
 
 @dataclass(frozen=True)
 class Chunk:
-    """One message of Gemini's answer; without streaming it is the only one."""
+    """One message of Gemini's answer. Without streaming there is only one."""
 
     content: Content | None = None
     finish_reason: str | None = None
@@ -89,9 +89,9 @@ class Chunk:
 
 
 class Gathering:
-    """Puts an answer together from its pieces: neighbouring texts become one, everything else stays as it came.
+    """Puts an answer together from its pieces: neighbouring texts are joined, everything else is kept as it is.
 
-    A part with a signature is never merged with another: Gemini wants it back exactly so.
+    A part with a signature is never joined with another: Gemini wants it back unchanged.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Gathering:
         self._last = Chunk()
 
     def add(self, chunk: Chunk) -> Content | None:
-        """Adds a piece, and returns what of it can be shown at once: its texts, thoughts included."""
+        """Adds a piece, and returns the texts in it that can be shown at once, including thoughts."""
         before = self._last
         self._last = Chunk(
             finish_reason=chunk.finish_reason or before.finish_reason,
@@ -125,9 +125,9 @@ class Gathering:
             self._parts.append(part)
 
     def whole(self) -> ModelResponse:
-        """The answer. If the model did not finish properly, raises the error that says why.
+        """The complete answer. If the model did not finish properly, raises the error that says why.
 
-        Text that was cut short is kept, since people may have seen it. A tool call that was cut short never is.
+        Text that was cut short is kept, since people may have seen it. A tool call that was cut short is dropped.
         """
         last = self._last
         if last.block_reason:
@@ -171,7 +171,7 @@ def _is_plain_text(part: Part) -> bool:
 
 
 def _says_something(part: Part) -> bool:
-    """Whether there is an answer. A thought alone is none, and neither is a signature alone."""
+    """Whether there is an answer. A thought or a signature alone does not count."""
     if part.thought:
         return False
     return bool(part.text) or any(

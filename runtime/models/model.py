@@ -1,4 +1,4 @@
-"""What the runner needs of a language model: one method."""
+"""The interface of a language model: one method."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from runtime.wire import Content
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One question to a model. The list `contents` is only lent: read it, and do not keep or change it. The contents in
-    it never change. `kept` lives as long as the session stays in memory: there a model may keep what it made of them,
+    """A request to a model. The list `contents` is only lent: read it, but do not keep or change it. The contents in it
+    never change. `kept` exists as long as the session is in memory: a model may keep data about the contents there,
     under a key of its own."""
 
     model: str
@@ -41,8 +41,8 @@ class ModelResponse:
 
 
 class ModelFailure(ConfirmError):
-    """The model failed for good. `code` is short and stable. The message says what to do. `said`: what it said before,
-    if that is worth keeping."""
+    """The model failed for good. `code` is short and stable. The message says what to do. `said`: the text before the
+    failure, if it is worth keeping."""
 
     def __init__(self, code: str, message: str, said: Content | None = None) -> None:
         super().__init__(message)
@@ -53,5 +53,6 @@ class ModelFailure(ConfirmError):
 @runtime_checkable
 class Model(Protocol):
     def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
-        """Yields partial responses if `request.streaming`, then exactly one whole one. Raises `ModelFailure`."""
+        """Yields partial responses if `request.streaming`, then exactly one complete response. Raises
+        `ModelFailure`."""
         ...
