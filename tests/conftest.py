@@ -51,6 +51,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """pytest looks for unraisable exceptions in the garbage, five times. Once is enough for what it finds here."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where the database hardly matters, PostgreSQL gets each test with the first of its cases: the others differ in
     something else. The mark `every_case` says that they do not."""
@@ -65,7 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left if test in seen else kept).append(item)
         seen.add(test)
     config.hook.pytest_deselected(items=left)
-    items[:] = kept
+    # The longest first: whoever begins a test in a browser last keeps everybody waiting at the end.
+    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("browser") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -138,21 +138,23 @@ class PostgresServer:
         try:
             yield self._server.get_uri(database=name)
         finally:
-            if asyncio.run(self._ask(name, LAID_OUT)) == layout:
-                asyncio.run(self._ask(name, EMPTIED))
+            if asyncio.run(self._ask(name, LAID_OUT, EMPTIED, expected=layout)) == layout:
                 self._stocked = name, layout
             else:
                 self._drop(name)
 
-    async def _ask(self, name: str, statement: str) -> str:
-        """In a database in which nobody else is connected any more."""
+    async def _ask(self, name: str, question: str, then: str = "", *, expected: str = "") -> str:
+        """In a database in which nobody else is connected any more. `then` is done if the answer is as expected."""
         connection = await asyncpg.connect(self._server.get_uri(database=name))
         try:
             await connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-            return str(await connection.fetchval(statement))
+            answer = str(await connection.fetchval(question))
+            if then and answer == expected:
+                await connection.execute(then)
+            return answer
         finally:
             await connection.close()
 

@@ -41,6 +41,12 @@ def value(tx: Tx, counter: int) -> int:
 
 
 @pytest.fixture
+def database_url(blank_url: str) -> str:
+    """These tests have tables of their own."""
+    return blank_url
+
+
+@pytest.fixture
 async def counting(database: Database) -> Database:
     await database.run(create)
     return database

@@ -53,6 +53,12 @@ class Clock:
 
 
 @pytest.fixture
+def database_url(blank_url: str) -> str:
+    """These tests have tables of their own."""
+    return blank_url
+
+
+@pytest.fixture
 def clock() -> Clock:
     return Clock()
 

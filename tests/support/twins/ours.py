@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 
 from runtime import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
 from runtime.store.open import open_store
@@ -35,6 +36,7 @@ def agent(role: Role) -> Agent:
     )
 
 
+@cache  # the functions' signatures are read once
 def tool(described: Callable[..., object] | Gate) -> FunctionTool:
     if isinstance(described, Gate):
         return FunctionTool(described.function, require_confirmation=described.when)
