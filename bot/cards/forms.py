@@ -23,7 +23,7 @@ from bot.confirmation.model import Confirmation, Edit, State
 from bot.confirmation.sign_in import Credential, SignIn, SignInAddresses, SignInMethod, query_of
 from bot.confirmation.words import FIELD_REFUSALS
 from bot.policy.model import Policies
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
@@ -189,4 +189,4 @@ def read_metadata(metadata: object) -> tuple[Ref | None, JsonObject]:
         target = json.loads(text) if text else {}
     except ValueError:
         target = {}
-    return parse_ref(ref), target if isinstance(target, dict) else {}
+    return parse_ref(ref), as_object(target)

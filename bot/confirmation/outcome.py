@@ -24,7 +24,7 @@ from bot.confirmation.states import (
     changed,
 )
 from bot.policy.approvers import Person
-from runtime.jsontypes import canonical
+from runtime.jsontypes import as_object, canonical
 from runtime.replacing import replace
 
 UNKNOWN_FOR = timedelta(hours=24)
@@ -170,7 +170,7 @@ def _intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -
     """Whether arguments, payload and the answer to send all fit the fingerprint."""
     asked, payload = row.asked, delivery.payload
     if isinstance(delivery, AnswerDelivery) and not asked.wants_payload:
-        amended = payload if isinstance(payload, dict) else {}
+        amended = as_object(payload)
         if canonical({**asked.arguments, **amended}) != canonical(delivery.arguments):
             return False
         payload = row.revision.payload

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit, urlunsplit
 from blocks.ids import Ref, parse_ref
 from bot.audit.fingerprint import Fingerprints, same_fingerprint
 from bot.confirmation.model import Confirmation
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object
 
 CALLBACK = "/adk/oauth/callback"
 LOCAL = f"http://localhost{CALLBACK}"
@@ -51,7 +51,7 @@ class SignIn:
     @classmethod
     def of(cls, row: Confirmation) -> SignIn:
         stored: Json = row.asked.payload
-        parts = stored if isinstance(stored, dict) else {}
+        parts = as_object(stored)
         return cls(
             way=SignInMethod(str(parts.get("way"))),
             auth_uri=str(parts.get("authUri") or ""),

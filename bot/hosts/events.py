@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from bot.hosts.host import AgentMessage
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object, as_text
 from runtime.wire import USER, Event
 
 _READ = (
@@ -104,12 +104,12 @@ def _is_empty(raw: JsonObject) -> bool:
 def node_path(raw: JsonObject) -> str:
     """The place in a workflow that an event comes from, such as `flow@1/ask@1`. Empty elsewhere."""
     path = _node(raw).get("path")
-    return path if isinstance(path, str) else ""
+    return as_text(path)
 
 
 def _node(raw: JsonObject) -> JsonObject:
     node = raw.get("nodeInfo", raw.get("node_info"))
-    return node if isinstance(node, dict) else {}
+    return as_object(node)
 
 
 def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
@@ -118,9 +118,9 @@ def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
     invocation = raw.get("invocationId")
     return AgentMessage(
         event=event if isinstance(event, str) and event else f"unread:{index}",
-        author=author if isinstance(author, str) else "",
+        author=as_text(author),
         text=str(error),
-        invocation_id=invocation if isinstance(invocation, str) else "",
+        invocation_id=as_text(invocation),
         failed=True,
     )
 

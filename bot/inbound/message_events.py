@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bot.inbound.payloads import workspace_of_event
 from bot.policy.approvers import Person
 from bot.store.incoming_words import IncomingMessage
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_text, objects
 
 _TAKEN = (None, "thread_broadcast", "file_share")
 _FILE_FIELDS = ("id", "name", "mimetype", "size", "url_private_download")
@@ -39,13 +39,13 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMess
     if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
         return None
     at = workspace_of_event(body)
-    channel, ts, user = (_text(event.get(part)) for part in ("channel", "ts", "user"))
+    channel, ts, user = (as_text(event.get(part)) for part in ("channel", "ts", "user"))
     if not (at.team and channel and ts and user) or user == bot_user:
         return None  # one of our cards that is also shown in its channel comes back as a message
-    text = _text(event.get("text"))
+    text = as_text(event.get("text"))
     mentioned = f"<@{bot_user}>" in text
     direct = event.get("channel_type") == "im" or channel.startswith("D")
-    thread_ts = _text(event.get("thread_ts"))
+    thread_ts = as_text(event.get("thread_ts"))
     if not (mentioned or direct or thread_ts):
         return None
     heard = IncomingMessage(
@@ -64,7 +64,7 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMess
 
 def _workspace_of(event: Mapping[str, Json]) -> str:
     """The author's own workspace. Unlike for a click, Slack may name the organisation here."""
-    teams = (_text(event.get("user_team")), _text(event.get("team")))
+    teams = (as_text(event.get("user_team")), as_text(event.get("team")))
     return next((team for team in teams if team and not team.startswith("E")), "")
 
 
@@ -76,9 +76,4 @@ def without_mention(text: str, bot_user: str) -> str:
 
 
 def _files(files: Json) -> list[JsonObject]:
-    listed = files if isinstance(files, list) else []
-    return [{name: file.get(name) for name in _FILE_FIELDS} for file in listed if isinstance(file, dict)]
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
+    return [{name: file.get(name) for name in _FILE_FIELDS} for file in objects(files)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bot.audit.ledger import LedgerLine, stamp
 from bot.operations.names import NO_NAMES, KnownNames, ids_in, place_of
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
     *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
@@ -54,7 +54,7 @@ def csv_header() -> str:
 
 def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
     content = _content(line)
-    said = content if isinstance(content, dict) else {}
+    said = as_object(content)
     who = said.get("who")
     cells: dict[str, Json] = {
         **export_object(line),

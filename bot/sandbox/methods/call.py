@@ -14,7 +14,7 @@ from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Channel, Install, Message, User
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, as_text
 
 T = TypeVar("T")
 _MOMENT = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
@@ -195,7 +195,7 @@ class Made:
     @property
     def error(self) -> str:
         code = self.answer.get("error")
-        return code if isinstance(code, str) else ""
+        return as_text(code)
 
 
 def paged(answer: JsonObject, cursor: str) -> JsonObject:
