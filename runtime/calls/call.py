@@ -1,9 +1,8 @@
 """The life of one call: held → ready → running → done | refused; unknown. Pure.
 
-A call that no gate holds begins its life ready. `step` is the only way from one state to the next: an event that the
-state does not allow raises `IllegalStep` and changes nothing. Two facts follow, and the tests prove them for any order
-of events: a held call begins only after a person approved it, and with exactly the arguments that were approved; an
-attempt begins once.
+A call without a gate is ready at once. `step` is the only way from one state to the next: an event that the state does
+not allow raises `IllegalStep` and changes nothing. The tests prove two facts for any order of events: a held call
+begins only after a person approved it, and with exactly the arguments that were approved; an attempt begins only once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ALTERED = "The stored call is not the call that was approved: somebody changed t
 class CallState(StrEnum):
     HELD = "held"  # waits for a person
     READY = "ready"  # may begin
-    RUNNING = "running"  # the intent is written: from here on it may have taken effect
+    RUNNING = "running"  # the intent is stored: from here on it may have taken effect
     UNKNOWN = "unknown"  # its process died while it ran
     DONE = "done"  # has its result, or its error
     REFUSED = "refused"  # did not run in this attempt, and never will
@@ -48,7 +47,7 @@ WAITING = frozenset({CallState.HELD, CallState.UNKNOWN})
 
 @dataclass(frozen=True)
 class HeldRequest:
-    """A request as it was put to people, and the answer it got."""
+    """A request as people saw it, and the answer to it."""
 
     request_id: str
     hint: str
@@ -68,12 +67,12 @@ class Call:
     args: JsonObject  # as the model asked
     agent: str
     invocation_id: str
-    turn: int  # in which of the session's turns
-    place: int  # at which place among the turn's calls
+    turn: int  # the session's turn that it belongs to
+    place: int  # its place among the turn's calls
     gate: GateKind = GateKind.NONE
     state: CallState = CallState.READY
     asked: tuple[HeldRequest, ...] = ()  # the last one is the current request
-    amended: JsonObject | None = None  # the arguments after people's edits, if there were any
+    amended: JsonObject | None = None  # the arguments after edits, if there were any
     approved: str | None = None  # fingerprint of what was approved
     attempt: int = 0
     reason: str | None = None
@@ -108,7 +107,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Approved:
-    """The call as its approvers saw it, edits included. The approval is for this call only."""
+    """The call as its approvers saw it, including edits. The approval is for this call only."""
 
     call_id: str
     tool: str
@@ -121,7 +120,7 @@ class Approved:
 
 @dataclass(frozen=True)
 class Hold:
-    """The gate holds the call: before it began, or, for a dynamic gate, from inside the tool's body."""
+    """The gate holds the call, before it began or, for a dynamic gate, from inside the tool's body."""
 
     asked: HeldRequest
     gate: GateKind
@@ -141,7 +140,7 @@ class Deny:
 
 @dataclass(frozen=True)
 class Begin:
-    """The intent to run, written immediately before the tool."""
+    """The intent to run, stored immediately before the tool runs."""
 
 
 @dataclass(frozen=True)
@@ -151,14 +150,14 @@ class Finish:
 
 @dataclass(frozen=True)
 class Refuse:
-    """It can't run any more: the tool is gone, or its arguments no longer fit."""
+    """The call can't run any more: the tool is gone, or the arguments no longer fit."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Lose:
-    """Its process died while it ran."""
+    """The call's process died while the call ran."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class RunAgain:
-    """People decided again that it shall run: attempt n + 1."""
+    """People decided that the call shall run again: attempt n + 1."""
 
 
 CallEvent = Hold | Approve | Deny | Begin | Finish | Refuse | Lose | Retry | RunAgain
@@ -229,7 +228,7 @@ def _held(call: Call, event: Hold) -> Call:
         asked=(*call.asked, event.asked),
         result=event.result,
         approved=None,
-        # The pass that only asked was no attempt at the effect.
+        # A run of the body that only asked does not count as an attempt.
         attempt=call.attempt - 1 if call.state is CallState.RUNNING else call.attempt,
     )
 
@@ -266,10 +265,10 @@ def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, 
 
 
 def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:
-    """Whether this same answer was given before. Raises `Conflict` if a different one was.
+    """Whether the same answer was given before. Raises `Conflict` if a different one was.
 
-    The call's own id means its first request. Once the call asks again, such an answer may be the first one's, sent
-    twice.
+    The call's own id stands for its first request. Once the call has asked again, such an answer may be a repetition of
+    the first one.
     """
     asked = next((a for a in reversed(call.asked) if request_id == a.request_id), (*call.asked, None)[0])
     if asked is None or asked.confirmed is None:

@@ -1,5 +1,5 @@
-"""The API's responses: values and runs as JSON or as a stream, and errors as `{"detail": …}`, each with its status
-code."""
+"""The API's responses: values and runs as JSON or as a stream, and errors as `{"detail": …}` with their status
+codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CODES: tuple[tuple[type[ConfirmError], int], ...] = (
     (Busy, 503),
     (StoreError, 503),
 )
-"""Each error's code, in this one place; the first that fits. Anything else is our own fault: 500."""
+"""The status code of each error. The first type that fits counts. Anything else is our own fault: 500."""
 
 
 def as_json(value: Json, status: int = 200) -> web.Response:
@@ -89,7 +89,7 @@ async def as_events(run: Run) -> web.Response:
 
 
 async def as_lines(run: Run) -> AsyncIterator[bytes]:
-    """The run as server-sent events. The 200 is out already, so what goes wrong from here on is one of them."""
+    """The run as server-sent events. The status 200 is sent first, so later errors are events too."""
     try:
         async for event in run:
             yield f"data: {event.to_json()}\n\n".encode()

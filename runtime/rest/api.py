@@ -1,6 +1,5 @@
 """ADK's HTTP API over runners: everything that an ADK client can call, and two endpoints of our own for calls whose
-outcome is unknown. It translates and decides nothing. If a caller disconnects, the run goes on.
-"""
+outcome is unknown. It only translates. If a caller disconnects, the run goes on."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ from runtime.wire import SessionRecord
 
 log = logging.getLogger(__name__)
 
-STOP_PATIENCE = 6.0  # with what follows it, a stop stays well under ten seconds
+STOP_PATIENCE = 6.0  # including what follows, a stop takes well under ten seconds
 RETRY_PAUSE = 5.0
 
 
@@ -99,14 +98,14 @@ class Api:
         ]
 
     def runner(self, app: str) -> Runner:
-        """The app's runner. Raises `NotFound` if there is none, and `Busy` once the server is about to stop."""
+        """The app's runner. Raises `NotFound` if there is none, and `Busy` if the server is about to stop."""
         if self._stopping:
             raise Busy("The server is stopping; nothing was stored. Try again with the next one.")
         if app not in self._runners:
             raise NotFound(f"Agent not found: {app}")
         return self._runners[app]
 
-    # What there is
+    # Information
 
     async def health(self, _: web.Request) -> web.Response:
         return as_json({"status": "ok"})
@@ -173,7 +172,7 @@ class Api:
         return as_json([_told(call) for call in await runner.calls(user_id=user, session_id=session_id)])
 
     async def settle_call(self, request: web.Request) -> web.Response:
-        """What people say about a call that ran when its process died. The response is like that of `/run`."""
+        """Takes what people say about a call that ran when its process died. The response is like that of `/run`."""
         runner, user, session_id = self._of_session(request)
         call_id = check_id(request.match_info["call"], "path", "call_id")
         body = await read_body(request, SettleCallRequest)
@@ -183,7 +182,7 @@ class Api:
             )
         )
 
-    # Talking
+    # Messages
 
     async def run(self, request: web.Request) -> web.Response:
         return await as_events(await self._start(await read_body(request, RunAgentRequest), streaming=False))
@@ -219,7 +218,7 @@ class Api:
             streaming=streaming,
         )
 
-    # What these need
+    # Helpers
 
     def _of_user(self, request: web.Request) -> tuple[Runner, str]:
         runner = self.runner(request.match_info["app"])
@@ -238,7 +237,7 @@ class Api:
     # From start to stop
 
     async def start(self, _: web.Application) -> None:
-        """Starts to take up what processes that died have left."""
+        """Starts to resume the work of processes that died."""
         for runner in self._runners.values():
             await runner.open()
         self._attending = [asyncio.create_task(_attend(runner)) for runner in self._runners.values()]
@@ -256,7 +255,7 @@ async def _attend(runner: Runner) -> None:
         try:
             await runner.attend()
         except Exception:
-            # The outermost boundary of a task that nobody awaits, and that must not end while the server runs.
+            # Nobody awaits this task, and it must not end while the server runs.
             log.exception("what was left of %s could not be looked for, and will be again", runner.app_name)
         await asyncio.sleep(RETRY_PAUSE)
 

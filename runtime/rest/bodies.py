@@ -1,6 +1,6 @@
-"""The request bodies of ADK's API, as clients may send them. Whatever is refused here was not stored.
+"""The request bodies of ADK's API. A body that is refused here changed nothing.
 
-A field that does not fit is a 422 that names it as FastAPI does.
+A field that does not fit gives a 422 that names it, as FastAPI does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RunAgentRequest(WireModel):
 
 class SettleCallRequest(WireModel):
     word: Literal["it happened", "it did not", "run again"]
-    attempt: int | None = None  # which one it is about: a word that comes late changes nothing about the next
+    attempt: int | None = None  # the attempt that it is about, so that a late answer does not affect the next one
 
 
 async def read_body(request: web.Request, model: type[Body]) -> Body:
@@ -77,7 +77,7 @@ async def read_body(request: web.Request, model: type[Body]) -> Body:
 
 
 async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
-    """The same for a body that may be left out."""
+    """The same for an optional body."""
     text = await _text(request)
     if text is None:
         return None
@@ -94,7 +94,7 @@ async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
 
 
 async def read_object(request: web.Request) -> JsonObject:
-    """A body that is an object of the client's own; nothing is an empty one."""
+    """A body that is a free-form object. No body counts as an empty one."""
     text = await _text(request)
     value = None if text is None else parse(text)
     if value is None:
@@ -115,7 +115,7 @@ def check_id(value: str, *where: str | int) -> str:
 
 
 def check_message(message: Content) -> None:
-    """The ids in it become keys."""
+    """Checks a message. Its ids become keys."""
     for number, part in enumerate(message.parts or ()):
         response = part.function_response
         if response is not None and response.id:
@@ -123,7 +123,8 @@ def check_message(message: Content) -> None:
 
 
 def check_history(events: list[Event]) -> None:
-    """A session may begin with what was said elsewhere, not with what only a run here can bring about."""
+    """Checks a session's initial history. It may contain messages from elsewhere, but nothing that only a run here can
+    produce."""
     for number, event in enumerate(events):
         names = {*(asked.name for asked in event.calls()), *(given.name for given in event.responses())}
         if event.long_running_tool_ids:
@@ -152,12 +153,12 @@ async def _text(request: web.Request) -> str | None:
         raise BadBody(detail("json_invalid", ("body", error.start), message)) from error
 
 
-# What a message is made of. A name that is none of theirs is a mistake that would otherwise go unnoticed.
+# The parts of a message. An unknown name is a mistake that would otherwise go unnoticed.
 _STRICT = (Content, Part, Blob, FileData, FunctionCall, FunctionResponse)
 
 
 def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
-    """Names in a message that mean nothing, refused as genai's own types refuse them."""
+    """Unknown names in a message. They are refused, as genai's own types do."""
     assert isinstance(raw, dict)
     known = _names(type(body))
     for given, inside in raw.items():
@@ -176,7 +177,7 @@ def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterat
 
 @cache
 def _names(model: type[WireModel]) -> dict[str, str]:
-    """The field that each name means, in either spelling."""
+    """The field for each name, in either spelling."""
     fields = model.model_fields.items()
     return {name: name for name, _ in fields} | {field.alias or name: name for name, field in fields}
 

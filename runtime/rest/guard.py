@@ -1,4 +1,4 @@
-"""Who may speak to the API at all.
+"""Decides who may call the API at all.
 
 On loopback, a page in somebody's browser could reach it: with its own origin, or with a host name that it points here
 (DNS rebinding). So the Host must be this machine's, and the Origin must be ours or an allowed one. On other addresses
@@ -30,12 +30,12 @@ class Unauthorized(ConfirmError):
 
 
 class BadGuard(ConfirmError):
-    """The API would not be safe like this; the message says what to set."""
+    """The API would not be safe with these settings; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """`host` is the address that the server listens on; `origins` are those of pages that may use it."""
+    """`host` is the address that the server listens on; `origins` are those of pages that may use the API."""
 
     host: str = "127.0.0.1"
     token: str | None = None
@@ -71,7 +71,7 @@ class Guard:
     def _check_host(self, request: web.Request) -> None:
         hosts = request.headers.getall(hdrs.HOST, [])
         if not hosts:
-            return  # no browser leaves it out
+            return  # browsers always send it
         host = _without_port(hosts[0])
         named = {urlsplit(origin).hostname for origin in self.origins}
         if len(hosts) > 1 or not (is_loopback(host) or host in named):
@@ -86,7 +86,7 @@ class Guard:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address, or the name can only mean this machine."""
+    """Whether only this machine can reach the address or name."""
     bare = host.strip("[]").lower().rstrip(".")
     if bare == "localhost":
         return True
@@ -102,7 +102,7 @@ def _without_port(host: str) -> str:
     return found[1].lower() if found else host
 
 
-# For pages from another origin
+# Pages from other origins
 
 
 def cors_headers(guard: Guard, request: web.Request) -> dict[str, str]:
@@ -114,7 +114,7 @@ def cors_headers(guard: Guard, request: web.Request) -> dict[str, str]:
 
 
 def preflight(guard: Guard, request: web.Request) -> web.Response | None:
-    """The answer to a browser that asks before it sends; None for all other requests."""
+    """The answer to a browser's preflight request; None for all other requests."""
     asked = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_METHOD)
     if request.method != hdrs.METH_OPTIONS or asked is None or not (headers := cors_headers(guard, request)):
         return None

@@ -1,7 +1,7 @@
 """Starts a server, or says in a sentence why it can't.
 
 Compressed bodies are refused: they can be far larger than what was sent, or not be compressed data at all. A body that
-does not arrive in time is refused too: a stranger could keep a connection open with it for ever.
+does not arrive in time is refused too, since a stranger could keep a connection open for ever.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from runtime.errors import ConfirmError
 
 
 class CannotServe(ConfirmError):
-    """The server did not start; the message says what stands in its way."""
+    """The server did not start; the message says why."""
 
 
 BODY_WITHIN = 10.0
-"""So many seconds may a body take to arrive. Slack gives up after three."""
+"""Seconds in which a body must arrive. Slack gives up after three."""
 
 NOT_ENCODED = "The body has a Content-Encoding: send it as it is, uncompressed."
 
@@ -38,7 +38,7 @@ def is_encoded(request: web.Request) -> bool:
 
 
 async def body_of(request: web.Request) -> bytes:
-    """The body, as far as the site's `client_max_size` lets it be read. Read every body with this."""
+    """The body, up to the site's `client_max_size`. Read every body with this."""
     try:
         async with asyncio.timeout(BODY_WITHIN):
             return await request.read()
@@ -52,7 +52,7 @@ def headers_of(request: web.Request) -> dict[str, str | Sequence[str]]:
 
 
 async def listen(served: web.AppRunner, host: str, port: int) -> str:
-    """Its address; port 0 is any that is free."""
+    """Starts listening, and returns the address. Port 0 means any free port."""
     try:
         await web.TCPSite(served, host, port).start()
     except OSError as error:

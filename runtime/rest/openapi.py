@@ -1,4 +1,4 @@
-"""The API's description at `/openapi.json`, where clients look up what a request may carry, as they do with ADK's."""
+"""The API's description at `/openapi.json`, where clients look up what a request may contain, as with ADK's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BARE = (
 
 
 def openapi(version: str) -> JsonObject:
-    """Paths, their parameters and bodies. What they answer is ADK's, and said there."""
+    """Paths, their parameters and bodies. The responses are ADK's and are documented there."""
     models = [(model, "validation") for model in dict.fromkeys(_BODIES.values())]
     _, described = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # its mode is a literal
     paths: dict[str, JsonObject] = {}

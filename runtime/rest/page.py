@@ -1,7 +1,7 @@
-"""What ADK's own browser page asks for around a conversation: the parts of an app, and its workbench.
+"""The endpoints that ADK's browser page needs besides a conversation: the parts of an app, and developer tools.
 
-We have no workbench: no evaluations, traces, graphs, artifacts or YAML builder. The page shows those panes empty if the
-answer is empty, and complains if there is no answer.
+We have no developer tools: no evaluations, traces, graphs, artifacts or YAML builder. The page shows these panes empty
+if the answer is empty, and shows an error if there is no answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
     async def structure(request: web.Request) -> web.Response:
         root = runner_of(request.match_info["app"]).agent
         shown: JsonObject = {"name": request.match_info["app"], "root_agent": _node(root)}
-        # An answer goes on with the invocation that asked, and the model waits until all of a turn are given.
+        # An answer continues the invocation that asked, and the model waits for all answers of a turn.
         return as_json({**shown, "resumability_config": {"is_resumable": True}})
 
     async def no_yaml(request: web.Request) -> web.Response:
@@ -59,7 +59,7 @@ def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
 
 
 async def app_info(runner: Runner, *, with_agents: bool = True) -> JsonObject:
-    """What ADK tells about an app."""
+    """The description of an app, in ADK's form."""
     root = runner.agent
     info: JsonObject = {
         "name": runner.app_name,
@@ -94,7 +94,7 @@ async def _agent_info(agent: Agent) -> JsonObject:
 
 
 def _instruction(agent: Agent) -> str:
-    """One that is made for each run is named, not made."""
+    """The instruction. One that is made for each run is only named."""
     given = agent.instruction
     if isinstance(given, str):
         return given

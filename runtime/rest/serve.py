@@ -1,4 +1,4 @@
-"""The API as a process: from agents to a listening server, until it is stopped."""
+"""The API as a process: loads agents and serves them until it is stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from runtime.telemetry.logs import configure
 from runtime.tool import end_threads
 from runtime.wire import Dialect
 
-_LAST_ANSWERS = 1.0  # for answers on their way out when everything else has stopped
+_LAST_ANSWERS = 1.0  # for responses that are still being sent when everything else has stopped
 
 _NOT_SEALED = (
     "ADK_CONFIRM_SECRET is not set, so stored calls are not sealed: whoever can write to the database can change what "
@@ -33,23 +33,23 @@ _NOT_SEALED = (
 
 @dataclass(frozen=True)
 class Serving:
-    """What to serve, and where."""
+    """What to serve, and on which address."""
 
     agents: Sequence[Agent]
     guard: Guard
     port: int
     store: str
     dialect: Dialect = "call"
-    shares_state: bool = False  # whether clients may write `app:` state of an app that a bot uses too
+    shares_state: bool = False  # whether clients may write the `app:` state of an app that a bot uses too
     sealer: Sealer | None = None  # for stored calls
 
 
 def serve_until_stopped(serving: Serving) -> int:
-    """Blocks until SIGINT or SIGTERM; then stops within ten seconds. The exit code."""
+    """Serves until SIGINT or SIGTERM, then stops within ten seconds. Returns the exit code."""
     configure()
     asyncio.run(_until_stopped(serving))
     if not end_threads(patience=0.5):
-        # A tool that is still at it would hold the process for as long as it likes. Its call is on record as running.
+        # A tool that still runs could keep the process alive for any time. Its call is stored as running.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)

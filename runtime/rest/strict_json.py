@@ -1,5 +1,5 @@
-"""Strict reading of JSON from clients. It refuses what is nested too deep, a name that stands twice in an object,
-numbers that JSON does not have, and half surrogate pairs, each with a sentence. Pure."""
+"""Reads JSON from clients strictly. Refuses JSON that is nested too deep, names that appear twice in an object, numbers
+that JSON does not have, and half surrogate pairs, each with a sentence. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runtime.jsontypes import Json, JsonObject
 
 DEEPEST = 64
 MOST_VALUES = 100_000
-"""A megabyte can hold half a million, and each becomes an object here."""
+"""The most values. A megabyte can hold half a million, and each becomes an object here."""
 
 _HALF_A_PAIR = re.compile(r"[\ud800-\udfff]")
 _LONGEST_ECHO = 200
 
 
 class BadBody(Invalid):
-    """The request does not fit; `details` lists where and why, in FastAPI's shape."""
+    """The request does not fit; `details` lists where and why, in FastAPI's form."""
 
     def __init__(self, *details: JsonObject) -> None:
         super().__init__("; ".join(f"{_dotted(detail['loc'])}: {detail['msg']}" for detail in details))
@@ -32,7 +32,7 @@ def detail(kind: str, loc: tuple[str | int, ...], message: str, value: object = 
 
 
 def parse(text: str) -> Json:
-    """The value, or `BadBody`."""
+    """The value. Raises `BadBody`."""
     try:
         value: Json = json.loads(text, object_pairs_hook=once_each, parse_constant=_number, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -67,7 +67,7 @@ def _finite(literal: str) -> float:
 
 
 def _check_values(value: Json) -> None:
-    """Checks depth, number of values, and that every text can be written again."""
+    """Checks depth, number of values, and that every text can be encoded again."""
     level: list[Json] = [value]
     count = 0
     for _ in range(DEEPEST):
@@ -94,7 +94,7 @@ def _too_deep() -> JsonObject:
 
 
 def _echo(value: object) -> Json:
-    """The value that was sent, shortened."""
+    """The value that was sent, shortened for the error."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):

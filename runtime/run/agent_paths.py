@@ -1,6 +1,6 @@
-"""Where in the tree of agents something was said. As in ADK, each transfer begins another run of an agent.
+"""The path of an agent's run in the tree of agents. As in ADK, each transfer begins another run of an agent.
 
-`front@1/payer@2` is the second run of payer below the first run of front. A stretch of work counts afresh. Pure.
+`front@1/payer@2` is the second run of payer below the first run of front. Each stretch of work counts from 1. Pure.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from runtime.agent import Agent
 
 
 class Paths:
-    """The runs of one stretch, which begins with `agent`."""
+    """The runs of one stretch of work, which begins with `agent`."""
 
     def __init__(self, agent: Agent) -> None:
         self._latest: dict[str, str] = {}
-        # The root runs whoever below it is asked; the agents in between are only passed through.
+        # The root runs the agent below it that is asked; agents in between only appear in the path.
         self._runs = Counter({self._place(agent), self._place(agent.root)})
 
     def of(self, agent: Agent) -> str:
-        """Its latest run."""
+        """The agent's latest run."""
         return self._latest.get(agent.name) or f"{self._place(agent)}@1"
 
     def hand_over(self, agent: Agent) -> None:

@@ -35,7 +35,7 @@ class Position:
 
 @dataclass(frozen=True)
 class SessionNews:
-    """A session's calls as they are now, and its events since a position. Of another session all are new."""
+    """A session's current calls, and its events since a position. For another session, all events are new."""
 
     position: Position
     continues: bool
@@ -44,7 +44,7 @@ class SessionNews:
 
 
 class AppSessions(ABC):
-    """What of a runner runs nothing."""
+    """The part of a runner that runs nothing: its sessions."""
 
     agent: Agent
     app_name: str
@@ -62,7 +62,7 @@ class AppSessions(ABC):
         state: JsonObject | None = None,
         events: Sequence[Event] = (),
     ) -> SessionRecord:
-        """A `Conflict` if there is one of that name."""
+        """Raises `Conflict` if there is a session of that name."""
         name = self._name(user_id, str(uuid.uuid4()) if session_id is None else session_id)
         check_state(state)
         history = SessionChange()
@@ -82,7 +82,7 @@ class AppSessions(ABC):
         return await (await self.open()).read(read)
 
     async def list_sessions(self, *, user_id: str) -> list[SessionRecord]:
-        """Without their events."""
+        """The sessions without their events."""
         stored = await (await self.open()).read(list_sessions, self.app_name, user_id)
         return [_record(session, []) for session in stored]
 
@@ -98,7 +98,7 @@ class AppSessions(ABC):
         return await (await self.open()).run(delete_session, self._name(user_id, session_id), self._sender)
 
     async def calls(self, *, user_id: str, session_id: str) -> list[Call]:
-        """The session's calls and what became of them, in the order they were made."""
+        """The session's calls and their states, in the order in which they were made."""
 
         def read(tx: Tx) -> list[Call]:
             stored = find(tx, self._name(user_id, session_id))
@@ -107,7 +107,7 @@ class AppSessions(ABC):
         return await (await self.open()).read(read)
 
     async def news(self, *, user_id: str, session_id: str, since: Position | None = None) -> SessionNews | None:
-        """For who looks at a session again and again: only what was written since then is read."""
+        """What is new since a position, for callers that look at a session again and again."""
 
         def read(tx: Tx) -> SessionNews | None:
             stored = find(tx, self._name(user_id, session_id))

@@ -1,4 +1,5 @@
-"""Takes in a message: who it is for, whether it fits, and the one transaction that stores it and leases its session."""
+"""Accepts a message: checks who it is for and whether it fits, and stores it and leases its session in one
+transaction."""
 
 from __future__ import annotations
 
@@ -35,36 +36,36 @@ from runtime.wire import (
 
 @dataclass(frozen=True)
 class Begun:
-    """A message is stored, and its session leased."""
+    """A message that is stored, with its session leased."""
 
-    before: Stored  # as a warm cache may know it
+    before: Stored  # as a cache may know it
     stored: Stored
     token: str
     events: tuple[Event, ...]
-    work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order it is to be done
+    work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order in which it is done
     temporary: JsonObject
-    speaking: str | None = None  # the invocation that somebody's words began, if it is not at its end yet
-    altered: tuple[Call, ...] = ()  # somebody changed these in the database: none of them runs
+    speaking: str | None = None  # the invocation that a person's message began, if it has not ended
+    altered: tuple[Call, ...] = ()  # somebody changed these in the database, so none of them runs
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """All that the transaction needs to let a message in."""
+    """Everything that the transaction needs to accept a message."""
 
     name: SessionId
     root: str
     term: float
     incoming: Incoming | None = None
     decisions: tuple[CallDecision, ...] = ()
-    approved: Mapping[str, Approved] | None = None  # decides the answers here: what the approvers of each request saw
+    approved: Mapping[str, Approved] | None = None  # what the approvers of each request saw
     create: bool = False
     sender: Writer = ANYBODY
-    resumed: str | None = None  # the invocation to go on with, without a message
+    resumed: str | None = None  # the invocation to continue without a message
     state_delta: JsonObject | None = None
-    metadata: JsonObject | None = None  # its sender's, kept with every event of the run
-    patient: bool = True  # waits while somebody else works on the session
+    metadata: JsonObject | None = None  # the sender's metadata, kept with every event of the run
+    patient: bool = True  # whether to wait while somebody else works on the session
     invocation_id: str = field(default_factory=new_invocation_id)
-    marked: bool = False  # the same invocation id again is the same message again
+    marked: bool = False  # a repeated invocation id means a repeated message
     sealer: Sealer | None = None  # for the stored calls
     stop: asyncio.Event | None = None  # set when somebody stops the run
 
@@ -74,17 +75,18 @@ class Arrival:
 
     @property
     def writes(self) -> JsonObject:
-        """The state that it brings."""
+        """The state that the message sets."""
         return (self.incoming.state_delta if self.incoming else self.state_delta) or {}
 
     @property
     def speaks(self) -> bool:
-        """Somebody's words, not answers."""
+        """Whether it is a person's message and not answers."""
         return self.incoming is not None and not self.incoming.answers
 
 
 def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Writer) -> list[tuple[Answer, Call]] | None:
-    """The calls that a message answers, or the error that its sender gets. None: there is no such session yet."""
+    """The calls that a message answers. Raises the error for its sender if it does not fit. None: the session does not
+    exist yet."""
     stored = find(tx, name)
     if stored is None:
         return None
@@ -110,7 +112,7 @@ def _answered(tx: Tx, stored: Stored, incoming: Incoming) -> list[tuple[Answer, 
 
 
 def _check_name(answer: Answer, call: Call) -> None:
-    """An answer to a question approves nothing, and an approval answers no question."""
+    """An answer to a question does not approve a call, and an approval does not answer a question."""
     earlier = any(asked.request_id == answer.id for asked in call.asked[:-1])
     if not earlier and answer.question is not call.asks_input:
         right = REQUEST_INPUT if call.asks_input else REQUEST_CONFIRMATION
@@ -118,9 +120,9 @@ def _check_name(answer: Answer, call: Call) -> None:
 
 
 def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
-    """Stores the message and leases its session, or None while somebody else works on it.
+    """Stores the message and leases its session. None while somebody else works on it.
 
-    What is owed from before, by a process that died, is part of the work.
+    Work left by a process that died is part of the result.
     """
     locked = _locked(tx, entry)
     before = locked.session
@@ -141,7 +143,7 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
         stored, token = before, claim_locked(tx, locked, term=entry.term)
     owed = active_invocations(tx, before.key)
     speaking = next((i.id for i in owed if entry.speaks and i.id == entry.invocation_id), None)
-    # Whoever has just spoken is answered last, with all that came before.
+    # The newest message is answered last, together with what came before.
     owed.sort(key=lambda invocation: invocation.id == speaking)
     altered = [call for call in change.calls.values() if call.reason == ALTERED]
     work = [(i, tuple(_checked_turn(tx, entry, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
@@ -151,8 +153,8 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
 def _decided(
     tx: Tx, entry: Arrival, session: Stored, approved: Mapping[str, Approved], known: dict[str, Call]
 ) -> Arrival | None:
-    """The entry with what its answers decide; the calls that it read are added to `known`. None: all of it was said
-    before, and nothing of it is left to do."""
+    """The entry with the decisions of its answers; the calls that it read are added to `known`. None: everything was
+    said before, and no work is left."""
     assert entry.incoming is not None
     found = _answered(tx, session, entry.incoming)
     known.update((call.id, call) for _, call in found)
@@ -167,8 +169,8 @@ def _decided(
 
 
 def _locked(tx: Tx, entry: Arrival) -> Locked:
-    """The session, made if that is asked for. The desk takes over a session that others made, if nothing stands in it.
-    What others put there was never said at the desk, so it makes way for a new session."""
+    """The locked session, created if necessary. The desk takes over a session of others only if it is empty. Otherwise
+    that session is renamed, because its content was never said at the desk, and a new one is created."""
     opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
     locked = lock(tx, entry.name)
     if locked is None and entry.create:
@@ -200,7 +202,7 @@ def _checked_turn(tx: Tx, entry: Arrival, key: int, turn: int, altered: list[Cal
 
 
 def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, known: Mapping[str, Call]) -> JsonObject:
-    """Adds what was said to the change; gives back what is to be known in this run only."""
+    """Adds the message to the change. Returns the state that is only for this run."""
     decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d, known)]
     if entry.incoming is not None and entry.speaks:
         if entry.marked and read_invocation(tx, session.key, entry.invocation_id) is not None:
@@ -230,7 +232,7 @@ def _apply(
         raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
     answer = decision.answer
     if answer is not None and already_answered(call, answer.id, answer.confirmed, answer.payload):
-        return False  # somebody was faster with the same word
+        return False  # somebody decided the same first
     if decision.attempt is not None and decision.attempt != call.attempt:
         raise Conflict(
             f"Call {call.id} is at attempt {call.attempt} now, and this is about attempt {decision.attempt}."
@@ -256,7 +258,7 @@ def _stepped(tx: Tx, entry: Arrival, call: Call, decision: CallDecision) -> Call
 def _admit_answers(
     tx: Tx, entry: Arrival, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
 ) -> JsonObject:
-    """The answers join the invocations that asked, whoever owns the conversation by now."""
+    """Adds answers to the invocations that asked, even if another agent has the conversation now."""
     parts: dict[str, list[Part]] = {}
     for decision in decided:
         asking = parts.setdefault(change.calls[decision.call_id].invocation_id, [])

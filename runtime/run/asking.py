@@ -1,4 +1,4 @@
-"""Asks a model, and puts its answer together from the pieces in which it comes. Limits the time that this takes."""
+"""Asks a model with a time limit, and puts its answer together from the pieces in which it comes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _END = object()  # after a model's last piece
 async def ask(
     model: Model, request: ModelRequest, patience: float, show: Callable[[ModelResponse], None]
 ) -> ModelResponse:
-    """The whole answer; `show` gets the partial ones. Raises `ModelFailure` for one that is none, or that does not come
-    within `patience` of the piece before."""
+    """The complete answer; `show` gets the partial ones. Raises `ModelFailure` for an answer that is not valid, or if a
+    piece does not come within `patience`."""
     pieces: asyncio.Queue[object] = asyncio.Queue()
     answering = asyncio.create_task(_answer(model, request, pieces), name="adk-confirm-model")
     whole = ModelResponse()
@@ -45,8 +45,8 @@ async def ask(
 
 
 async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[object]) -> BaseException | None:
-    """Runs in a task of its own, since a model may hang even when it is told to stop. Its failure is what it returns:
-    a task that raises `SystemExit` would end its loop."""
+    """Runs in a task of its own, since a model may hang even when it is cancelled. Returns its failure, because a task
+    that raises `SystemExit` would end the event loop."""
     try:
         answering: object = model.generate(request)
         if not isinstance(answering, AsyncIterator):
@@ -57,7 +57,7 @@ async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[obj
         finally:
             if isinstance(answering, AsyncGenerator):
                 await answering.aclose()
-    except BaseException as error:  # noqa: BLE001  (handed to who asked)
+    except BaseException as error:  # noqa: BLE001  (returned to the caller)
         return error
     finally:
         pieces.put_nowait(_END)
@@ -73,7 +73,7 @@ async def _next(pieces: asyncio.Queue[object], patience: float) -> object:
 
 
 async def _let_go(answering: asyncio.Task[BaseException | None]) -> None:
-    """A model may clean up, and is asked twice to come to an end; then it is left alone."""
+    """Cancels a model that may clean up. It is cancelled twice, then abandoned."""
     for _ in range(2):
         if not answering.done():
             answering.cancel()
@@ -108,7 +108,7 @@ def why(error: BaseException, agent: str) -> tuple[str, str]:
 
 
 def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
-    """What was said, each call under an id of its own: models give none, or the same one again and again."""
+    """The answer's content, each call with an id of its own: models give none, or the same one again and again."""
     if response.content is None:
         return None
     used = set(taken)
@@ -126,13 +126,13 @@ def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content 
 
 
 def _words_in(parts: Iterable[Part]) -> Content | None:
-    """An answer's text. People may have seen it come in; calls of an answer that is none are nobody's business."""
+    """The text of a failed answer, since people may have seen it. Its calls are dropped."""
     words = [part for part in parts if part.text and not part.thought]
     return Content(role="model", parts=words) if words else None
 
 
 def _says_something(part: Part) -> bool:
-    """Thoughts and blanks are no answer."""
+    """Whether there is an answer. Thoughts and blank text do not count."""
     if part.thought:
         return False
     if part.text is not None:

@@ -1,4 +1,4 @@
-"""Checks an answer against the call and its tool, and makes an event of it. Pure."""
+"""Checks an answer against its call and its tool, and turns it into an event. Pure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from runtime.wire import Part
 
 @dataclass(frozen=True)
 class CallDecision:
-    """What shall happen to a call, checked against its tool; stored only if the call is still as it was then."""
+    """What shall happen to a call, checked against its tool. It is stored only if the call has not changed since."""
 
     call_id: str
     event: CallEvent
     answer: Answer | None = None
     part: Part | None = None
-    attempt: int | None = None  # the attempt that people's word is about
-    approved: Approved | None = None  # the call as its approvers saw it, where the sender knows
+    attempt: int | None = None  # the attempt that people decided about
+    approved: Approved | None = None  # the call as its approvers saw it, if the sender knows
 
 
 def decide(
     answer: Answer, call: Call, tool: Tool | None, part: Part, approved: Approved | None = None
 ) -> CallDecision | None:
-    """What an answer means for its call; None when it was given before. Raises when it does not fit."""
+    """What an answer means for its call. None if it was given before. Raises if it does not fit."""
     if already_answered(call, answer.id, answer.confirmed, answer.payload):
         return None
     if not answer.confirmed:
@@ -42,19 +42,21 @@ def decide(
     except Invalid as error:
         if approved is None:
             raise
-        # People have decided, so nobody is there to correct it. The agent gets the error instead.
+        # People have already decided, so nobody can correct it. The agent gets the error.
         return CallDecision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
     return CallDecision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
 
 
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:
-    """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
+    """The reason of a denial. ADK's web page sends the call's own arguments with a denial; a `reason` among those does
+    not count."""
     said = part.function_response.response if part.function_response else None
     return None if said and alike(said.get("payload"), call.args) else answer.reason
 
 
 def one_a_call(decisions: Sequence[CallDecision]) -> tuple[CallDecision, ...]:
-    """A request and its call name the same thing: answers by either id may say it twice, but not differently."""
+    """Reduces decisions to one for each call. Answers by the request's id and by the call's id may repeat a decision,
+    but not differ."""
     first: dict[str, CallDecision] = {}
     for decision in decisions:
         said = first.setdefault(decision.call_id, decision)
@@ -72,9 +74,9 @@ def _same_event(one: CallEvent, other: CallEvent) -> bool:
 
 
 def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> JsonObject | None:
-    """The call's arguments with what the payload replaces; None when it replaces nothing.
+    """The call's arguments with the payload's changes. None if there are none.
 
-    `exact`: 1 in place of 1.0 is a change. A client that is not ours may spell 1.0 as 1 and mean no change.
+    `exact`: 1 instead of 1.0 is a change. Other clients may write 1.0 as 1 without meaning a change.
     """
     if answer.payload is None:
         return None
@@ -91,7 +93,7 @@ def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> J
         try:
             tool.check(args, amended=True)
         except BadArguments as error:
-            # What the model wrote may be spelled loosely; what a person wrote is held to the type.
+            # The model's values may be converted; a person's must have the right type.
             edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
             if edited:
                 raise BadArguments(call.tool, edited) from error

@@ -39,14 +39,14 @@ _TOOK_EFFECT: JsonObject = {"status": "It took effect before the process stopped
 
 @dataclass(frozen=True)
 class Scene:
-    """Where a call happens: what its tool may know."""
+    """The surroundings of a call: what its tool may know."""
 
     app: str
     user_id: str
     session_id: str
     state: JsonObject
     dialect: Dialect = "call"
-    written: JsonObject = field(default_factory=dict)  # by the tools that run here at the same time
+    written: JsonObject = field(default_factory=dict)  # shared by the tools that run at the same time
 
     def context(self, call: Call) -> ToolContext:
         asked = call.request
@@ -70,19 +70,19 @@ class Scene:
         )
 
     def request_id(self, call: Call) -> str:
-        """In the call dialect a request has an id of its own; in the response dialect it is the call's, unless the call
-        has asked before: an answer that comes twice must not answer the next question."""
+        """The id of a request. In the call dialect it is new. In the response dialect it is the call's id, unless the
+        call has asked before: a repeated answer must not answer the next question."""
         return new_call_id() if self.dialect == "call" or call.asked else call.id
 
 
 @dataclass(frozen=True)
 class CallResult:
     event: CallEvent
-    actions: JsonObject | None = None  # an `EventActions` as JSON, if it does anything
+    actions: JsonObject | None = None  # an `EventActions` as JSON, or None if it is empty
 
 
 async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float, patience: float) -> Call:
-    """A call as the model made it, behind its gate: held, ready, or refused at once."""
+    """A call that the model made, after its gate: held, ready, or refused at once."""
     tool = tools.get(call.tool)
     if tool is None:
         known = ", ".join(sorted(tools)) or "none"
@@ -100,7 +100,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
     except _ANYTHING as error:
         if was_cancelled():
             raise
-        # Fail closed: a gate that cannot say whether people must be asked lets nothing through.
+        # Fail closed: if a gate fails, the call is refused.
         log.exception("the gate of %s failed", call.tool)
         return step(call, Refuse(f"The gate of {call.tool} failed, so nothing ran: {_words(error)}"), now)
     if not gated:
@@ -112,7 +112,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
 
 
 async def _check(tool: Tool, args: JsonObject) -> None:
-    """In a thread where a stranger decides how long it takes, so that nothing else waits for it."""
+    """Checks arguments. Uses a thread if a stranger's schema decides how long this takes."""
     if getattr(tool, "checks_elsewhere", False):
         await asyncio.to_thread(tool.check, args)
     else:
@@ -120,7 +120,7 @@ async def _check(tool: Tool, args: JsonObject) -> None:
 
 
 async def _announced(call: Call, tool: Tool, scene: Scene, patience: float) -> Call:
-    """With the title that people will see; a title that can't be made keeps nothing from being asked."""
+    """The schema with the title that people will see. If no title can be made, people are asked without one."""
     if not isinstance(tool, Titled):
         return call
     try:
@@ -134,7 +134,8 @@ async def _announced(call: Call, tool: Tool, scene: Scene, patience: float) -> C
 
 
 async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
-    """Hours may have passed since the request: the tool may be gone or out of reach, or take other arguments now."""
+    """Checks again whether the call can run. Hours may have passed since the request: the tool may be gone or
+    unreachable, or take other arguments now."""
     if tools is None:
         return Refuse(f"The tools of {call.agent} can't be reached now, so {call.tool} did not run. Try again later.")
     tool = tools.get(call.tool)
@@ -148,10 +149,10 @@ async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refus
 
 
 async def execute(call: Call, tool: Tool, scene: Scene) -> CallResult:
-    """Runs the tool. What it raises is its result: the model reads it, and may do something about it."""
+    """Runs the tool. If it raises, the error is its result: the model reads it and may react."""
     context = scene.context(call)
     try:
-        # A copy: what the tool does to its arguments must not change what was approved.
+        # A copy, so that the tool can't change the approved arguments.
         with tracing.span(
             f"execute_tool {call.tool}",
             gen_ai__operation__name="execute_tool",
@@ -181,7 +182,7 @@ def hears_denials(call: Call, tool: Tool | None) -> bool:
 
 
 async def hear_denial(call: Call, tool: Tool, scene: Scene) -> Call:
-    """The denied call with what its function makes of the denial. It stays denied, whatever the function asks for."""
+    """The denied call with the function's response to the denial. It stays denied, whatever the function returns."""
     context = scene.context(call)
     try:
         value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
@@ -194,14 +195,14 @@ async def hear_denial(call: Call, tool: Tool, scene: Scene) -> Call:
 
 
 def _payload_of_a_denial(asked: HeldRequest, reason: str | None) -> Json:
-    """What the function asked with, and the reason beside it."""
+    """The function's own payload, together with the reason."""
     if reason is None or not isinstance(asked.payload, dict | None):
         return asked.payload
     return {**(asked.payload or {}), "reason": reason}
 
 
 def _storable(actions: EventActions) -> JsonObject | None:
-    """A tool may have put anything into them."""
+    """The actions if they can be stored. A tool may have put anything into them."""
     if actions == EventActions():
         return None
     given = as_json(actions.model_dump(by_alias=True, exclude_none=True, warnings=False))
@@ -209,7 +210,7 @@ def _storable(actions: EventActions) -> JsonObject | None:
 
 
 async def recover(call: Call, tools: Mapping[str, Tool], scene: Scene) -> CallEvent:
-    """A call that ran when its process died. Only its tool can say that running it again is safe."""
+    """What to do with a call that ran when its process died. Only its tool can say that running it again is safe."""
     tool = tools.get(call.tool)
     if tool is not None:
         try:
@@ -226,12 +227,12 @@ async def recover(call: Call, tools: Mapping[str, Tool], scene: Scene) -> CallEv
     return Finish({"error": INTERRUPTED}) if call.gate is GateKind.NONE else Lose()
 
 
-# A tool that calls `sys.exit` must not end its server, nor one whose own task was cancelled its run.
+# A tool must not end the server with `sys.exit`, or the run by cancelling its own task.
 _ANYTHING = BaseException
 
 
 def was_cancelled() -> bool:
-    """Whether the running task itself is asked to end (or gone), and not only something that it waited for."""
+    """Whether the running task itself was cancelled (or is gone), and not only something that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""Collects what happens to a session under its lease, writes it at once, and only then sends it to listeners."""
+"""Collects what happens to a session under its lease, writes it, and only then sends it to listeners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.store.records import Invocation, Rows, SessionChange, Stored
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
-# A result that a tool took an hour for is worth more than one attempt to write it down.
+# A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
 
 
@@ -51,14 +51,14 @@ class Journal:
 
     @property
     def state(self) -> JsonObject:
-        """A copy: what a tool changes inside a value, without setting it anew, is changed nowhere else."""
+        """A copy of the state, so that a tool that changes a value in place changes nothing else."""
         return copy.deepcopy({**self.stored.shared, **self.stored.state, **self.temporary})
 
     def put(self, item: Call | Invocation) -> None:
         self._change.put(item)
 
     def add(self, event: Event, *, speaker: str | None = None) -> None:
-        """With a `speaker` the conversation is that agent's from here on."""
+        """Adds an event. With a `speaker`, the conversation belongs to that agent from now on."""
         self._change.add(event)
         self._change.agent = speaker or self._change.agent
         self._live.add(event)
@@ -67,7 +67,8 @@ class Journal:
         self._change.turn = turn
 
     async def view(self, agent: str) -> View:
-        """What the agent's model is shown. Ask after a `flush`: what a view has missed it reads as it is written."""
+        """The history as the agent's model sees it. Call this after a `flush`: it reads events that the view has
+        missed."""
         view = self._live.views.setdefault(agent, View(agent))
         if view.seen < self._live.events:
             for event in await self._database.read(read_glimpses, self.stored.key, view.seen):
@@ -75,14 +76,14 @@ class Journal:
         return view
 
     async def flush(self, *, release: bool = False) -> None:
-        """Writes what was collected; only then its events leave. Raises `LeaseLost`, and nothing was written."""
+        """Writes what was collected, then sends its events. Raises `LeaseLost` if nothing was written."""
         async with self._writing:
             if not (release or self._change.any):
                 return
             await self._write_change(release=release)
 
     async def begin(self, calls: Sequence[Call], repeated: Collection[str]) -> dict[str, Call]:
-        """Writes down that these calls begin, those `repeated` once more. Returns the ones that may not: they are
+        """Stores that these calls begin, those in `repeated` once more. Returns the ones that may not; they are
         refused."""
         async with self._writing:
             return await self._write_change(starting=[(call, call.id in repeated) for call in calls])

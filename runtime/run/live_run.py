@@ -1,4 +1,4 @@
-"""A run under way, for whoever wants to listen."""
+"""A run that is under way, for callers that want to listen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runtime.wire import Event
 
 
 class Run:
-    """Iterate for its events. It goes on, and is recorded, if nobody listens."""
+    """Iterate over it for its events. The run goes on, and is stored, even if nobody listens."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -26,6 +26,6 @@ class Run:
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self._queue.get()) is not None:
             yield event
-        self._queue.put_nowait(None)  # for whoever asks again
+        self._queue.put_nowait(None)  # for callers that ask again
         if self.failure is not None:
             raise self.failure

@@ -24,12 +24,12 @@ _ADKS_OWN = "__adk_internal_"
 
 @dataclass(frozen=True)
 class Incoming:
-    """Without content nothing was said, and the agent goes on with what it knows."""
+    """A message that was read. Without content nothing was said, and the agent continues with what it knows."""
 
     content: Content | None
     answers: tuple[Answer, ...] = ()
-    means_nothing: bool = False  # only responses that are no answers here
-    foreign: tuple[str, ...] = ()  # ids that a client answered as if it were the tool
+    means_nothing: bool = False  # responses that are not answers here
+    foreign: tuple[str, ...] = ()  # ids for which a client sent a result in place of the tool
     state_delta: JsonObject | None = None
 
     def content_of(self, answer: Answer) -> Part:
@@ -38,7 +38,7 @@ class Incoming:
 
 
 def read_message(message: Message | None, state_delta: JsonObject | None = None) -> Incoming:
-    """Raises `Invalid` for what nobody can act on; then nothing is stored."""
+    """Reads a message. Raises `Invalid` if it can't be acted on; then nothing is stored."""
     if message is None:
         return Incoming(None, state_delta=state_delta)
     content = _storable(_as_content(message))
@@ -99,18 +99,18 @@ def _warn(response: FunctionResponse) -> None:
 
 
 def check_state(delta: JsonObject | None) -> None:
-    """Raises `Invalid` for what has no form in JSON."""
+    """Raises `Invalid` for state that can't be written as JSON."""
     _check(delta or {}, "state")
 
 
 def kept_metadata(given: JsonObject | None) -> JsonObject | None:
-    """What a sender wants kept with the events of a run; names that ADK has for itself are dropped, as there."""
+    """The sender's metadata to keep with the events of a run. Names that ADK reserves are dropped, as ADK does."""
     _check(given or {}, "custom metadata")
     return {name: value for name, value in (given or {}).items() if not name.startswith(_ADKS_OWN)} or None
 
 
 def _storable(content: Content) -> Content:
-    """The message as it will be read again."""
+    """The message as it will be read from the store."""
     for part in content.parts or ():
         if part.function_response:
             _check(part.function_response.response, "answer")
@@ -121,9 +121,9 @@ def _storable(content: Content) -> Content:
 
 
 def _check(value: Json, what: str) -> None:
-    """What JSON cannot say is refused, since it would be something else when it is read again."""
+    """Refuses values that JSON can't represent, since they would be different when they are read again."""
     try:
         as_json(value)
-        canonical(value)  # knows no NaN, which `as_json` makes null
+        canonical(value)  # `as_json` turns NaN into null
     except (Invalid, ValueError) as error:
         raise Invalid(f"The {what} cannot be written as JSON: {error} Nothing was stored.") from error

@@ -1,4 +1,4 @@
-"""Finds work that a dead process left, here or elsewhere, and takes it up. What fails is left alone for a while."""
+"""Finds work that a dead process left, here or elsewhere, and resumes it. Work that fails is retried after a pause."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TakeUp = Callable[[], Awaitable[Run]]
 
 
 class Recovery:
-    """`find` gives the sessions that owe something, each with what takes it up."""
+    """`find` returns the sessions with unfinished work, each with a function that resumes it."""
 
     def __init__(self, find: Callable[[], Awaitable[list[tuple[SessionId, TakeUp]]]]) -> None:
         self._find = find
         self._taken: dict[SessionId, Run] = {}
-        self._failed: dict[SessionId, tuple[int, float]] = {}  # how often in a row, and not before when
+        self._failed: dict[SessionId, tuple[int, float]] = {}  # failures in a row, and the time of the next attempt
 
     async def once(self) -> list[Run]:
-        """The runs that it began."""
+        """Resumes what it finds, and returns the runs that it began."""
         for name in [name for name, run in self._taken.items() if run.ended]:
             self._ended(name, self._taken.pop(name).failure)
         begun = []
@@ -37,7 +37,7 @@ class Recovery:
             try:
                 self._taken[name] = await take_up()
             except ConfirmError as error:
-                self._ended(name, error)  # unless somebody was faster, it is found again
+                self._ended(name, error)  # it is found again, unless another process resumes it
             else:
                 begun.append(self._taken[name])
         return begun

@@ -1,4 +1,4 @@
-"""An app that runs: messages in, events out, sessions to look at."""
+"""Runs an app: takes messages, yields events, and gives access to sessions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Runner(AppSessions):
         await self.close()
 
     async def open(self) -> Database:
-        """Opens the store and brings its schema up to date; `run` does it by itself."""
+        """Opens the store and updates its schema. `run` does this by itself."""
         return (await self._setting()).database
 
     @property
@@ -104,7 +104,7 @@ class Runner(AppSessions):
         return self._sender.desk
 
     async def close(self, *, patience: float = 10.0) -> None:
-        """Lets runs end that end soon; what is left is owed, and taken up by the next process."""
+        """Lets runs end that end soon. The next process resumes the others."""
         await self._sequencer.close(patience)
         await self.agent.close()
         await self._models.close()
@@ -112,7 +112,7 @@ class Runner(AppSessions):
         if opened is not None and not isinstance(self._store, Database):
             await opened[1].database.close()
 
-    # Talking
+    # Messages
 
     async def run(
         self,
@@ -125,7 +125,7 @@ class Runner(AppSessions):
         invocation_id: str | None = None,
         streaming: bool = False,
     ) -> AsyncIterator[Event]:
-        """Says something in a session, which is made if there is none, and yields what follows."""
+        """Sends a message to a session, which is created if necessary, and yields the events that follow."""
         run = await self.start(
             user_id=user_id,
             session_id=session_id,
@@ -154,14 +154,14 @@ class Runner(AppSessions):
         approved: Mapping[str, Approved] | None = None,
         stop: asyncio.Event | None = None,
     ) -> Run:
-        """Like `run`, but returns once the message is stored; what is wrong with it is raised here.
+        """Like `run`, but returns once the message is stored. Raises if the message is not valid.
 
-        Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
-        process that died has left it. `custom_metadata` is kept with every event of the run. With a `mark` the same
-        words again are not said again: what they began goes on, if a crash had stopped it. `approved`
-        says for each request what its approvers saw: a call that would run with anything else is refused. Once `stop`
-        is set, the model is not asked any more and the run ends, but no tool is interrupted, calls that wait keep
-        waiting, and what was approved runs.
+        Without a message the agent continues with what it knows; with an `invocation_id`, that invocation continues
+        where a process that died left it. `custom_metadata` is kept with every event of the run. A repeated message
+        with the same `mark` is not stored again, but a run that a crash had stopped continues. `approved` says for each
+        request what its approvers saw: a call that would run with anything else is refused. Once `stop` is set, the
+        model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting, and
+        approved calls run.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
@@ -188,28 +188,28 @@ class Runner(AppSessions):
         approved: Approved | None = None,
         stop: asyncio.Event | None = None,
     ) -> Run:
-        """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now.
-        `approved` is what shall run again."""
+        """Stores what people say about a call whose outcome is unknown. With `attempt`, raises `Conflict` if the call
+        is at another attempt. `approved` is the call that shall run again."""
         decision = CallDecision(call_id, _WORDS[word], attempt=attempt, approved=approved)
         entry = replace(self._entry(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
         return await self._sequencer.enter(entry)
 
     async def take_up(self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None) -> Run:
-        """Goes on with what a process that died has left of the session; if nothing is left, there is nothing to do."""
+        """Resumes what a process that died left of the session, if anything."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
             return await self._sequencer.enter(replace(self._entry(name), stop=stop))
         return _nothing()
 
     async def attend(self, *, every: float = POLL) -> None:
-        """Takes up, until cancelled, what processes that died have left, here or elsewhere."""
+        """Resumes, until cancelled, what processes that died left, here or elsewhere."""
         await self._recovery.forever(every)
 
     async def recover(self) -> list[Run]:
-        """Starts what is owed and worked on by nobody; ends the waiting of calls that stayed unknown for a day."""
+        """Resumes work that no process does; gives up on calls that stayed unknown for a day."""
         return await self._recovery.once()
 
-    # What these need
+    # Helpers
 
     async def _answer(
         self, entry: Arrival, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
@@ -228,7 +228,7 @@ class Runner(AppSessions):
         if decisions:
             entry = replace(entry, incoming=incoming, decisions=decisions)
             return await self._sequencer.enter(entry, streaming=streaming)
-        # Nothing new was said. What a process that died left of it is taken up; else there is nothing to do.
+        # Nothing new. Resume what a process that died left of it, if anything.
         asking = [call.invocation_id for _, call in found or ()]
         owed = await database.read(active, name, asking)
         if owed:
@@ -293,13 +293,13 @@ class Runner(AppSessions):
 
 
 def _needs_no_tools(incoming: Incoming) -> bool:
-    """Plain approvals and denials: they can be decided in the transaction that stores them."""
+    """Plain approvals and denials, which can be decided in the transaction that stores them."""
     plain = [answer.payload is None and not answer.question for answer in incoming.answers]
     return bool(plain) and all(plain) and not incoming.foreign
 
 
 async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
-    """The tools that an edit is checked against; without them it waits, since nobody knows whether it fits."""
+    """The tools against which an edit is checked. If they are not available, the edit waits."""
     try:
         return await owner.resolve_tools()
     except Exception as error:

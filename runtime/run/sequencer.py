@@ -1,4 +1,5 @@
-"""Allows one run at a time for each session: by a lock in this process, by the session's lease over all processes."""
+"""Allows one run at a time for each session: with a lock in this process, and with the session's lease across
+processes."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LOOK_AGAIN = 1.0  # should a wake-up from another process be lost
+LOOK_AGAIN = 1.0  # in case a wake-up from another process is lost
 
 
 class Sequencer:
-    """Lets messages in, and works on their sessions in tasks of its own, which no caller's end touches."""
+    """Accepts messages, and works on their sessions in tasks of its own, which do not depend on callers."""
 
     def __init__(self, open_setting: Callable[[], Awaitable[Setting]]) -> None:
         self._open_setting = open_setting
@@ -43,7 +44,8 @@ class Sequencer:
         return name in self._turns
 
     async def enter(self, entry: Arrival, *, streaming: bool = False) -> Run:
-        """Returns when the message is stored, or raises what is wrong with it. A caller may vanish at any moment."""
+        """Returns when the message is stored, or raises if it is not valid. The caller may be cancelled at any
+        moment."""
         if self._closing:
             raise Busy("The runner is closing; nothing was stored. Try again with the next one.")
         accepted: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
@@ -60,7 +62,8 @@ class Sequencer:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """Runs the transaction as soon as nobody works on the session; `Busy` if that takes longer than `patience`."""
+        """Runs the transaction as soon as nobody works on the session. Raises `Busy` if that takes longer than
+        `patience`."""
         database = (await self._open_setting()).database
         until = asyncio.get_running_loop().time() + patience
         with database.waiter(topic(name)) as waiter:
@@ -73,7 +76,7 @@ class Sequencer:
         return result
 
     async def close(self, patience: float) -> None:
-        """What does not end within `patience` is owed, and taken up by the next process."""
+        """Waits for runs for at most `patience`. The next process resumes the others."""
         self._closing = True
         try:
             if self._runs:
@@ -86,7 +89,7 @@ class Sequencer:
             self._closing = False
 
     async def _perform(self, entry: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
-        """A run's whole life. Nobody awaits this task, so errors go to the message's sender, and to listeners."""
+        """A whole run. Nobody awaits this task, so errors go to the message's sender and to listeners."""
         run = Run()
         try:
             async with self._turns.setdefault(entry.name, asyncio.Lock()):
@@ -133,7 +136,7 @@ class Sequencer:
 
 
 async def _begin(database: Database, entry: Arrival) -> Begun | None:
-    """The message stored and its session leased. None: there is nothing to do, or an impatient entry would wait."""
+    """The stored message, with its session leased. None: there is nothing to do, or the entry does not want to wait."""
     begun = await _enter(database, entry)
     if begun is None and entry.patient:
         with database.waiter(topic(entry.name)) as waiter:
@@ -147,7 +150,7 @@ async def _enter(database: Database, entry: Arrival) -> Begun | Literal["nothing
     try:
         return await asyncio.shield(entering)
     except asyncio.CancelledError:
-        # The transaction happens all the same, and nobody else would know its lease.
+        # The transaction is not cancelled, and nobody else would know its lease.
         begun = await entering
         if isinstance(begun, Begun):
             await database.run(give_back, begun.stored, begun.token)
@@ -163,7 +166,7 @@ def _told(error: BaseException, name: SessionId, *, stored: bool) -> Exception:
     if isinstance(error, Exception):
         log.error("the run of session %s failed", name.id, exc_info=error)
         return error
-    # It is the task that was cancelled, and not whoever listens.
+    # The task was cancelled, not the listener.
     if stored:
         return Busy("The runner was closed before the run ended; the next one goes on with what is left.")
     return Busy(

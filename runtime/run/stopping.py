@@ -12,7 +12,7 @@ STOPPED = "Somebody stopped the agent before this tool ran. Nothing ran."
 
 
 async def until_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T | None:
-    """What it returns; None if the stop came first. Then it is cancelled."""
+    """The awaitable's result. None if the stop came first; then it is cancelled."""
     if stop is None:
         return await work
     if stop.is_set():

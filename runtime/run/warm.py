@@ -1,4 +1,4 @@
-"""Keeps sessions in memory with what their model was shown, so that a long history is not read again."""
+"""Keeps sessions in memory with the history as their model sees it, so that a long history is not read again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOST_EVENTS = 400_000
 
 @dataclass
 class Live:
-    """A session in memory. A view may be behind, by what others wrote: it is then read on from where it stands."""
+    """A session in memory. A view may lack events that others wrote; these are read when it is used."""
 
     stored: Stored
     views: dict[str, View] = field(default_factory=dict)
-    events: int = field(init=False)  # those that are written, or about to be
+    events: int = field(init=False)  # events that are written, or about to be
 
     def __post_init__(self) -> None:
         self.events = self.stored.events
@@ -32,7 +32,7 @@ class Live:
 
 
 class Warm:
-    """The most recently used sessions, bounded by number and by the events they hold."""
+    """The most recently used sessions, limited by number and by their events."""
 
     def __init__(self, most_sessions: int = MOST_SESSIONS, most_events: int = MOST_EVENTS) -> None:
         self._most_sessions, self._most_events = most_sessions, most_events
@@ -40,7 +40,7 @@ class Warm:
         self._events = 0
 
     def take(self, stored: Stored) -> Live:
-        """The session as far as we know it: events are never changed. Put it back when its run went well."""
+        """Takes the session as far as it is known (events never change). Put it back if its run went well."""
         live = self._kept.pop(stored.name, None)
         if live is not None:
             self._events -= live.stored.events
@@ -57,5 +57,5 @@ class Warm:
 
 
 def _identity(stored: Stored) -> tuple[int, float]:
-    """A database may give the key of a deleted session to the next one."""
+    """Identifies a session. A database may give the key of a deleted session to the next one."""
     return stored.key, stored.created

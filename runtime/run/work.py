@@ -1,7 +1,7 @@
 """Works on a session under its lease, until the turn waits or ends.
 
 It writes to the store at three points only: before a tool runs (the intent), before the model is asked (the results),
-and at the end, when the lease is returned as well.
+and at the end, when the lease is released as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setting:
-    """What does not change from one stretch of work to the next."""
+    """What stays the same for all work on an app."""
 
     database: Database
     root: Agent
@@ -57,7 +57,7 @@ class Setting:
     clock: Callable[[], float]
     lease_term: float
     dialect: Dialect = "call"
-    patience: float = 60.0  # with a model for each piece of its answer, with a gate for its verdict
+    patience: float = 60.0  # seconds to wait for each piece of a model's answer, and for a gate
     most_model_calls: int = 500  # in one run
     guard: CallGuard = field(default_factory=CallGuard)  # for the stored calls
 
@@ -78,17 +78,17 @@ class Work:
         self._stop = stop
         self._setting, self._journal, self._lease = setting, journal, lease
         self._streaming = streaming
-        self._metadata = metadata  # of whoever began this, for every event
+        self._metadata = metadata  # the sender's metadata, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._paths = Paths(setting.root)
-        self._repeated: set[str] = set()  # calls that began before, and may be repeated
-        self._enough = False  # a tool has said that its result needs no words from the model
+        self._repeated: set[str] = set()  # calls that began before and may be repeated
+        self._enough = False  # a tool said that its result needs no comment from the model
 
     async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool) -> None:
-        """Until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more:
-        somebody said something new, and will be answered with all of it."""
+        """Works until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more,
+        since a newer message will be answered together with all of this."""
         if self._setting.root.find(invocation.agent) is None:
-            # An agent that is gone since leaves its conversation to the root.
+            # If the agent no longer exists, the root takes over its conversation.
             invocation = replace(invocation, agent=self._setting.root.name)
         self._paths = Paths(self._agent(invocation.agent))
         most = self._setting.most_model_calls
@@ -110,7 +110,7 @@ class Work:
     # The turn's calls
 
     async def _settle_turn(self, invocation: Invocation, calls: Sequence[Call]) -> tuple[Invocation, list[Call]]:
-        """Runs and tells all that can be run and told."""
+        """Runs all calls that can run, and adds the events about them."""
         turn = {call.id: call for call in calls}
         while True:
             match next_step(list(turn.values())):
@@ -127,7 +127,7 @@ class Work:
                     return invocation, list(turn.values())
 
     def _not_stopped(self, turn: dict[str, Call], ready: Sequence[Call]) -> list[Call]:
-        """After a stop only what people approved still begins."""
+        """After a stop, only approved calls still begin."""
         if self._stop is None or not self._stop.is_set():
             return list(ready)
         for call in ready:
@@ -136,7 +136,7 @@ class Work:
         return [call for call in ready if call.gate is not GateKind.NONE]
 
     async def _with_denials_heard(self, untold: Sequence[Call]) -> list[Call]:
-        """Before a denial is told, its function may have something to say about it."""
+        """Calls the functions of denied calls that want to respond, before the model learns of the denials."""
         heard = list[Call]()
         for call in untold:
             tool = (await self._tools_for(call) or {}).get(call.tool) if call.gate is GateKind.DYNAMIC else None
@@ -148,12 +148,12 @@ class Work:
         return heard
 
     def _took(self, turn: dict[str, Call], call: Call, *, told: bool = False) -> None:
-        """A call's new state, to be written with the next flush."""
+        """Notes a call's new state, to be written with the next flush."""
         turn[call.id] = replace(call, told=told)
         self._journal.put(turn[call.id])
 
     async def _run(self, turn: dict[str, Call], ready: Sequence[Call]) -> None:
-        """Runs these at once: the intent is written before the first, each result as soon as it is there."""
+        """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
         running: list[tuple[Call, Tool]] = []
         for call in ready:
             tool = await runnable(call, await self._tools_for(call))
@@ -180,17 +180,18 @@ class Work:
             if left:
                 await self._journal.flush()
 
-        # A failed write must not cancel a sibling's tool in the middle of its effect.
+        # A failed write must not cancel another tool that is running.
         ended = await asyncio.gather(*(run(call, tool) for call, tool in running), return_exceptions=True)
         for result in ended:
             if isinstance(result, BaseException):
                 raise result
 
     async def _write_intent(self, approved: Sequence[Call]) -> dict[str, Call]:
-        """Returns those of the approved calls that must not run.
+        """Stores that the calls begin. Returns the approved calls that must not run.
 
-        The last look before an effect outside, which nothing can take back: a process that was frozen meanwhile may
-        have been given up for dead, and its call decided upon."""
+        This is the last check before an effect that can't be undone. If this process was frozen, it may have been taken
+        for dead, and its calls may have been decided elsewhere.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         refused = await self._journal.begin(approved, self._repeated)
@@ -217,7 +218,7 @@ class Work:
         return invocation
 
     async def _admit(self, invocation: Invocation, said: Event) -> tuple[Invocation, list[Call]]:
-        """The model's calls become a turn: each behind its gate, written before any of them runs."""
+        """Turns the model's calls into a turn: each passes its gate, and is written before any of them runs."""
         turn = self._journal.stored.turn + 1
         invocation = replace(invocation, turn=turn)
         tools, scene = await self._tools_of(invocation.agent), self._scene()
@@ -232,10 +233,11 @@ class Work:
     # The model
 
     async def _ask_model(self, invocation: Invocation) -> Event | None:
-        """The model's answer as an event; None when it failed, which is told, and when the run was stopped."""
+        """The model's answer as an event. None if the model failed, which becomes an event of its own, or the run was
+        stopped."""
         await self._journal.flush()
         agent = self._agent(invocation.agent)
-        event_id = new_event_id()  # one for the answer and the pieces it comes in
+        event_id = new_event_id()  # one id for the answer and its pieces
         try:
             whole = await until_stopped(self._generate(agent, invocation, event_id), self._stop)
             if whole is None:
@@ -247,7 +249,7 @@ class Work:
         except BaseException as error:
             if was_cancelled():
                 raise
-            # A model may raise anything, like a tool: it is told, and the session goes on.
+            # A model may raise anything, like a tool. The error becomes an event, and the session goes on.
             self._fail(invocation, *why(error, agent.name), error.said if isinstance(error, ModelFailure) else None)
             return None
         return event
@@ -299,13 +301,13 @@ class Work:
         return event
 
     def _fail(self, invocation: Invocation, code: str, message: str, said: Content | None = None) -> None:
-        """The failure as an event: the session goes on with the next message."""
+        """Adds the failure as an event. The session goes on with the next message."""
         event = self._event(invocation, invocation.agent)
         event.content = said
         event.error_code, event.error_message = code, message
         self._add(event)
 
-    # What all of these need
+    # Helpers
 
     def _add(self, event: Event) -> None:
         author = self._setting.root.find(event.author)
@@ -330,7 +332,8 @@ class Work:
         return self._tools[agent]
 
     async def _tools_for(self, call: Call) -> Mapping[str, Tool] | None:
-        """Its owner's tools: none if the agent is gone; None if it cannot say now what tools it has."""
+        """The tools of the call's owner by name. Empty if the agent is gone, None if it can't say now which tools it
+        has."""
         if self._setting.root.find(call.agent) is None:
             return {}
         try:

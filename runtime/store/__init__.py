@@ -1,4 +1,4 @@
 """The runtime's database: engines, transactions, leases, tables, sessions.
 
-`database.py` is what everybody else uses; the rest can be changed behind it. Begin there.
+Others only use `database.py`; the rest can be changed without affecting them. Begin there.
 """

@@ -39,7 +39,7 @@ _EXAMPLES = "a store is sqlite:///confirm.db, or postgresql://user:password@host
 
 
 class Database:
-    """A store, opened. Belongs to the event loop that opened it."""
+    """An open store. It belongs to the event loop that opened it."""
 
     def __init__(self, engine: Engine, hub: Hub, url: str, *, read_only: bool, context: object = None) -> None:
         self._engine = engine
@@ -58,9 +58,9 @@ class Database:
         limits: Limits = DEFAULT_LIMITS,
         context: object = None,
     ) -> Database:
-        """Without a clock it is the server's on PostgreSQL, this machine's on SQLite.
+        """Opens a store. The default clock is the server's on PostgreSQL, and this machine's on SQLite.
 
-        Every transaction finds the `context` at its `tx`: a key, for example, without which some functions can't write.
+        Every transaction finds the `context` at its `tx`: for example a key, without which some functions can't write.
         """
         hub = Hub()
         engine: Engine
@@ -78,34 +78,35 @@ class Database:
         return self._engine.dialect
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """One writing transaction; returns when it is committed."""
+        """Runs a writing transaction, and returns when it is committed."""
         return await self._engine.write(lambda tx: fn(self._equipped(tx), *args, **kwargs))
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """One consistent look at what is committed, never in line behind writers."""
+        """Runs a reading transaction on a consistent snapshot. It never waits for writers."""
         return await self._engine.read(lambda tx: fn(self._equipped(tx), *args, **kwargs))
 
     async def settle_in(self, fn: Callable[[Tx], None]) -> None:
-        """Once, by a process that is about to work on the store: runs `fn` if nobody else does, and before anybody can.
+        """Runs `fn` once at the start of a process, if no other process works on the store, and before any other can.
 
-        What dead processes held, such as leases, need not lapse then. From here on others can tell that we are there.
+        So the leases of dead processes need not expire first. From here on other processes can tell that this one
+        exists.
         """
         await self._engine.settle_in(lambda tx: fn(self._equipped(tx)))
 
     def waiter(self, *topics: str) -> Waiter:
-        """`with database.waiter(topic) as w:` hears of every `tx.notify(topic)` committed from there on.
+        """`with database.waiter(topic) as w:` is woken by every `tx.notify(topic)` that is committed from then on.
 
-        A wake-up may come without a reason, and from another replica it may be lost with a connection: look at the
-        store after each `await w.wait(seconds)`, whatever it returned.
+        It may be woken without a reason, and a notification from another replica may be lost with a connection. So look
+        at the store after each `await w.wait(seconds)`, whatever it returned.
         """
         return Waiter(self._hub, topics)
 
     def listen(self, listener: Callable[[object], None]) -> None:
-        """`listener` gets every `tx.report(fact)` of this process, after its commit, on the event loop."""
+        """Calls `listener` with every `tx.report(fact)` of this process, after its commit, on the event loop."""
         self._hub.listen(listener)
 
     async def close(self) -> None:
-        """What was accepted is still done; what comes later is refused."""
+        """Closes the store. Accepted transactions are finished; later ones are refused."""
         await self._engine.close()
 
     def _equipped(self, tx: Tx) -> Tx:
@@ -114,7 +115,7 @@ class Database:
 
 
 def _sqlite_path(url: str) -> Path | None:
-    """None is a store in memory."""
+    """The path of the file, or None for a store in memory."""
     try:
         parsed = make_url("sqlite://" if url == ":memory:" else url)
     except ArgumentError as error:
@@ -145,12 +146,12 @@ async def _open_postgres(
 
 
 def _without_secrets(url: str) -> str:
-    """For messages: no password, wherever in the URL it stood."""
+    """The URL for messages, without a password anywhere."""
     if "@" not in url and "?" not in url:
         return url
     try:
         parts = urlsplit(url)
-    except ValueError:  # a bracket too few: what is what in it is not known
+    except ValueError:  # malformed, so the password can't be located
         return url.partition("//")[0] + "//…"
     credentials, at, place = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{credentials.partition(':')[0]}{at}{place}{parts.path}"

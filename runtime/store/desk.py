@@ -1,4 +1,5 @@
-"""What belongs to a desk, the bot that asks people: the sessions that it opened, and names and state reserved for it.
+"""Protects what belongs to a desk (the bot that asks people): the sessions that it opened, and names and state reserved
+for it.
 
 Other services, such as `adk-confirm api`, may share the store with a desk. Each transaction that writes to a session
 calls `check_sender` first, so no caller can forget it.
@@ -23,7 +24,7 @@ _PREFIX = Prepared(select(desks.c.prefix).where(desks.c.app == bindparam("app_")
 
 @dataclass(frozen=True)
 class Writer:
-    """Who wants to write. `shares_state`: others may write an app's `app:` state although the app has a desk."""
+    """Who wants to write. `shares_state`: others may write an app's `app:` state even if the app has a desk."""
 
     desk: bool = False
     shares_state: bool = False
@@ -33,7 +34,7 @@ ANYBODY = Writer()
 
 
 def open_desk(tx: Tx, app: str, prefix: str) -> None:
-    """From now on names that begin with `prefix` are the desk's."""
+    """Reserves names that begin with `prefix` for the desk."""
     if _prefix(tx, app) != prefix:
         tx.execute(upsert(tx.dialect, desks), {"app": app, "prefix": prefix})
 
@@ -41,8 +42,8 @@ def open_desk(tx: Tx, app: str, prefix: str) -> None:
 def check_sender(
     tx: Tx, sender: Writer, name: SessionId, session: Stored | None = None, keys: Iterable[str] = ()
 ) -> None:
-    """Raises `Forbidden` for what is the desk's alone. `session` is what there is of that name, `keys` are those of the
-    state that would be written."""
+    """Raises `Forbidden` for what only the desk may write. `session` is the existing session of that name, `keys` are
+    those of the state that would be written."""
     if sender.desk:
         return
     if session is not None and session.opened_by == "desk":

@@ -39,7 +39,7 @@ from runtime.store.database import Database, Tx, Waiter, for_update
 from runtime.store.prepared import Prepared
 
 TERM = 10.0
-"""How long a row stays a dead process's own, unless a setting says otherwise."""
+"""Seconds until the lease of a dead process expires, unless a setting says otherwise."""
 POLL = 5.0
 _LONGEST_PAUSE = 1.0
 
@@ -50,14 +50,14 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseLost(Busy):
-    """Another worker took over the row: whoever gets this stops, and changed nothing."""
+    """Another worker took over the row. Whoever gets this must stop; nothing was changed."""
 
     def __init__(self) -> None:
         super().__init__("Another process took over; look at the session again before trying once more.")
 
 
 def lease_columns() -> tuple[Column[str], Column[float]]:
-    """For a table whose rows are leased."""
+    """The columns for a table whose rows are leased."""
     return Column("lease_token", String(32)), Column("lease_until", Double)
 
 
@@ -66,7 +66,7 @@ def new_token() -> str:
 
 
 def free(table: Table, now: float | BindParameter[float]) -> ColumnElement[bool]:
-    """Nobody holds the row, or not any more."""
+    """The condition that nobody holds the row."""
     return or_(table.c.lease_until.is_(None), table.c.lease_until <= now)
 
 
@@ -106,7 +106,8 @@ def _on(table: Table, where: ColumnElement[bool]) -> tuple[_Statements, object]:
 
 
 def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> str | None:
-    """The token for the one row that `where` (`column == value`) names. None: there is no such row, or it is held."""
+    """Claims the row that `where` (`column == value`) names, and returns the token. None: there is no such row, or it
+    is held."""
     token = new_token()
     now = tx.now()
     statements, value = _on(table, where)
@@ -122,7 +123,7 @@ def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term:
 
 
 def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, topic: str | None = None) -> bool:
-    """Whoever waits for the topic may try at once, unless the row is not due."""
+    """Releases the row. Those who wait for the topic may try at once, unless the row is not due."""
     statements, value = _on(table, where)
     released = statements.release(tx, named=value, claimed_token=token) == 1
     if released and topic is not None and _is_due(tx, statements, value):
@@ -135,24 +136,24 @@ def _is_due(tx: Tx, statements: _Statements, value: object) -> bool:
 
 
 def holds(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> bool:
-    """True: the row is the token's, and stays so until this transaction ends."""
+    """Whether the row belongs to the token. If so, this stays true until the transaction ends."""
     statements, value = _on(table, where)
     return statements.holds.first(tx, named=value, claimed_token=token) is not None
 
 
 def remaining(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> float | None:
-    """Seconds left on the lease; None when the row is not the token's."""
+    """Seconds left on the lease. None if the row does not belong to the token."""
     statements, value = _on(table, where)
     held = statements.remaining.first(tx, named=value, claimed_token=token)
     return None if held is None else held.lease_until - tx.now()
 
 
 class Lease:
-    """A claimed row, renewed every third of its term between `async with` and the end of it, then released.
+    """A claimed row. It is renewed every third of its term while the `async with` block runs, then released.
 
-    Its holder reads and writes through it: `run` takes back what is written once the row is somebody else's. Nothing
-    is cancelled then: half a tool's run is worse than a whole one. `lost` is set only when the store says so. A process
-    that stood still for longer than the term may find the row its own, and goes on.
+    Its holder reads and writes through it: `run` undoes what is written once the row belongs to somebody else. Nothing
+    is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only when the store says so. A
+    process that was frozen for longer than the term may find that it still has the row, and goes on.
     """
 
     def __init__(
@@ -189,8 +190,8 @@ class Lease:
         self.stop()
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """A transaction that counts only if the row is ours at its end. Looked at last, the row is also locked last, so
-        that `fn` may lock what it locks in the usual order."""
+        """A transaction that only counts if the row is ours at its end. The row is checked last, and so also locked
+        last, so that `fn` can lock other rows in the usual order."""
 
         @wraps(fn)
         def fenced(tx: Tx) -> R:
@@ -229,9 +230,9 @@ class Lease:
         return self._database.waiter(*topics)
 
     async def sure(self) -> None:
-        """Awaited right before an effect outside; raises `LeaseLost`, or what keeps the store from answering. A lease
-        that is nearly over, or was over for a while and taken by nobody, is renewed first. An answer that is older than
-        the lease had left says nothing: the process stood still meanwhile, so the store is asked again."""
+        """Await this right before an effect outside. Raises `LeaseLost`, or the error of a store that does not answer.
+        A lease that is nearly over, or has expired and was taken by nobody, is renewed first. If the store's answer
+        took longer than the lease had left, the process was frozen meanwhile, so the store is asked again."""
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self._released):
             asked = clock()
@@ -246,18 +247,18 @@ class Lease:
         raise LeaseLost
 
     async def release(self) -> None:
-        """`lost` is set if the row was somebody else's by then."""
+        """Releases the row. Sets `lost` if the row belongs to somebody else."""
         self.stop()
         if not await self._database.run(release, self._table, self._where, self.token, topic=self._topic):
             self.lost.set()
 
     def stop(self) -> None:
-        """Renews no more, and leaves the row alone: for who has released it in a transaction of its own."""
+        """Stops renewing and leaves the row alone, for callers that released it in a transaction of their own."""
         self._released = True
         self._end_keeper()
 
     def _begin_keeping(self) -> None:
-        """Most work ends before the first renewal, and needs no task for it."""
+        """Starts renewing later: most work ends before the first renewal and needs no task for it."""
         self._keeper = asyncio.create_task(self._keep(), name="adk-confirm-lease")
 
     def _end_keeper(self) -> None:
@@ -269,8 +270,8 @@ class Lease:
             self._keeper = None
 
     async def _give_back(self, patience: float) -> None:
-        """As soon as the store is there again: what is left to lapse nobody can work on until then. The work is done
-        and stored, so a store that stays away must not look as if it were not."""
+        """Releases the row as soon as the store answers again, since nobody can work on the row before the lease
+        expires. The work is done and stored, so a store that stays away must not make it look as if it were not."""
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + patience, 0.1
         while True:
@@ -291,7 +292,7 @@ class Lease:
                     await self._renew()
             except (StoreError, Busy, TimeoutError) as error:
                 _log.warning("A lease could not be renewed, and will be tried again: %s", error)
-            except Exception:  # noqa: BLE001  (the keeper's outermost boundary: `sure` and `run` ask the store themselves)
+            except Exception:  # noqa: BLE001  (nobody awaits the keeper: `sure` and `run` ask the store themselves)
                 _log.exception("A lease could not be renewed, and will be tried again.")
             await asyncio.sleep(self._term / 3)
 

@@ -1,4 +1,5 @@
-"""One writing process per file. The operating system holds the lock, so it ends with the process, however that ends."""
+"""Allows one writing process per file. The operating system holds the lock, so it ends with the process, however that
+ends."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _take(descriptor: int) -> None:
-        # The locked byte can't be read by others, so it stands far behind the note of who holds it.
+        # Others can't read the locked byte, so it is far behind the note that says who holds the lock.
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 else:
@@ -25,11 +26,12 @@ else:
 
 
 PRIVATE = 0o600
-"""What a store consists of is its user's alone: tokens, arguments and votes stand in it."""
+"""The mode of the store's files, which only their user may read: they contain tokens, arguments and votes."""
 
 
 class LockFile:
-    """`x.db.lock` beside `x.db`. The file stays when the lock goes: removing it would let two holders exist."""
+    """The file `x.db.lock` next to `x.db`. It stays when the lock is released: if it were removed, two processes could
+    hold the lock."""
 
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".lock")

@@ -1,4 +1,4 @@
-"""Looks up what is stored of sessions: events, calls, requests, invocations, and what is still to be sent."""
+"""Reads sessions from the store: events, calls, requests, invocations, and unfinished work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ACTIVE = Prepared(
 
 
 def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
-    """The events from number `after` on, oldest first."""
+    """The events after number `after`, oldest first."""
     rows = _EVENTS.all(tx, key_=key, after_=after)
     return [Event.model_validate_json(row.body) for row in rows]
 
@@ -63,13 +63,13 @@ def read_call(tx: Tx, key: int, call_id: str) -> Call | None:
 
 
 def read_calls(tx: Tx, key: int) -> list[Call]:
-    """In the order they were made."""
+    """The calls in the order in which they were made."""
     rows = _CALLS.all(tx, key_=key)
     return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: (call.turn, call.place))
 
 
 def known_calls(tx: Tx, key: int, ids: Collection[str]) -> set[str]:
-    """Those of the ids that are taken, by a call or by a request."""
+    """Those of the ids that a call or a request already has."""
     asked = [call_id for call_id in ids if is_storable_id(call_id)]
     found = [
         tx.execute(select(table.c.id).where(table.c.session == key, table.c.id.in_(asked))).scalars()
@@ -79,7 +79,7 @@ def known_calls(tx: Tx, key: int, ids: Collection[str]) -> set[str]:
 
 
 def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
-    """The call that a request is about; a call's own id is taken too."""
+    """The call that a request is about. Also accepts a call's own id."""
     if not is_storable_id(request_id):
         return None
     asked = _ASKED.first(tx, key_=key, id_=request_id)
@@ -88,7 +88,7 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
     call = None if asked.body is None else CALL.validate_json(asked.body)
     if call is None or call.has_asked(request_id):
         return call
-    # The table is only an index. If it says something else than the calls, then somebody changed it.
+    # The table is only an index. If it contradicts the calls, somebody changed it.
     return next((one for one in read_calls(tx, key) if one.has_asked(request_id)), None)
 
 
@@ -105,7 +105,7 @@ def active_invocations(tx: Tx, key: int) -> list[Invocation]:
 
 
 def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
-    """Whether any of these invocations still owes something; without ids, whether anything in the session does."""
+    """Whether any of these invocations has unfinished work. Without ids, whether the session has any."""
     found = (
         select(func.count())
         .select_from(invocations.join(sessions, invocations.c.session == sessions.c.key))
@@ -120,8 +120,8 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
 
 
 def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[SessionId]:
-    """Sessions that owe something while nobody works on them: their process died. In no order, so that those that
-    fail again and again do not stand before the others. The desk takes up its own sessions, others take up theirs."""
+    """Sessions with unfinished work on which nobody works: their process died. The order is random, so that sessions
+    that fail again and again do not block others. The desk resumes its own sessions, other services resume theirs."""
     owing = select(invocations.c.session).where(invocations.c.status == Status.ACTIVE.value)
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id)
@@ -142,7 +142,7 @@ def _belonging(desk: bool) -> ColumnElement[bool]:
 
 
 def unknown_since(tx: Tx, apps: Collection[str], age: float, *, desk: bool = False) -> list[tuple[SessionId, str, int]]:
-    """Calls that have been unknown for so long that the model must hear of it, each with its attempt."""
+    """Calls that have been unknown for so long that the model gets that as their result, each with its attempt."""
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
         .join(calls, calls.c.session == sessions.c.key)

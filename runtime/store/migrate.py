@@ -31,13 +31,13 @@ from sqlalchemy import Column, MetaData, String, Table, func, inspect, select, t
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
 
-# Alembic's `op` is one per process, whatever it works on.
+# Alembic has one `op` per process.
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class MigrationHistory:
-    """The revisions of one package's tables; `head` is the one that its code was written for."""
+    """The revisions of one package's tables. `head` is the one for which its code was written."""
 
     name: str
     directory: Path
@@ -49,7 +49,7 @@ class MigrationHistory:
 
 
 async def migrate(database: Database, history: MigrationHistory) -> None:
-    """At every start, before the first use. Alembic is imported only when there is something to do."""
+    """Updates the schema at every start, before the first use. Alembic is imported only if there is something to do."""
     current = await database.read(version, history)
     if current == history.head:
         return
@@ -64,7 +64,7 @@ async def migrate(database: Database, history: MigrationHistory) -> None:
 
 
 def version(tx: Tx, history: MigrationHistory) -> str | None:
-    """The revision that the store is at; None before the first."""
+    """The store's revision; None before the first."""
     if not inspect(tx.connection).has_table(history.version_table):
         return None
     table = Table(history.version_table, MetaData(), Column("version_num", String(32)))
@@ -74,7 +74,7 @@ def version(tx: Tx, history: MigrationHistory) -> str | None:
 
 def _upgrade(tx: Tx, history: MigrationHistory) -> None:
     if tx.dialect == "postgresql":
-        # Replicas that start together take turns; the second finds nothing to do.
+        # Replicas that start together take turns. The second has nothing left to do.
         key = int.from_bytes(blake2b(history.version_table.encode(), digest_size=8).digest(), signed=True)
         tx.execute(text("SET LOCAL lock_timeout = 0"))  # however long the first one takes
         tx.execute(select(func.pg_advisory_xact_lock(key)))

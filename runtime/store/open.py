@@ -1,4 +1,4 @@
-"""Opens the runtime's store: migrates its schema, and ends leases that nobody can hold any more."""
+"""Opens the runtime's store: updates its schema, and ends the leases of processes that no longer exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HISTORY = MigrationHistory("runtime", Path(__file__).parent / "migrations", "000
 
 
 async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:
-    """Raises `StoreError` with what to do about it."""
+    """Opens the store. Raises `StoreError`, which says what to do."""
     database = await Database.open(url, clock=clock)
     try:
         await bring_up_to_date(database)
@@ -25,5 +25,5 @@ async def open_store(url: str, clock: Callable[[], float] | None = None) -> Data
 
 
 async def bring_up_to_date(database: Database) -> None:
-    """The runtime's tables in a database that somebody else has opened, for more than the runtime."""
+    """Creates or updates the runtime's tables in a database that is also used for other things."""
     await migrate(database, HISTORY)

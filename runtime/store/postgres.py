@@ -1,4 +1,4 @@
-"""The engine of several replicas: PostgreSQL, by asyncpg, with the same synchronous functions."""
+"""The engine for several replicas: PostgreSQL, through asyncpg, with the same synchronous functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ATTEMPTS = 8
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
 AWAY_SECONDS = 5.0
-"""For so long a transaction waits for a server that restarts, or for the one that takes its place."""
+"""Seconds that a transaction waits for a server that restarts, or for its replacement."""
 
 _READ_ONLY = "25006"  # read_only_sql_transaction
 _LOCKED = "55P03"  # lock_not_available
@@ -52,7 +52,7 @@ them, and no other time-out ends it (`transaction_timeout` would, from version 1
 
 
 class DatabaseAway(StoreError):
-    """No server can be reached that takes this, just now. Nothing was stored."""
+    """No server that accepts this can be reached now. Nothing was stored."""
 
 
 class PostgresEngine:
@@ -65,13 +65,13 @@ class PostgresEngine:
         self._name = name
         self._clock = clock
         self._hub = hub
-        # A service reads what it has just written, so a standby is never good enough for it, not even for reading.
-        # Who only reads takes what the URL says.
+        # A service reads what it has just written, so it can't read from a standby.
+        # A process that only reads uses what the URL says.
         self._wanted = None if read_only else "read-write"
         self._writes = None if read_only else self._pool(WRITERS)
         if self._writes is not None:
             event.listen(self._writes.sync_engine, "handle_error", _dropped_if_read_only)
-        # Readers have connections of their own: they don't stand in line behind writers that wait for a lock.
+        # Readers have connections of their own, so they don't wait behind writers that wait for a lock.
         self._reads = self._pool(READERS).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._wire = None if read_only else WakeupConnection(self._connect, hub)
         self._write_gate, self._read_gate = Admission(limits), Admission(limits)
@@ -108,11 +108,11 @@ class PostgresEngine:
             if await alone.fetchval("SELECT pg_try_advisory_xact_lock($1)", PRESENCE):
                 await self.write(work)
         finally:
-            await alone.close()  # and with it, the lock goes
+            await alone.close()  # this also releases the lock
         await self._wire.announce()
 
     async def close(self) -> None:
-        """What was accepted is still done."""
+        """Closes the engine. Accepted transactions are finished."""
         self._closing = True
         while self._running:
             await asyncio.wait(self._running)
@@ -127,7 +127,7 @@ class PostgresEngine:
         if self._closing:
             gate.leave()
             raise StoreError("The store is closed.")
-        # A task of its own: a caller that is cancelled leaves, the transaction goes on.
+        # A task of its own, so that the transaction goes on if the caller is cancelled.
         job: Job[R] = Job(work, asyncio.get_running_loop().create_future())
         task = asyncio.create_task(self._perform(pool, job))
         self._running.add(task)
@@ -176,11 +176,11 @@ class PostgresEngine:
                     f"PostgreSQL did not answer within {COMMAND_SECONDS:g} seconds. Nothing was stored; "
                     "try again later."
                 ) from error
-            # Jitter, so that those who collided do not meet again.
+            # Jitter, so that transactions that collided do not collide again.
             await asyncio.sleep(random.uniform(0.5, 1.0) * 0.01 * 2 ** min(attempt, 6))  # noqa: S311  (no secret)
 
     async def _end_frozen(self) -> None:
-        """Once for all who were held up."""
+        """Ends frozen transactions once, for all who wait for them."""
         if self._ending is None or self._ending.done():
             self._ending = asyncio.create_task(self._terminate())
         await asyncio.shield(self._ending)
@@ -250,8 +250,8 @@ class PostgresEngine:
 
 
 def _dropped_if_read_only(context: ExceptionContext) -> None:
-    """The server behind this connection takes no writes any more. The pool drops it, with all others of its age, and
-    looks for the server that does."""
+    """Drops a connection whose server has become read-only. The pool then drops all connections of the same age, and
+    looks for the server that accepts writes."""
     if _state(context.original_exception) == _READ_ONLY:
         context.is_disconnect = True
 
@@ -273,7 +273,7 @@ async def _commit(transaction: AsyncTransaction) -> None:
 
 
 def _why_again(error: DBAPIError) -> str | None:
-    """Only what provably left nothing behind is tried again."""
+    """Why to try again, or None. Only transactions that certainly left nothing behind are retried."""
     if error.connection_invalidated:
         return "the connection broke"
     if _state(error.orig) in _TRY_AGAIN:

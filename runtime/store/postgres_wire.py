@@ -1,8 +1,9 @@
-"""Wake-ups between replicas: one connection that listens, says what was committed here, and that this one is there.
+"""Notifications between replicas: one connection that listens, announces what was committed here, and shows that this
+replica exists.
 
-`NOTIFY` inside a transaction takes a lock of the whole database server when it commits. So topics are collected, and go
-out after the commit, all that came together in one statement. What is lost with a connection or a process
-costs time, not truth: after every reconnection all waiters look again, and each of them polls slowly anyhow.
+`NOTIFY` inside a transaction takes a lock of the whole database server at the commit. So topics are collected, and sent
+after the commit, several together in one statement. A notification that is lost with a connection or a process costs
+only time: after every reconnection all waiters look again, and each of them also polls slowly.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EVERYBODY = "*"
 PAYLOAD_TOPICS = 400  # of 17 bytes each: PostgreSQL takes payloads of less than 8000 bytes
 BACKLOG = 4000
 PRESENCE = int.from_bytes(b"adk-conf", signed=True)
-"""An advisory lock: shared by all processes that are there, taken alone by one that finds nobody there."""
+"""An advisory lock: shared by all processes that use the store, taken exclusively by one that is alone."""
 PING_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class DriverConnection(Protocol):
-    """What is used here of asyncpg's connection."""
+    """The part of asyncpg's connection that is used here."""
 
     async def execute(self, query: str, *args: object, timeout: float | None = None) -> str: ...
 
@@ -72,14 +73,14 @@ class WakeupConnection:
             self._stirred.set()
 
     async def announce(self) -> None:
-        """From now on, and after every reconnection, others can tell that this process is there."""
+        """Shows others from now on, also after reconnections, that this process exists."""
         self._present = True
         self._stirred.set()
         async with asyncio.timeout(PING_SECONDS):
             await self._announced.wait()
 
     async def close(self) -> None:
-        """Says what is still to be said, if there is a connection to say it on."""
+        """Sends the remaining notifications, if there is a connection."""
         if self._task is not None:
             self._closing = True
             self._stirred.set()
@@ -94,7 +95,7 @@ class WakeupConnection:
                 await self._talk(connection)
             except (OSError, PostgresError, InterfaceError, InternalClientError, StoreError) as error:
                 _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
-            except Exception:  # noqa: BLE001  (the outermost boundary of a task that nobody awaits)
+            except Exception:  # noqa: BLE001  (nobody awaits this task)
                 _log.exception("The connection for wake-ups failed; polling until it is back.")
             self._announced.clear()
             if connection is not None:
@@ -105,7 +106,7 @@ class WakeupConnection:
             await self._pause()
 
     async def _talk(self, connection: DriverConnection) -> None:
-        """Returns when the store closes; raises when the connection is gone."""
+        """Returns when the store closes. Raises if the connection breaks."""
         while True:
             while self._outbox:
                 keys = sorted(self._outbox)[:PAYLOAD_TOPICS]
@@ -122,7 +123,7 @@ class WakeupConnection:
                 async with asyncio.timeout(PING_SECONDS):
                     await self._stirred.wait()
             except TimeoutError:
-                await connection.execute("SELECT 1", timeout=PING_SECONDS)  # a cut cable is silent
+                await connection.execute("SELECT 1", timeout=PING_SECONDS)  # a cut cable causes no error by itself
             if connection.is_closed():
                 raise ConnectionResetError("closed by the server")
 
@@ -132,7 +133,7 @@ class WakeupConnection:
         own = connection.get_server_pid()
 
         def heard(_: object, sender: int, __: str, payload: str) -> None:
-            if sender != own:  # our own waiters were woken at the commit
+            if sender != own:  # waiters in this process were woken at the commit
                 self._heard(payload.split(" "))
 
         await connection.add_listener(CHANNEL, heard)

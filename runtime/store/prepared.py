@@ -40,7 +40,7 @@ class _Compiled:
 
 
 class Prepared:
-    """`statement` may be a function of the dialect: each has an upsert of its own."""
+    """A statement that is compiled once. `statement` may be a function of the dialect, for example for an upsert."""
 
     def __init__(self, statement: Statement | Callable[[Dialect], Statement]) -> None:
         self._given = statement

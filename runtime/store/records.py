@@ -1,4 +1,4 @@
-"""A session as it is stored, and what one transaction adds to it. Values: no SQL here."""
+"""Data classes for a session as it is stored, and for what one transaction adds to it. No SQL here."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class SessionId:
 
 
 def is_storable_id(text: object) -> bool:
-    """What both databases keep, and give back unchanged."""
+    """Whether both databases store the id unchanged."""
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST_ID or "\0" in text:
         return False
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class Status(StrEnum):
-    ACTIVE = "active"  # something is owed; if nobody holds the lease, its process died
-    WAITING = "waiting"  # for people
+    ACTIVE = "active"  # there is unfinished work; if nobody holds the lease, its process died
+    WAITING = "waiting"  # waits for people
     ENDED = "ended"
 
 
@@ -109,7 +109,8 @@ class SessionChange:
         return bool(self.events or self.calls or self.invocations)
 
     def add(self, event: Event) -> None:
-        """Raises a `ValueError` at once, and adds nothing, if the event could not be written, or be read again."""
+        """Adds an event. Raises `ValueError` at once, and adds nothing, if the event could not be written or read
+        again."""
         body = event.to_json()
         if body.count("[") + body.count("{") > DEEPEST:
             Event.model_validate_json(body)
@@ -117,7 +118,7 @@ class SessionChange:
         self.events.append(event)
 
     def put(self, item: Call | Invocation) -> None:
-        """Its latest state is the one that is written."""
+        """Adds a call's state. Only the latest state is written."""
         if isinstance(item, Call):
             self.calls[item.id] = item
         else:
@@ -127,7 +128,7 @@ class SessionChange:
         return split_state({k: v for event in self.events for k, v in event.actions.state_delta.items()})
 
     def rows(self, key: int, first: int, seal: Callable[[Call], Call]) -> Rows:
-        """As rows, made before the transaction so that the one writer need not wait for it."""
+        """The rows to write. They are made before the transaction, so that the only writer does not wait for that."""
         calls = [seal(call) for call in self.calls.values()]
         return {
             "events": [{"session": key, "seq": first + n, "body": body} for n, body in enumerate(self._bodies)],

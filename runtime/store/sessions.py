@@ -1,7 +1,7 @@
-"""Sessions in the store: transaction functions, each whole in itself.
+"""Creates, leases and writes sessions in the store. Transaction functions, each complete in itself.
 
-Whoever writes to a session holds its lease, and every write names the lease's token: a worker that lost it changes
-nothing. A session's row is locked first, always.
+A worker needs a session's lease to write to it, and every write names the lease's token. So a worker that lost the
+lease changes nothing. The session's row is always locked first.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from runtime.wire import Event, json_text
 
 
 def topic(name: SessionId) -> str:
-    """Told when a session's lease is given back."""
+    """The topic that is notified when a session's lease is released."""
     return f"runtime:session:{name.app}/{name.user_id}/{name.id}"
 
 
 @lru_cache(maxsize=4096)
 def row_of(key: int) -> ColumnElement[bool]:
-    """The condition by which a session's lease names its row. SQLAlchemy takes 50 µs to make one."""
+    """The condition that names the row of a session's lease. It is cached, since SQLAlchemy takes 50 µs to make one."""
     return sessions.c.key == key
 
 
@@ -85,7 +85,8 @@ def as_stored(tx: Tx, row: Any) -> Stored:
 
 
 def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: OpenedBy = "anyone") -> bool:
-    """Whether it is new: there may be one of that name, also one that another process makes at this moment."""
+    """Creates a session. Returns False if there is one of that name, even one that another process makes at this
+    moment."""
     own, user, app = split_state(state)
     now = tx.now()
     row = {
@@ -110,22 +111,22 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
 def create_with(
     tx: Tx, name: SessionId, agent: str, state: JsonObject, history: SessionChange, sender: Writer
 ) -> Stored:
-    """A new session that begins with a history of its own; a `Conflict` if there is one of that name."""
+    """Creates a session with a history. Raises `Conflict` if there is one of that name."""
     check_sender(tx, sender, name, keys=state)
     if not create(tx, name, agent, state):
         raise Conflict(f"Session already exists: {name.id}")
     stored = _write_at_once(tx, name, history) if history.any else find(tx, name)
-    assert stored is not None  # it is locked by this transaction since it was made
+    assert stored is not None  # this transaction has created, and so locked, it
     return stored
 
 
 def adopt(tx: Tx, session: Stored) -> None:
-    """From now on only the desk writes to it, whoever made it before the desk came."""
+    """Makes the desk the only writer of a session that others made."""
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(opened_by="desk"))
 
 
 def set_aside(tx: Tx, session: Stored) -> None:
-    """It keeps what it holds, under another name."""
+    """Renames a session. It keeps its content."""
     name = f"{session.name.id[:200]}~{session.key}"
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(id=name))
 
@@ -148,14 +149,14 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
 
 @dataclass(frozen=True)
 class Locked:
-    """A session whose row this transaction has locked: nobody else can lease it or write to it before the commit."""
+    """A session whose row this transaction has locked: until the commit, nobody else can lease it or write to it."""
 
     session: Stored
     is_free: bool  # nobody works on it
 
 
 def lock(tx: Tx, name: SessionId) -> Locked | None:
-    """None: there is no such session."""
+    """Locks a session. None: there is no such session."""
     row = _row(tx, name, lock=True)
     if row is None:
         return None
@@ -163,7 +164,7 @@ def lock(tx: Tx, name: SessionId) -> Locked | None:
 
 
 def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
-    """The session and a fresh lease on it; None while somebody else works on it."""
+    """The session and a new lease on it. None while somebody else works on it."""
     locked = lock(tx, name)
     if locked is None:
         raise NotFound(f"Session not found: {name.id}")
@@ -171,7 +172,7 @@ def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
 
 
 def claim_locked(tx: Tx, locked: Locked, *, term: float) -> str:
-    """A lease on a session that nobody works on."""
+    """Leases a locked session on which nobody works."""
     token = lease.claim(tx, sessions, row_of(locked.session.key), term=term)
     if token is None:
         raise LeaseLost
@@ -183,13 +184,13 @@ def give_back(tx: Tx, session: Stored, token: str) -> None:
 
 
 def free_all(tx: Tx) -> None:
-    """For a process that knows that it is the only one: leases from before are those of the dead."""
+    """Frees all leases. For a process that knows that it is the only one, so that the holders are dead."""
     tx.execute(update(sessions).where(sessions.c.lease_token.is_not(None)).values(lease_token=None, lease_until=None))
 
 
 _WRITE = (
     update(sessions)
-    # The version, else a write whose outcome was unknown could be written twice.
+    # Check the version, since a write with an unknown outcome could otherwise be repeated.
     .where(sessions.c.key == bindparam("key_"), sessions.c.version == bindparam("before_"))
     .values(
         state=bindparam("state_"),
@@ -216,8 +217,8 @@ _PUT_ROWS = {
 
 
 def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows | Callable[[Tx], Rows]) -> Stored:
-    """Adds to a session under its lease, and returns it as it is now. `rows`, where a function, is asked first, before
-    the session's row is locked."""
+    """Adds to a session under its lease, and returns the session as it is now. If `rows` is a function, it is called
+    first, before the session's row is locked."""
     if not isinstance(rows, dict):
         rows = rows(tx)
     after = session.after(change)
@@ -233,8 +234,8 @@ def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows
 def claim_and_write(
     tx: Tx, locked: Locked, change: SessionChange, seal: Callable[[Call], Call], *, term: float
 ) -> tuple[Stored, str]:
-    """Adds to a session that nobody works on, and leases it in the same statement. The session as it is now, and the
-    lease's token."""
+    """Adds to a session on which nobody works, and leases it in the same statement. Returns the session as it is now,
+    and the lease's token."""
     session, token, now = locked.session, new_token(), tx.now()
     after = session.after(change)
     values = {**_values(session, after), "token_": token, "now_": now, "until_": now + term}
@@ -268,14 +269,14 @@ def _add(tx: Tx, session: Stored, change: SessionChange, rows: Rows) -> None:
 
 
 def was_written(tx: Tx, after: Stored, token: str, change: SessionChange) -> bool:
-    """Whether a write whose outcome was unknown is the last one there is, and not another's of the same version."""
+    """Whether a write with an unknown outcome was the last one, and not somebody else's with the same version."""
     written = (sessions.c.version == after.version, sessions.c.events == after.events)
     found = tx.execute(select(sessions.c.lease_token).where(sessions.c.key == after.key, *written)).one_or_none()
     return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
 
 
 def update_state(tx: Tx, name: SessionId, event: Event, sender: Writer) -> Stored | None:
-    """Appends an event that only changes the state; None while somebody works on the session."""
+    """Appends an event that only changes the state. None while somebody works on the session."""
     check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
     change = SessionChange()
     change.add(event)

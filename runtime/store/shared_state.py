@@ -1,4 +1,4 @@
-"""State that outlives a session: a user's (`user:`) and an app's (`app:`), each one row under its own lock."""
+"""State that outlives a session: a user's (`user:`) and an app's (`app:`), each in one row with its own lock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.store.tables import shared_state
 from runtime.store.upsert import insert_if_absent
 from runtime.wire import json_text
 
-_APP = ""  # the app's own row stands where a user's id would
+_APP = ""  # the user id of the app's own row
 _SHARED = Prepared(
     select(shared_state.c.state).where(
         shared_state.c.app == bindparam("app_"), shared_state.c.user_id.in_([bindparam("user_"), literal(_APP)])
@@ -34,7 +34,7 @@ def split_state(delta: JsonObject) -> tuple[JsonObject, JsonObject, JsonObject]:
 
 
 def split_temporary(delta: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """What is kept, and what lives only as long as the run."""
+    """Splits off the part of the state that exists only during the run."""
     temporary = {key: value for key, value in delta.items() if key.startswith("temp:")}
     return {key: value for key, value in delta.items() if key not in temporary}, temporary
 
@@ -47,7 +47,8 @@ def read_shared(tx: Tx, app: str, user_id: str) -> JsonObject:
 
 
 def share(tx: Tx, app: str, user_id: str, user: JsonObject, whole_app: JsonObject) -> None:
-    """Merges, under the row's lock: other sessions of the same user write to it too. Always the user's row first."""
+    """Merges changes under the row's lock, since other sessions of the user write to it too. The user's row is always
+    locked first."""
     for owner, delta in ((user_id, user), (_APP, whole_app)):
         if not delta:
             continue

@@ -1,4 +1,4 @@
-"""The zero set-up engine: one SQLite file, one writing process, readers that never wait for it."""
+"""The engine without set-up: one SQLite file, one writing process, and readers that never wait for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class SqliteEngine:
     async def open(
         cls, path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits, *, read_only: bool
     ) -> SqliteEngine:
-        """No path is a store in memory: it lives in its writer's connection, and ends with it."""
+        """Opens a store. Without a path the store is in memory: it belongs to its writer's connection, and ends with
+        it."""
         if path is None:
             return cls(None, await _start_writer(None, clock, hub, limits), None)
         if read_only:
@@ -66,7 +67,7 @@ class SqliteEngine:
         return await self._writer.run(work, read_only=True)
 
     async def settle_in(self, work: Callable[[Tx], None]) -> None:
-        await self.write(work)  # whoever has the file open for writing is the only one
+        await self.write(work)  # this process is the only one that writes
 
     async def close(self) -> None:
         if self._readers is not None:
@@ -79,7 +80,7 @@ class SqliteEngine:
 
 
 class _Readers:
-    """A few connections that can't write, used from a few threads. In WAL mode a reader waits for nobody."""
+    """A few read-only connections, used from a few threads. In WAL mode readers never wait."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._engine = _engine(lambda: _connect_reader(path))
@@ -113,7 +114,7 @@ class _Readers:
         finally:
             connection.rollback()
             if raw.in_transaction:
-                raw.execute("ROLLBACK")  # SQLAlchemy knows of no transaction before its first statement
+                raw.execute("ROLLBACK")  # SQLAlchemy begins a transaction with its first statement
             self._idle.put(connection)
 
 
@@ -138,8 +139,9 @@ def _raw(connection: Connection) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """A file that is there stays as it is. SQLite gives its write-ahead log and its index the mode of the database."""
-    with suppress(OSError):  # what is wrong, SQLite says better
+    """Creates the file so that only its user can read it. An existing file keeps its mode. SQLite gives its write-ahead
+    log and its index the mode of the database."""
+    with suppress(OSError):  # SQLite has a better error for this
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
 
 

@@ -1,8 +1,8 @@
-"""The one thread that writes to a SQLite file, and its group commit.
+"""The only thread that writes to a SQLite file, with group commit.
 
-Transactions that wait together share one `COMMIT`, hence one fsync; each stands in a savepoint of its own, so that a
-function that raises takes back its own work and no other's. Nobody is answered before the commit: also a
-refusal may rest on what a neighbour in the group has just written.
+Transactions that wait at the same time share one `COMMIT`, and so one fsync. Each has a savepoint of its own, so that a
+function that raises undoes only its own work. Nobody gets a result before the commit, not even a refusal, since it may
+depend on what another transaction of the group has just written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime.store.wakeups import Hub, topic_key
 GROUP_LIMIT = 256
 
 
-# What is wrong is the file or the disk, and not the function that happened to find out.
+# The cause is the file or the disk, and not the function that happened to fail.
 _TROUBLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -40,11 +40,11 @@ _TROUBLE = frozenset(
 
 
 _CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
-"""The file system turned read-only. Of a transaction that only reads it would say that its function tried to write."""
+"""SQLite's error if the file system turned read-only. For a reading transaction it would wrongly blame the function."""
 
 
 def in_words(error: BaseException, *, writing: bool = False) -> BaseException:
-    """The store's own trouble as a sentence; anything else as it is."""
+    """The store's own errors as a sentence; other errors unchanged."""
     original = error.orig if isinstance(error, DBAPIError) else error
     trouble_codes = _CAN_NOT_WRITE if writing else _TROUBLE
     if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in trouble_codes:
@@ -55,7 +55,7 @@ def in_words(error: BaseException, *, writing: bool = False) -> BaseException:
 
 
 class _GroupLost(Exception):
-    """SQLite ended the whole transaction under a function: the disk is full, or worse."""
+    """SQLite rolled back the whole transaction during a function, for example because the disk is full."""
 
 
 class SqliteWriter:
@@ -70,7 +70,7 @@ class SqliteWriter:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._group: list[tuple[Job[Any], bool]] = []
         self._closing = False
-        # A daemon: a process that forgets to close the store must still be able to end.
+        # A daemon, so that a process can end even if it does not close the store.
         self._thread = threading.Thread(target=self._main, name="adk-confirm-store", daemon=True)
 
     async def start(self) -> None:
@@ -78,7 +78,7 @@ class SqliteWriter:
         try:
             await asyncio.shield(self._opened)
         except asyncio.CancelledError:
-            self._waiting.put(None)  # nobody will close what nobody got
+            self._waiting.put(None)  # the caller gets no store to close
             raise
 
     async def run(self, work: Callable[[Tx], R], *, read_only: bool = False) -> R:
@@ -91,27 +91,27 @@ class SqliteWriter:
         return await job.future
 
     async def close(self) -> None:
-        """What was accepted is still done."""
+        """Finishes accepted transactions, then closes the file."""
         if not self._closing:
             self._closing = True
             self._waiting.put(None)
         await asyncio.shield(self._ended)
 
-    # From here on: the writer's thread.
+    # The following runs in the writer's thread.
 
     def _main(self) -> None:
         try:
             connection = self._engine.connect()
             raw = connection.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)
-        except BaseException as error:  # noqa: BLE001  (the thread's outermost boundary: `start` raises it)
+        except BaseException as error:  # noqa: BLE001  (`start` raises it)
             self._tell(self._opened.set_exception, error)
             return
         self._tell(self._opened.set_result, None)
         try:
             self._serve(connection, raw)
             connection.close()
-        except BaseException as error:  # noqa: BLE001  (the thread's outermost boundary: nobody may wait for ever)
+        except BaseException as error:  # noqa: BLE001  (callers must not wait for ever)
             self._tell(self._break_off, error)
         self._tell(self._ended.set_result, None)
 
@@ -136,7 +136,7 @@ class SqliteWriter:
             except queue.Empty:
                 break
             if job is None:
-                self._waiting.put(None)  # seen again when this group is done
+                self._waiting.put(None)  # handled when this group is done
                 break
             group.append(job)
         return group
@@ -144,7 +144,8 @@ class SqliteWriter:
     def _run_group(
         self, group: list[tuple[Job[Any], bool]], connection: Connection, raw: sqlite3.Connection
     ) -> str | None:
-        """None when all of it is committed; else why nothing of it is."""
+        """Runs a group of transactions. Returns None if all are committed, otherwise the error because of which none
+        is."""
         try:
             raw.execute("BEGIN IMMEDIATE")
             for job, read_only in group:
@@ -175,10 +176,10 @@ class SqliteWriter:
         raw.execute("RELEASE job")
 
     def _tell(self, callback: Callable[..., object], *args: object) -> None:
-        if not self._loop.is_closed():  # else nobody waits any more
+        if not self._loop.is_closed():  # otherwise nobody waits any more
             self._loop.call_soon_threadsafe(callback, *args)
 
-    # Back on the event loop.
+    # The following runs on the event loop.
 
     def _settle(self, jobs: list[Job[Any]]) -> None:
         self._hub.wake({topic_key(topic) for job in jobs for topic in job.topics})
@@ -189,7 +190,7 @@ class SqliteWriter:
             self._hub.tell(job.facts)
 
     def _break_off(self, error: BaseException) -> None:
-        """The thread has ended. What it had not committed did not happen."""
+        """Fails all waiting transactions after the thread has ended. What it had not committed did not happen."""
         self._closing = True
         left = [job for job, _ in self._group]
         while not self._waiting.empty():

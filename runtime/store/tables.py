@@ -23,7 +23,7 @@ from runtime.store.lease import lease_columns
 
 metadata = MetaData()
 
-# SQLite gives a new key by itself only to a column of type INTEGER.
+# SQLite generates keys only for columns of type INTEGER.
 _KEY = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -47,8 +47,8 @@ sessions = Table(
     Column("id", String(256), nullable=False),
     Column("opened_by", String(16), nullable=False),  # who may write to it: "anyone", or only the "desk"
     Column("state", Text, nullable=False),
-    Column("agent", String(256), nullable=False),  # who owns the conversation now
-    Column("events", Integer, nullable=False),  # how many there are
+    Column("agent", String(256), nullable=False),  # the agent that has the conversation now
+    Column("events", Integer, nullable=False),  # the number of events
     Column("turn", Integer, nullable=False),  # the number of the last turn
     Column("version", Integer, nullable=False),  # grows with every write
     Column("created", Double, nullable=False),

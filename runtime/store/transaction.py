@@ -1,4 +1,4 @@
-"""What a transaction function gets, and what an engine has to do with it."""
+"""The interface of transactions: what a function gets, and what an engine must do."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _DATABASE_CLOCK = select(func.extract("epoch", func.clock_timestamp()))
 
 @dataclass(frozen=True)
 class Limits:
-    """With `queue` transactions under way, callers wait outside for `patience` seconds, then get `Busy`."""
+    """With `queue` transactions under way, callers wait for `patience` seconds, then get `Busy`."""
 
     queue: int = 4096
     patience: float = 10.0
 
 
 class OutcomeUnknown(StoreError):
-    """The connection broke in the very moment of the commit: look before trying again."""
+    """The connection broke during the commit. Read the store before trying again."""
 
 
 class Tx:
-    """One transaction, as the function sees it that runs in it. Of no use after that function returned."""
+    """A transaction, as the function in it sees it. Not usable after the function has returned."""
 
     __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "topics")
 
@@ -64,7 +64,7 @@ class Tx:
 
     @property
     def sqlite(self) -> sqlite3.Connection:
-        """The driver's connection, for statements that need not pass through SQLAlchemy. Only on SQLite."""
+        """The driver's connection, for statements that need no SQLAlchemy. Only on SQLite."""
         if self._raw is None:
             raw = self.connection.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)
@@ -72,25 +72,26 @@ class Tx:
         return self._raw
 
     def now(self) -> float:
-        """Seconds since the epoch. Ask after the root row is locked: before that, others may still act."""
+        """Seconds since the epoch. Use this after the root row is locked: before that, others may still change
+        things."""
         if self._clock is not None:
             return self._clock()
         if self._ahead is None:
             self._ahead = float(self.connection.execute(_DATABASE_CLOCK).scalar_one()) - time.monotonic()
-        return self._ahead + time.monotonic()  # the database is asked once: a transaction lasts for moments
+        return self._ahead + time.monotonic()  # asked once, since a transaction is short
 
     def notify(self, topic: str) -> None:
-        """Wakes who waits for the topic, in this process and (PostgreSQL) in others, once this is committed."""
+        """Wakes those who wait for the topic, in this process and (PostgreSQL) in others, after the commit."""
         self.topics.add(topic)
 
     def report(self, fact: object) -> None:
-        """Tells who listens in this process (`Database.listen`), once this is committed: for counting, never for work
-        that is owed."""
+        """Tells listeners in this process (`Database.listen`) after the commit. Use it for counting, never for work
+        that must be done."""
         self.facts.append(fact)
 
 
 class Engine(Protocol):
-    """One kind of database: how a function becomes a transaction there."""
+    """A kind of database: how a function becomes a transaction there."""
 
     @property
     def dialect(self) -> Dialect: ...
@@ -105,7 +106,7 @@ class Engine(Protocol):
 
 
 class Job(Generic[R]):
-    """A function on its way through an engine, and what became of it."""
+    """A function to run in an engine, and its result."""
 
     __slots__ = ("error", "facts", "future", "result", "topics", "work")
 
@@ -118,11 +119,11 @@ class Job(Generic[R]):
         self.facts: list[object] = []
 
     def run(self, tx: Tx) -> None:
-        """Whatever the function raises is its caller's business, not the engine's."""
+        """Runs the function. Its errors are for the caller, not for the engine."""
         try:
             self.result = self.work(tx)
         except StopIteration as error:
-            self.error = RuntimeError("a transaction function raised StopIteration")  # no future can carry it
+            self.error = RuntimeError("a transaction function raised StopIteration")  # futures can't hold these
             self.error.__cause__ = error
         except BaseException as error:  # noqa: BLE001  (handed on to the caller, unchanged)
             self.error = error
@@ -133,7 +134,7 @@ class Job(Generic[R]):
         self.result, self.error, self.topics, self.facts = None, error, set(), []
 
     def settle(self) -> None:
-        """Answers the caller, unless it was cancelled meanwhile: what was done stays done."""
+        """Gives the caller the result, unless the caller was cancelled. The transaction stays committed."""
         if self.future.done():
             return
         if self.error is not None:
@@ -143,7 +144,7 @@ class Job(Generic[R]):
 
 
 class Admission:
-    """A bounded queue: beyond its length callers wait outside, and after a while are told to come back."""
+    """A bounded queue. If it is full, callers wait, and after a while get an error."""
 
     def __init__(self, limits: Limits) -> None:
         self._room = asyncio.Semaphore(limits.queue)
@@ -164,5 +165,6 @@ class Admission:
 
 
 def for_update(statement: SelectT, *, skip_locked: bool = False) -> SelectT:
-    """Locks the rows it reads until the transaction ends. SQLite has one writer: there it changes nothing."""
+    """Locks the rows that it reads until the transaction ends. SQLite has only one writer, so there it changes
+    nothing."""
     return statement.with_for_update(skip_locked=skip_locked)

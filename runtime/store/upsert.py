@@ -1,4 +1,4 @@
-"""Inserts that may find the row there already. Each dialect has an insert of its own, and imports a lot for it."""
+"""Inserts that allow for an existing row. Each dialect has an insert of its own, which takes long to import."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.store.transaction import Dialect
 
 @cache
 def insert_if_absent(dialect: Dialect, table: Table) -> Executable:
-    """`rowcount` says whether it was."""
+    """Inserts the row unless it exists. `rowcount` says whether it did."""
     statement: Executable = _insert(dialect, table).on_conflict_do_nothing().inline()
     return statement
 

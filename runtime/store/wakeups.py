@@ -1,7 +1,7 @@
-"""Who waits for what, in this process: topics are words, cheap, and forgotten when nobody waits for them.
+"""Who waits for which topic in this process. Topics are strings, cheap, and forgotten when nobody waits for them.
 
-A wake-up carries nothing: whoever is woken looks at the store again. So a wake-up too many costs a read,
-and one too few costs the time until the waiter's own bounded poll.
+A wake-up carries no data: whoever is woken reads the store again. So an extra wake-up costs a read, and a missing one
+costs the time until the waiter polls.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Self
 
 
 def topic_key(topic: str) -> str:
-    """A topic's short name: what goes over the wire is short and plain, whatever ids a topic is made of."""
+    """A short name for a topic, which is sent to other processes instead of long ids."""
     return blake2b(topic.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Waiter:
-    """Hears of its topics from `with` on; what happens between two `wait`s is not lost."""
+    """Is woken by its topics from `with` on, also by what happens between two `wait`s."""
 
     def __init__(self, hub: Hub, topics: Iterable[str]) -> None:
         self._hub = hub
@@ -39,7 +39,7 @@ class Waiter:
         self._woken.set()
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """True when woken, at once if that was before; False when the time passed first."""
+        """Returns True when woken, at once if that was earlier. Returns False after the time."""
         try:
             async with asyncio.timeout(timeout):
                 await self._woken.wait()
@@ -51,7 +51,7 @@ class Waiter:
 
 
 async def until_stopped(stopping: asyncio.Event, other: Awaitable[object]) -> None:
-    """Waits for `other`, and no longer than until `stopping` is set."""
+    """Waits for `other`, but only until `stopping` is set."""
     stopped, waiting = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(other)
     await asyncio.wait({stopped, waiting}, return_when=asyncio.FIRST_COMPLETED)
     for task in (stopped, waiting):
@@ -59,7 +59,7 @@ async def until_stopped(stopping: asyncio.Event, other: Awaitable[object]) -> No
 
 
 class Hub:
-    """The waiters of one process, by topic. Lives on one event loop."""
+    """The waiters of one process, by topic. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._waiters: dict[str, set[Waiter]] = {}
@@ -88,7 +88,7 @@ class Hub:
         self._listeners.append(listener)
 
     def tell(self, facts: Iterable[object]) -> None:
-        """What transactions of this process reported, committed by now."""
+        """Calls the listeners with what committed transactions of this process reported."""
         for fact in facts:
             for listener in self._listeners:
                 listener(fact)
