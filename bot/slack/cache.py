@@ -41,8 +41,8 @@ class LookupCache(Generic[K, V]):
         self._asking: dict[K, _Question[V]] = {}
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
-        """The answer. It is asked for as long as anybody waits, so callers should not wait for ever. With `anew` a
-        known answer is not enough."""
+        """The answer. The question goes on as long as anybody waits, so callers should limit their wait. With `anew`
+        the question is always asked again."""
         known = None if anew else self._fresh(key)
         if known is not None:
             return known[1]
@@ -67,11 +67,11 @@ class LookupCache(Generic[K, V]):
         return None if known is None else known[1]
 
     def put_off(self, key: K) -> bool:
-        """Whether it could not be asked when it was last needed."""
+        """Whether Slack could not be asked when the answer was last needed."""
         return key in self._later
 
     def forget(self, which: Callable[[K], bool]) -> None:
-        """Also forgets what is being asked now, since its answer may be from before."""
+        """Forgets an answer, and one that is being fetched now, since it may be outdated."""
         for key in [key for key in (*self._known, *self._asking) if which(key)]:
             self._known.pop(key, None)
             self._asking.pop(key, None)
@@ -83,14 +83,14 @@ class LookupCache(Generic[K, V]):
         return known
 
     def _not_before(self, key: K) -> None:
-        """Asking too early would only move the time further away for everybody."""
+        """Raises if it is too early to ask again: that would only delay the answer for everybody."""
         later = self._later.pop(key, None)
         if later is not None and (left := later[0] - self._clock()) > 0:
             self._later[key] = later
             raise Later(later[1].method, left, later[1].code)
 
     def _drop(self, key: K, question: _Question[V]) -> None:
-        """Nobody waits any more. The next caller begins anew."""
+        """Cancels a question for which nobody waits any more. The next caller starts again."""
         question.task.cancel()
         if self._asking.get(key) is question:
             del self._asking[key]

@@ -1,4 +1,4 @@
-"""What the app asks of a workspace that installs it. `manifest.yml` says why each scope and event is needed."""
+"""The scopes and events that the app needs. `manifest.yml` says why it needs each."""
 
 from __future__ import annotations
 

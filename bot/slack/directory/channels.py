@@ -1,4 +1,4 @@
-"""What Slack says of channels: whether one is shared with another company, and who can read it."""
+"""Facts about channels from Slack: whether one is shared with another company, and who can read it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ Question = tuple[Approver, CallFacts]
 
 @dataclass(frozen=True)
 class NotWritable:
-    """Cards can't go to these people as direct messages. `sentence` says why, and what to do."""
+    """These people can't get cards as direct messages. `sentence` says why, and what to do."""
 
     sentence: str
 
@@ -88,10 +88,10 @@ class Directory:
         *,
         anew: bool = False,
     ) -> Facts:
-        """Everything that `authorise` has to know about this vote, asked at once. `anew`: without the cache."""
+        """Everything that `authorise` needs to know about this vote, asked at once. `anew`: without the cache."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
-        # What was put off goes first. Otherwise others would always take its turn.
+        # Ask first what was put off. Otherwise it would never get its turn.
         questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
         people = [vote.voter, *(other.voter for other in completes(row, vote))]
         accounts, answers = await asyncio.gather(
@@ -132,13 +132,13 @@ class Directory:
         return await self._channels.shared(at, channel)
 
     async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
-        """Whether a full member can read a channel. False if Slack does not say, since it is better to notify somebody
-        twice."""
+        """Whether a full member can read a channel. False if Slack does not answer: a second notification does less
+        harm than none."""
         return await self._channels.can_see(at, channel, user)
 
     async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
-        """Whether somebody can read one of these channels. False if Slack does not say. Only a full
-        member of the workspace can read a public channel without being in it."""
+        """Whether somebody can read one of these channels. False if Slack does not answer. Only a full member of the
+        workspace can read a public channel without being in it."""
         account = await self.account(person, at)
         if isinstance(account, Unresolved) or account.guest or account.stranger or account.deleted:
             member = False
@@ -176,7 +176,7 @@ class Directory:
         try:
             answer = await self._questions.ask(at, USERS_INFO, lambda client: client.users_info(user=person.user))
         except Gone:
-            return Account(person, stranger=True)  # nobody whom this workspace can see decides in it
+            return Account(person, stranger=True)  # an account that this workspace can't see can't decide in it
         self.names.note(at, person.user, answer)
         return _account(person, answer)
 
@@ -249,7 +249,7 @@ def _account(person: Person, answer: JsonObject) -> Account:
 
 
 def _as_asked(account: Account, person: Person) -> Account:
-    """The cached account, under the person as the click named them: the cache knows users by id."""
+    """The cached account with the person from the click: the cache knows users by id only."""
     if account.person.user != person.user:
         return account
     return Account(
@@ -267,8 +267,8 @@ def _key(entry: Approver, at: Workspace, call: CallFacts) -> tuple[Approver, Wor
 
 
 def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> list[Question]:
-    """Whom to look up, and for which call. A function is asked about the call as it is and, if the vote edits it, as it
-    would be. Otherwise an edit could take a call away from those who must decide it."""
+    """Whom to look up, and for which call. A function is asked about the original call and, if the vote edits it, about
+    the edited call. Otherwise an edit could take a call away from those who must decide it."""
     calls = [row.asked.facts(row.revision.arguments)]
     if vote.edit is not None:
         after = row.asked.facts(edited(row, vote.edit).arguments)
@@ -280,7 +280,8 @@ def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> l
 def _together(
     row: Confirmation, barred: tuple[Approver, ...], questions: Sequence[Question], answers: Sequence[Members]
 ) -> dict[Approver, Members]:
-    """One answer for each entry. Whoever may decide must be named for both calls; whoever is barred, for either."""
+    """One answer for each entry. People who may decide must be named for both calls; people are barred if named for
+    either."""
     found: dict[Approver, Members] = {}
     for (entry, _), members in zip(questions, answers, strict=True):
         before = found.get(entry)

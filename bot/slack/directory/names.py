@@ -1,7 +1,7 @@
-"""The names of people and user groups, for messages that name somebody without notifying them.
+"""Names of people and user groups, for messages that name somebody without notifying them.
 
-A decision is worth more than a name: Slack is asked for names only while it has calls to spare. Somebody without a
-known name is mentioned instead. For the names in commands' output, see `bot/operations/names.py`.
+Decisions need Slack's rate limits more than names do, so Slack is asked for names only while calls are to spare.
+Somebody without a known name is mentioned instead. For names in the output of commands, see `bot/operations/names.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NameLookup:
         self._known: Latest[tuple[str, str], tuple[float, str]] = Latest(_KEEP)
 
     async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
-        """The names of these users, so far as they are known or Slack gives them in time."""
+        """The names of these users, as far as they are known or Slack gives them in time."""
         await asyncio.gather(*(self._ask(at, user) for user in users if self._get(at, user) is None))
         known = {user: self._get(at, user) for user in users}
         return {user: name for user, name in known.items() if name}
@@ -43,7 +43,7 @@ class NameLookup:
         return {group: f"@{self._get(at, group) or group}" for group in ids}
 
     def note(self, at: Workspace, user: str, answer: JsonObject) -> None:
-        """Keeps a name from an answer of `users.info`, whoever asked for it. Empty: Slack did not say."""
+        """Keeps a name from an answer of `users.info` to any caller. Empty: Slack gave no name."""
         self._put(at, user, person_name(as_object(answer.get("user"))))
 
     def _put(self, at: Workspace, id_: str, name: str) -> None:

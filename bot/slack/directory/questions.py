@@ -1,7 +1,7 @@
-"""Questions to Slack that a decision waits for: who somebody is, who is in a group, what a channel is.
+"""Asks Slack what a decision waits for: who somebody is, who is in a group, what a channel is.
 
-A caller waits at most as long as `patience` says. While Slack fails, the question is repeated at growing intervals, by
-one caller at a time for each method, because failed questions count against Slack's limit too.
+A caller waits at most for `patience`. While Slack fails, the question is repeated at growing intervals, by one caller
+at a time for each method, because failed questions count towards Slack's limit too.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Questions:
     async def ask(
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
-        """Asks until Slack answers. `answer` ends it when nobody waits any more."""
+        """Asks until Slack answers. `answer` cancels this when nobody waits any more."""
         spell = self._spells.setdefault((at.team, method.name), _Spell(self._clock, self._pause))
         return await spell.over(lambda: self._sender.ask(at, method, call))
 
     async def answer(
         self, what: str, lookups: LookupCache[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
     ) -> T | Unresolved:
-        """The known answer for `key`, or a new one; with `anew` always a new one. It waits for a turn to ask if that
-        leaves Slack as much time again to answer. Otherwise the result says when the turn comes."""
+        """The known answer for `key`, or a new one; with `anew` always a new one. Waits for a turn only if that leaves
+        Slack as much time again to answer. Otherwise the result says when the turn comes."""
         until = self._clock() + self._patience
         try:
             async with asyncio.timeout(self._patience):
@@ -75,8 +75,8 @@ class Questions:
 
 
 class _Spell:
-    """A time in which Slack fails for one method in one workspace. One caller at a time tries it, and the others wait
-    for that."""
+    """A time in which Slack fails for one method in one workspace. One caller at a time retries, and the others wait
+    for the result."""
 
     def __init__(self, clock: Callable[[], float], pause: Sleep) -> None:
         self._clock, self._pause = clock, pause
@@ -108,11 +108,11 @@ class _Spell:
             answer = await ask()
         except Later as later:
             if not later.limited:
-                self._failures = max(self._failures, before + 1)  # those that fail together count as one failure
+                self._failures = max(self._failures, before + 1)  # calls that fail together count as one failure
                 self._failed_at = self._clock()
             raise
         except ConfirmError:
-            self._failures = 0  # it does answer
+            self._failures = 0  # Slack did answer
             raise
         self._failures = 0
         return answer

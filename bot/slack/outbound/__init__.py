@@ -1,4 +1,4 @@
-"""Calls to Slack: one function for each thing the app does there, with rates, time limits and typed errors.
+"""Calls to Slack: one function for each thing that the app does there, with rates, time limits and typed errors.
 
-Begin with `client.py`; `calls.py` has the way of a single call, `errors.py` what can go wrong.
+Begin with `client.py`. `calls.py` makes a single call, `errors.py` has the possible errors.
 """

@@ -1,4 +1,4 @@
-"""Makes one call to Slack: within its rate, with a time limit, and with an error that says what to do next.
+"""Makes one call to Slack: within its rate limit, with a time limit, and with errors that say what to do next.
 
 The SDK's own retries are off: they repeat a post whose answer was lost, and wait without a limit.
 """
@@ -56,15 +56,15 @@ class Workspace:
 
 
 ClientFor = Callable[[str | None, str], Awaitable[AsyncWebClient]]
-"""The client for an organisation (or None) and a workspace, with that installation's token."""
+"""Returns the client for an organisation (or None) and a workspace, with that installation's token."""
 
 
 OnRevoked = Callable[[Workspace, str, Revoked], Awaitable[None]]
-"""What is done about a token that Slack does not accept any more; it may raise what is to be made of the call."""
+"""Called when Slack does not accept a token any more. It may raise the error for the call."""
 
 
 Sure = Callable[[], Awaitable[None]]
-"""Raises when whoever calls may not any more."""
+"""Raises if the caller may not make the call any more."""
 
 
 class CallMeter(Protocol):
@@ -80,9 +80,9 @@ class NoMeter:
 
 @dataclass(frozen=True)
 class CallLimits:
-    """`patience`: the longest that a call waits for its turn; after that it raises `Later`. `posts`: how many may go
-    into one channel at once, and how many in any `posts` seconds: Slack's one a second, with the short bursts that
-    Slack allows. `lookups`: the longest that a decision waits for a lookup while Slack fails."""
+    """`patience`: the longest that a call waits for its turn; then it raises `Later`. `posts`: how many posts may go
+    into one channel at once, and how many in any `posts` seconds: one a second, with the short bursts that Slack
+    allows. `lookups`: the longest that a decision waits for a lookup while Slack fails."""
 
     time_limit: float = 10.0
     patience: float = 5.0
@@ -135,9 +135,9 @@ class Calls:
         patience: float | None = None,
         sure: Sure | None = None,
     ) -> JsonObject:
-        """Slack's answer, or a `SlackTrouble`. `into`: the channel that the call posts to, which has a limit of its
-        own. `patience`: for calls that are worth nothing later; any other is repeated when a `Later` says so. `sure` is
-        awaited right before each sending."""
+        """Makes a call. Returns Slack's answer, or raises a `SlackTrouble`. `into`: the channel that the call posts to,
+        which has a limit of its own. `patience`: for calls that are worth nothing later; other calls are repeated when
+        a `Later` says so. `sure` is awaited right before each sending."""
         left = self._limits.patience if patience is None else patience
         tries = 2 if method.repeatable and not method.lookup else 1
         while True:
@@ -157,8 +157,8 @@ class Calls:
     async def _turn(
         self, at: Workspace, method: Method, into: str | None, patience: float, *, comes_back: bool
     ) -> float:
-        """Waits for a slot in every window that the call has to fit into, and returns how long that took. `comes_back`:
-        a caller that is sent away tries again, after all who were sent away earlier."""
+        """Waits for a slot in every window that applies to the call, and returns how long that took. `comes_back`: a
+        caller that is sent away tries again, after all who were sent away earlier."""
         windows = self._windows(at, method, into)
         wait = max(self._rates.wait(*window) for window in windows)
         if wait > patience:
@@ -171,7 +171,8 @@ class Calls:
         return wait
 
     def _close(self, at: Workspace, method: Method, into: str | None, after: float) -> None:
-        """Slack does not say which limit it was, so the channel's own, which is lower, is assumed."""
+        """Closes a window after a 429. Slack does not say which limit it was, so the channel's own, which is lower, is
+        assumed."""
         self._rates.close(*self._windows(at, method, into)[-1], after)
 
     def _windows(self, at: Workspace, method: Method, into: str | None) -> list[tuple[tuple[str, str], int, float]]:
@@ -203,7 +204,7 @@ class Calls:
             self._meter.called(method.name, outcome, self.clock() - began)
 
     async def client(self, at: Workspace) -> AsyncWebClient:
-        """For what is not a method of the Web API. It retries nothing and logs nothing that it sends."""
+        """A client for requests outside the Web API. It retries nothing and does not log what it sends."""
         client = copy.copy(await self._client_for(at.enterprise, at.team))
         client.retry_handlers = []
         client._logger = QUIET

@@ -48,23 +48,23 @@ _FOR_A_TRIGGER = 1.0
 _TO_RESPOND = 5
 
 WHISPERS = 20
-"""How many ephemeral messages one person gets in a minute. Nobody reads more, and others need Slack's limit too."""
+"""The most ephemeral messages to one person in a minute. Nobody reads more, and others need Slack's limit too."""
 
 
 VIEWS = 30
-"""How many windows one person opens in a minute, for the same reason."""
+"""The most views that one person opens in a minute, for the same reason."""
 
 
 @dataclass(frozen=True)
 class ViewTurn:
-    """Somebody may open a window now (`Sender.turn_for_view`)."""
+    """Permission to open a view now (`Sender.turn_for_view`)."""
 
     at: Workspace
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A view as it stands at Slack; an update with its `hash` fails if it has changed since."""
+    """A view in Slack. An update with its `hash` fails if the view has changed since."""
 
     id: str
     hash: str
@@ -90,18 +90,18 @@ class Sender:
         into: str | None = None,
         patience: float | None = None,
     ) -> JsonObject:
-        """Any other call, in its turn; what it raises is a `SlackTrouble`."""
+        """Makes any other call in its turn. Raises `SlackTrouble`."""
         return await self._calls.ask(at, method, call, into=into, patience=patience, sure=self._sure)
 
     def under(self, sure: Sure) -> Sender:
-        """The same for a lease's holder: right before each call, after its wait for a turn, `sure` is awaited, and
-        raises when the lease is lost."""
+        """The same sender for a lease holder: `sure` is awaited right before each call, after the wait for its turn,
+        and raises if the lease is lost."""
         bound = copy.copy(self)
         bound._sure, bound.history = sure, self.history.asking(bound.ask)
         return bound
 
     async def client(self, at: Workspace) -> AsyncWebClient:
-        """For what is no method of the Web API."""
+        """A client for requests outside the Web API."""
         return await self._calls.client(at)
 
     # Messages
@@ -117,8 +117,8 @@ class Sender:
         sure: bool = True,
         since: float | None = None,
     ) -> str:
-        """The message's ts. `broadcast`: the channel shows it too, beside the thread. Not `sure`: an earlier attempt,
-        made at `since` or later, may have come through."""
+        """Posts a message, and returns its ts. `broadcast`: the channel shows it too, besides the thread. `sure` is
+        False if an earlier attempt, made at `since` or later, may have succeeded."""
         wanted = identity(message.metadata)
         if not sure and wanted is not None:
             found = await self.history.find(at, channel, wanted, thread_ts=thread_ts, since=since)
@@ -145,7 +145,7 @@ class Sender:
         return str((await self._or_plain(at, send, message))["ts"])
 
     async def update(self, at: Workspace, channel: str, ts: str, message: Message, *, or_plain: bool = True) -> None:
-        """`or_plain`: blocks that Slack refuses are left out, and the text stays."""
+        """Updates a message. `or_plain`: if Slack refuses the blocks, only the text is sent."""
 
         async def send(content: Message, blocks: list[JsonObject]) -> JsonObject:
             return await self.ask(
@@ -168,8 +168,8 @@ class Sender:
     async def _or_plain(
         self, at: Workspace, send: Callable[[Message, list[JsonObject]], Awaitable[JsonObject]], message: Message
     ) -> JsonObject:
-        """A message that Slack does not take in any form goes out once more as bare text: a card is never lost for its
-        looks, and no button stays that can't be used any more."""
+        """If Slack refuses a message in every form, sends its bare text. So no card is lost, and no button stays that
+        does not work any more."""
         try:
             return await self._newest.send(at, message.blocks, partial(send, message))
         except RefusedBySlack as refused:
@@ -180,7 +180,7 @@ class Sender:
             return await send(Message(message.text, (), {} if odd_metadata else message.metadata), [])
 
     async def delete(self, at: Workspace, channel: str, ts: str) -> None:
-        """It need not be there any more."""
+        """Deletes a message, which may already be gone."""
         await self.history.delete(at, channel, ts)
 
     async def ephemeral(
@@ -199,7 +199,7 @@ class Sender:
 
     async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
         async def look() -> str:
-            answer = await self._calls.ask(  # for all who wait for it, whoever holds a lease
+            answer = await self._calls.ask(  # shared by all who wait for it, so not bound to a lease
                 at, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
             )
             return str(answer["permalink"])
@@ -207,7 +207,7 @@ class Sender:
         return await self._links.get((at, channel, ts), look)
 
     async def open_dm(self, at: Workspace, user: str) -> str:
-        """The channel of the conversation with one person."""
+        """Opens the direct message with a person, and returns its channel."""
 
         async def open_() -> str:
             answer = await self._calls.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
@@ -251,18 +251,18 @@ class Sender:
         return True
 
     async def notice(self, target: JsonObject, sentence: str) -> None:
-        """The same with a sentence of ours."""
+        """Whispers a sentence of ours."""
         await self.whisper(target, notice_message(sentence))
 
     async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
-        """To one person, at the address that came with what they did. Whether Slack took it."""
+        """Sends a message to one person, at the URL that came with their action. Returns whether Slack accepted it."""
         body: JsonObject = {**message.payload(), "replace_original": replace_original}
         body |= {"response_type": "ephemeral"} | ({"thread_ts": thread_ts} if thread_ts else {})
         try:
             client = AsyncWebhookClient(url, logger=QUIET, timeout=_TO_RESPOND)
             status = (await client.send_dict(body)).status_code
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            log.warning("no answer at a response URL: %s", type(error).__name__)  # the address itself is a secret
+            log.warning("no answer at a response URL: %s", type(error).__name__)  # the URL itself is a secret
             return False
         if status != HTTPStatus.OK:
             log.warning("a response URL answered %s", status)
@@ -271,8 +271,8 @@ class Sender:
     # Views and files
 
     def turn_for_view(self, at: Workspace, user: str) -> ViewTurn:
-        """Ask for it before the view is made. Slack's limit is for all people together, so nobody has more than a share
-        of it: beyond that it raises `Later`."""
+        """Waits for permission to open a view. Call this before the view is made. Slack's limit is for all people
+        together, so nobody gets more than a share of it: beyond that it raises `Later`."""
         theirs = ((at.team, user), VIEWS, MINUTE)
         if (wait := self._views.wait(*theirs)) > 0:
             raise Later(OPEN_VIEW.name, wait)
@@ -280,7 +280,7 @@ class Sender:
         return ViewTurn(at)
 
     async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> Opened:
-        """A trigger lives for three seconds, so this does not wait."""
+        """Opens a view. Does not wait, since a trigger is valid for three seconds only."""
 
         async def open_(blocks: list[JsonObject]) -> JsonObject:
             whole = {**view, "blocks": blocks}
@@ -305,7 +305,7 @@ class Sender:
         return _opened(await self._newest.send(at, objects(view["blocks"]), update))
 
     def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
-        """A view that answers a submission."""
+        """Adapts a view that answers a submission."""
         return self._newest.in_an_ack(at, view)
 
     async def publish_home(
@@ -317,7 +317,7 @@ class Sender:
     async def upload(
         self, at: Workspace, content: str, name: str, channel: str, thread_ts: str | None = None
     ) -> str | None:
-        """Posts a text file; its link, if Slack told one."""
+        """Posts a text file. Returns its link, if Slack gave one."""
         answer = await self.ask(
             at,
             UPLOAD,

@@ -1,6 +1,6 @@
-"""Files that people attach, fetched for the model: of bounded size and number, and from Slack alone.
+"""Downloads files that people attach, for the model. Size and number are limited, and files only come from Slack.
 
-What can't be read comes as a sentence in its place, so that the model knows that there was something.
+A file that can't be read is replaced by a sentence, so that the model knows that there was one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def _attachment(client: AsyncWebClient, file: JsonObject) -> Attachment:
 async def _download(client: AsyncWebClient, file: JsonObject) -> bytes:
     address = as_text(file.get("url_private_download"))
     if not _is_slacks(address, client.base_url):
-        raise Unread("it is not kept at Slack")  # the token goes to nobody else
+        raise Unread("it is not kept at Slack")  # the token is sent only to Slack
     async with (
         aiohttp.ClientSession(trust_env=client.trust_env_in_session) as session,
         session.get(
@@ -68,7 +68,7 @@ async def _download(client: AsyncWebClient, file: JsonObject) -> bytes:
 
 
 def _is_slacks(address: str, base_url: str) -> bool:
-    """Slack's own files, over TLS; or those of the server that the API is at, which may be a local one."""
+    """Whether the URL is Slack's own, over TLS, or on the server of the API, which may be a local one."""
     asked, api = urlsplit(address), urlsplit(base_url)
     if (asked.scheme, asked.netloc) == (api.scheme, api.netloc) and asked.netloc:
         return True

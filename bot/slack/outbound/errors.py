@@ -41,12 +41,13 @@ class Later(SlackTrouble, PutOff):
 
     @property
     def limited(self) -> bool:
-        """It is not our turn yet, by our own limit or by Slack's 429. Nothing has failed."""
+        """Whether it only is not our turn yet, because of our own limit or Slack's 429. Nothing has failed."""
         return self.code in LIMITED
 
     @property
     def failing(self) -> bool:
-        """Slack does not work. Repeating the call again and again would use up the limits of calls that do work."""
+        """Whether Slack does not work. Repeating the call again and again would use up the limits of calls that
+        work."""
         return not self.limited
 
 
@@ -61,7 +62,7 @@ class Gone(SlackTrouble):
 
 
 class RefusedBySlack(SlackTrouble):
-    """`places`: JSON pointers to what Slack does not take, where it names any."""
+    """`places`: JSON pointers to what Slack refuses, if it names any."""
 
     def __init__(self, method: str, code: str, detail: str = "", places: Sequence[str] = ()) -> None:
         sentence = _REFUSED.get(code, "Slack does not take {method}: {code}{at}.")
@@ -75,7 +76,7 @@ class Revoked(SlackTrouble):
 
 
 class NotInstalled(SlackTrouble, PutAside):
-    """Nothing was called. The work is put aside until the app is installed (again)."""
+    """Slack was not called. The work is put aside until the app is installed (again)."""
 
     def __init__(self, team: str, enterprise: str | None) -> None:
         sentence = f"The app is not installed in {team or enterprise}. Install it there; then waiting work continues."
@@ -127,7 +128,7 @@ _REVOKED = frozenset(
 )  # fmt: skip
 
 DEAD = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
-"""Of these, what Slack says of a token that no time and no setting brings back."""
+"""The errors for a token that will never work again."""
 
 _LATER = {
     "ratelimited": 30.0,
@@ -139,7 +140,7 @@ _LATER = {
 }
 
 _UNSURE = frozenset({"fatal_error", "internal_error", "request_timeout"})
-"""Slack's own failures, of which it says that some of it may have happened all the same."""
+"""Slack's own failures, after which part of the call may have happened."""
 
 _REFUSED = {
     "missing_scope": "The app lacks a scope for {method}{at}. Add it and install the app again.",
@@ -153,11 +154,11 @@ OVERSIZE_OR_ODD = frozenset(
         "msg_too_long", "block_mismatch",
     }
 )  # fmt: skip
-"""What Slack says of a message that it won't take as it is; as plain text it would."""
+"""The errors for a message that Slack refuses as it is, but would accept as plain text."""
 
 
 def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:
-    """What an exception of an SDK call means. `repeatable`: doing it twice does no harm."""
+    """The error for an exception of an SDK call. `repeatable`: repeating the call does no harm."""
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return Later(method, 2.0, "could not connect")
     if not isinstance(error, SlackApiError):
@@ -183,7 +184,7 @@ def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:
 
 
 def _status_and_headers(response: object) -> tuple[int, dict[str, str]]:
-    """The SDK gives its own response, or aiohttp's if the body was no JSON."""
+    """Reads them from the SDK's own response, or from aiohttp's if the body was not JSON."""
     if isinstance(response, AsyncSlackResponse):
         return response.status_code, _by_lower_name(response.headers)
     if isinstance(response, aiohttp.ClientResponse):
@@ -196,11 +197,11 @@ def _by_lower_name(headers: Mapping[str, object]) -> dict[str, str]:
 
 
 _LONGEST_BY_DATE = 3600.0
-"""A date comes from a proxy, whose clock may be anything."""
+"""The longest pause from a date, which comes from a proxy whose clock may be wrong."""
 
 
 def _retry_after(headers: Mapping[str, str], default: float) -> float:
-    """Slack gives seconds. A proxy in front of it may give a date, which is compared with the date of its answer."""
+    """Slack gives seconds. A proxy may give a date, which is compared with the date of its answer."""
     given = headers.get("retry-after", "")
     if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given):
         return float(given)
@@ -222,7 +223,7 @@ _POINTER = re.compile(r"\[json-pointer:([^\]]{1,200})\]")
 
 
 def _pointers(data: dict[str, object]) -> list[str]:
-    """Where Slack sees the fault. Its sentences may quote what was sent, which no log may hold."""
+    """The places that Slack's errors name. The sentences may quote what was sent, so they are not logged."""
     metadata = data.get("response_metadata")
     messages = metadata.get("messages") if isinstance(metadata, dict) else None
     found = [place for text in messages or () if isinstance(text, str) for place in _POINTER.findall(text)]

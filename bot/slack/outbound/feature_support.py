@@ -1,4 +1,5 @@
-"""What a workspace takes of the features that Slack rolls out in phases. What it refuses is not tried for an hour."""
+"""Remembers which features a workspace accepts, of those that Slack rolls out in phases. A refused feature is not tried
+for an hour."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Feature(StrEnum):
-    """The values are for people: in the log and in `check`."""
+    """The values are texts for people, in the log and in `check`."""
 
     STATUS = "thread status"
     STREAM = "streamed replies"
@@ -50,7 +51,7 @@ _EVERYWHERE = frozenset(
 
 
 class FeatureSupport:
-    """Remembers refusals for an hour, and says each once. With a `database`, `adk-confirm check` can read them."""
+    """Remembers refusals for an hour, and logs each once. With a `database`, `adk-confirm check` can read them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, database: Database | None = None) -> None:
         self._clock, self._database = clock, database
@@ -66,12 +67,12 @@ class FeatureSupport:
         self._accepted_at[at.team, feature] = self._clock()
 
     def proven(self, at: Workspace, feature: Feature) -> bool:
-        """Whether Slack took it within the last hour: for places where a refusal would not be heard of."""
+        """Whether Slack accepted it within the last hour: for places where a refusal would go unnoticed."""
         accepted = self._accepted_at.get((at.team, feature), float("-inf"))
         return self.takes(at, feature) and self._clock() < accepted + REMEMBERED
 
     async def failed(self, at: Workspace, feature: Feature, trouble: SlackTrouble, channel: str = "") -> bool:
-        """Remembers it if it was a refusal, and returns whether it was."""
+        """Remembers the error if it was a refusal, and returns whether it was."""
         if not isinstance(trouble, Gone | RefusedBySlack):
             return False
         where = "" if trouble.code in _EVERYWHERE else channel

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _PAGE, _PAGES = 200, 20
 _EARLIER = 300.0
-"""Slack's clock and ours may differ by so much when an earlier attempt is looked for."""
+"""How much Slack's clock and ours may differ when an earlier attempt is looked for."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SentMessages:
         self._own: LookupCache[Workspace, str] = own or LookupCache()
 
     def asking(self, ask: AskSlack) -> SentMessages:
-        """The same with another way of calling. Who the app is, which all callers share, is asked as before."""
+        """The same with another way of calling. The app's identity, which all callers share, is asked for as before."""
         return SentMessages(ask, self._whoami, self._own)
 
     async def find(
@@ -64,8 +64,7 @@ class SentMessages:
         since: float | None = None,
         keep: str | None = None,
     ) -> str | None:
-        """Finds the message of ours with this identity: the one to `keep`, or else the first. Deletes all copies of
-        it."""
+        """Finds our message with this identity: the one to `keep`, or else the first. Deletes all other copies."""
         sent = await self.sent(at, channel, thread_ts=thread_ts, since=since)
         found = [one.ts for one in sent if identity(one.metadata) == wanted]
         kept = keep if keep in found else next(iter(found), None)

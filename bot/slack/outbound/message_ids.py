@@ -19,8 +19,8 @@ Identity = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class SaidMark:
-    """A part of what an agent said; `event` is the agent's own id for it. `lines`: the first and the last of the
-    ledger's lines that stand above it in the same message."""
+    """Marks a part of an agent's message; `event` is the agent's own id for it. `lines`: the first and the last ledger
+    line that are above it in the same message."""
 
     session: str
     event: str

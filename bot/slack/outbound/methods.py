@@ -1,4 +1,4 @@
-"""Slack's methods that the app calls, each with Slack's limit."""
+"""The Slack methods that the app calls, with Slack's rate limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Method:
     """`per_minute` is Slack's limit in one workspace. `repeatable`: a second call does no harm. `lookup`: a failed call
-    is not repeated at once, since `Questions` repeats it. `within`: after so many seconds the call is of no use."""
+    is not repeated at once, since `Questions` repeats it. `within`: seconds after which the call is useless."""
 
     name: str
     per_minute: int
@@ -35,7 +35,7 @@ SUGGEST_PROMPTS = Method("assistant.threads.setSuggestedPrompts", 100)
 SET_SESSION_STATUS = Method("agents.sessions.setStatus", 50)
 RENAME_SESSION = Method("agents.sessions.rename", 50)
 
-OPEN_VIEW = Method("views.open", 100, repeatable=False, within=3.0)  # a trigger lives for three seconds
+OPEN_VIEW = Method("views.open", 100, repeatable=False, within=3.0)  # a trigger is valid for three seconds
 UPDATE_VIEW = Method("views.update", 100)
 PUBLISH = Method("views.publish", 100)
 

@@ -17,7 +17,7 @@ R = TypeVar("R")
 FEATURES = {Newer.TABLE: Feature.TABLE, Newer.CONTAINER: Feature.CONTAINER, Newer.ALERT: Feature.ALERT}
 
 _NOT_TAKEN = frozenset({"invalid_arguments", "invalid_attachments", "invalid_blocks", "invalid_blocks_format"})
-"""What Slack says of a block that it does not know, or does not know there."""
+"""Slack's errors for a block that it does not know, or does not allow there."""
 
 
 class NewestForm:
@@ -27,7 +27,8 @@ class NewestForm:
     async def send(
         self, at: Workspace, blocks: Sequence[JsonObject], send: Callable[[list[JsonObject]], Awaitable[R]]
     ) -> R:
-        """A refusal is remembered. If Slack refuses today's form as well, the newer blocks are not to blame."""
+        """Sends the newest form, and remembers a refusal. If Slack refuses the old form as well, the newer blocks are
+        not to blame."""
         chosen = best(blocks, lambda kind: self._taken.takes(at, FEATURES[kind]))
         newer = kinds(chosen)
         try:
@@ -63,12 +64,13 @@ class NewestForm:
             await self._taken.failed(at, FEATURES[kind], refused)
 
     def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
-        """An app does not learn that Slack refused a view in an ack, so this has only what Slack took lately."""
+        """The view for an ack. Refusals of these go unnoticed, so it has only newer blocks that Slack accepted
+        lately."""
         return best_view(view, lambda kind: self._taken.proven(at, FEATURES[kind]))
 
 
 def _blamed(blocks: Sequence[JsonObject], refused: RefusedBySlack) -> frozenset[Newer]:
-    """The newer blocks that Slack points at; all of them if it points at none."""
+    """The newer blocks that Slack points at, or all of them if it points at none."""
     found = (re.search(r"/blocks/(\d{1,3})(?:/|$)", place) for place in refused.places)
     named = kinds([blocks[int(one[1])] for one in found if one and int(one[1]) < len(blocks)])
     return named or kinds(blocks)

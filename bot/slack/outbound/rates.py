@@ -1,4 +1,4 @@
-"""Limits how often a method is called: so many calls in so many seconds, and a pause after `Retry-After`."""
+"""Rate limits: so many calls in so many seconds, and a pause after `Retry-After`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 MINUTE = 60.5
-"""Slack's, and some more: it counts from when a call arrives, and one may be longer on its way than another."""
+"""Slack's minute and some more: Slack counts from the arrival of a call, and calls take different times to arrive."""
 
 
 def share(most: int, seconds: float, replicas: int) -> tuple[int, float]:
-    """The share of one of several replicas in a limit. Each has at least one slot; with more replicas than slots it
-    comes less often."""
+    """The share of one of several replicas in a limit. Each has at least one slot; with more replicas than slots, less
+    often."""
     return (most // replicas, seconds) if most >= replicas else (1, seconds * replicas / most)
 
 
 @dataclass(slots=True)
 class Window:
-    """At most `most` calls in any `seconds`. A call that is too early gets a later slot, in the order of asking."""
+    """At most `most` calls in any `seconds`. A call that comes too early gets a later slot, in the order of asking."""
 
     most: int
     seconds: float
@@ -31,7 +31,7 @@ class Window:
         self.slots = deque(maxlen=self.most)
 
     def resize(self, most: int, seconds: float) -> None:
-        """Calls of the last seconds still count."""
+        """Changes the size. Calls of the last seconds still count."""
         self.most, self.seconds = most, seconds
         self.slots = deque(self.slots, maxlen=most)
 
@@ -74,14 +74,14 @@ class Rates:
     def promise(self, key: Hashable, most: int, seconds: float) -> float:
         """For callers that come back instead of waiting. Returns how long until then.
 
-        With `wait` instead, all who come too early would come back at the same time, and all but the first few in vain:
-        a thousand cards of one channel would each be tried a thousand times.
+        With `wait` instead, all who come too early would come back at the same time, and most of them in vain: a
+        thousand cards of one channel would each be tried a thousand times.
         """
         now = self._clock()
         return self._window(key, most, seconds, now).promise(now) - now
 
     def close(self, key: Hashable, most: int, seconds: float, after: float) -> None:
-        """Slack said when to come back."""
+        """Closes a window until the time that Slack gave."""
         now = self._clock()
         window = self._window(key, most, seconds, now)
         window.closed_until = max(window.closed_until, now + after)

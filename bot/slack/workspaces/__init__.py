@@ -1,4 +1,4 @@
-"""Where the app is installed: tokens, OAuth, and what happens when a workspace removes the app.
+"""The workspaces that installed the app: tokens, OAuth, and what happens when one removes the app.
 
 Begin with `tokens.py`.
 """

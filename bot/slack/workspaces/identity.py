@@ -1,4 +1,4 @@
-"""Who the app is in the one workspace whose token is in the environment."""
+"""Finds out the app's identity in the only workspace, if the environment has a token."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class Identity:
 
 
 def slack_client(settings: Settings) -> AsyncWebClient:
-    """Without the SDK's own retries, which post twice if an answer is lost."""
+    """A client without the SDK's own retries, which post twice if an answer is lost."""
     token = settings.environment.bot_token
     assert token is not None
     return AsyncWebClient(token.get_secret_value(), base_url=settings.environment.api_url, retry_handlers=[])
 
 
 async def identify(client: AsyncWebClient) -> Identity:
-    """Tries for a while, since Slack may be away for the same reason for which this process was restarted."""
+    """Asks Slack who the app is. Tries for a while, since Slack may be down for the same reason for which this process
+    was restarted."""
     for pause in (1.0, 2.0, 4.0, 8.0, None):
         try:
             answer = await client.auth_test()

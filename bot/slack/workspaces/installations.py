@@ -1,10 +1,10 @@
-"""Where the app is installed: slack_sdk's SQLAlchemy stores, in our database and within our transactions.
+"""Stores installations: slack_sdk's SQLAlchemy stores, in our database and within our transactions.
 
-The SDK's own async stores bring connections of their own, which on SQLite would be a second writer. Ours offer the same
-to Bolt's OAuth flow and run the SDK's statements as part of one transaction, ledger line included.
+The SDK's own async stores use connections of their own, which on SQLite would be a second writer. Ours have the same
+interface for Bolt's OAuth flow, and run the SDK's statements as part of one transaction, together with the ledger line.
 
-A token belongs to a workspace, or to all workspaces of an organisation: one that has no installation of its own is
-served by its organisation's.
+A token belongs to a workspace, or to all workspaces of an organisation. A workspace without an installation of its own
+uses that of its organisation.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ log = logging.getLogger(__name__)
 
 STATES = "bot_oauth_states"
 STATE_LIVES = 600
-"""So many seconds may pass between "install" and Slack's answer."""
+"""Seconds between "install" and Slack's answer."""
 
 MOST_STATES = 10_000
-"""So many may be open: whoever calls `/slack/install` again and again pushes out the oldest, and fills no disk."""
+"""The most open states. Somebody who calls `/slack/install` again and again replaces the oldest, and does not fill the
+disk."""
 
 _SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token", "incoming_webhook_url")
 
@@ -47,7 +48,7 @@ class EncryptedText(TypeDecorator[str]):
     """A column whose text is encrypted in the database."""
 
     impl = Text
-    cache_ok = True  # a cipher equals only itself
+    cache_ok = True  # ciphertexts can't be compared
 
     def __init__(self, cipher: TokenCipher) -> None:
         super().__init__()
@@ -73,8 +74,7 @@ states = SQLAlchemyOAuthStateStore.build_oauth_states_table(metadata, STATES)
 
 
 class _Within:
-    """The running transaction in place of the engine, from which the SDK's stores would take a transaction of their
-    own."""
+    """Stands in for the SDK's engine: gives its stores the running transaction instead of a new one."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -108,7 +108,7 @@ Saved = Callable[[Tx, Installed, Installation], None]
 
 
 class Installations(AsyncInstallationStore):
-    """The installations. `saved` runs in the transaction that saves one, for what has to be written with it."""
+    """The installations. `saved` runs in the transaction that saves one, for what must be written together with it."""
 
     def __init__(self, database: Database, client_id: str, cipher: TokenCipher, saved: Saved | None = None) -> None:
         self._database, self.client_id, self._saved = database, client_id, saved
@@ -138,7 +138,7 @@ class Installations(AsyncInstallationStore):
         )
 
     def _save(self, tx: Tx, installation: Installation) -> None:
-        """Replaces what was there, since an earlier token is worth nothing any more."""
+        """Replaces an earlier installation, whose token is not valid any more."""
         one = _installed(installation, tx.now())
         forget(tx, one)
         installation.installed_at = one.at
@@ -148,7 +148,7 @@ class Installations(AsyncInstallationStore):
 
 
 class States(AsyncOAuthStateStore):
-    """States that Slack has to bring back from "install", once and within ten minutes."""
+    """OAuth states that Slack must bring back from "install", once and within ten minutes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -169,7 +169,7 @@ def _states(tx: Tx) -> SQLAlchemyOAuthStateStore:
 
 
 def _issue(tx: Tx) -> str:
-    """Anybody can ask for a state, so those that nobody came back with are deleted."""
+    """Stores a state, and deletes the oldest: anybody can ask for states."""
     now = datetime.now(UTC).replace(tzinfo=None)
     last = select(func.max(states.c.id)).scalar_subquery()
     tx.execute(delete(states).where(or_(states.c.expire_at < now, states.c.id <= last - (MOST_STATES - 1))))
@@ -177,7 +177,7 @@ def _issue(tx: Tx) -> str:
 
 
 def _consume(tx: Tx, state: str) -> bool:
-    """The row is locked first, so that a state brought to two replicas at once is good for one of them only."""
+    """Locks the row first, so that a state that is brought to two replicas at once counts only once."""
     tx.execute(for_update(select(states.c.id).where(states.c.state == state)))
     return _states(tx).consume(state)
 

@@ -1,7 +1,7 @@
-"""Where the app is installed, as far as the bot has to know: which workspace or organisation, and since when.
+"""Which workspaces and organisations have installed the app, and since when.
 
-It reads the tables of slack_sdk's installation stores without the SDK's stores, which take a tenth of a second to load:
-a service for a single workspace needs none of them. `installations.py` has the tokens.
+It reads the tables of slack_sdk's installation stores without loading the SDK's stores, which takes a tenth of a
+second: a service for a single workspace does not need them. `installations.py` has the tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.store.database import Tx
 BOTS, INSTALLATIONS = "bot_installed", "bot_installations"
 
 WITHHELD = "withheld:"
-"""A mark in `bot_switches`: in this workspace its organisation may not use its token any more."""
+"""Mark in `bot_switches`: the organisation's token may not be used in this workspace any more."""
 
 _NAMED = ("id", "client_id", "team_id", "team_name", "enterprise_id", "enterprise_name")
 bots = table(BOTS, *map(column, _NAMED), column("installed_at", DateTime))
@@ -60,8 +60,8 @@ def installed(tx: Tx, client_id: str) -> list[Installed]:
 
 
 def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None) -> Installed | None:
-    """The installation whose token works in a workspace: its own, else its organisation's, unless that may not be used
-    there. `besides`: one to leave out."""
+    """The installation whose token works in a workspace: its own, otherwise its organisation's, unless that may not be
+    used there. `besides`: one to leave out."""
     withheld = select(switches.c.name).where(switches.c.name == f"{WITHHELD}{at.team}").exists()
     org = and_(bots.c.team_id.is_(None), bots.c.enterprise_id == (at.enterprise or ""), ~withheld)
     found = select(*_ONE).where(or_(bots.c.team_id == at.team, org)).order_by(bots.c.team_id.is_(None))
@@ -74,7 +74,8 @@ def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str
 
 
 def forget(tx: Tx, one: Installed) -> None:
-    """Deletes its tokens. A workspace is known by its own id, whichever organisation it has joined meanwhile."""
+    """Deletes the tokens of a workspace or organisation. A workspace has its own id, whichever organisation it has
+    joined."""
     for each in (bots, _installations):
         here = each.c.team_id == one.team
         if one.team is None:

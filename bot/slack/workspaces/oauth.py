@@ -1,11 +1,11 @@
-"""`/slack/install` and `/slack/oauth_redirect`: a workspace, or an organisation, installs the app by itself.
+"""`/slack/install` and `/slack/oauth_redirect`: lets a workspace or an organisation install the app.
 
 Bolt's OAuth flow sends people to Slack with a state that must come back once, from the same browser, and stores the
 installation. The pages that people see are made here.
 
-An installation is accepted if a policy is for it: one that names the workspace or organisation, or one that names none
-while nobody else has the app. So a stranger who finds the address can neither talk to the agent nor make it unclear
-whose the policies are.
+An installation is accepted if there is a policy for it: one that names the workspace or organisation, or one that names
+none while nobody else has the app. So a stranger who finds the address can't talk to the agent, and policies without a
+workspace are never ambiguous.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Misconfigured(ConfirmError):
 
 
 class _Client(AsyncWebClient):
-    """If Slack refuses the code, that is the installer's business. If it refuses our own credentials, it is not. The
-    two are told apart before Bolt's flow confuses them, and writes the code into the log."""
+    """Tells the installer's errors (a refused code) from the operator's (refused credentials), before Bolt's flow mixes
+    them up and logs the code."""
 
     async def oauth_v2_access(self, **given: Any) -> AsyncSlackResponse:  # passed on as it is
         try:
@@ -98,7 +98,7 @@ class _Flow(AsyncOAuthFlow):
         return None if named & {None, id_, installation.enterprise_id} else words.NOT_FOR_YOU.format(id=id_)
 
     async def _give_back(self, installation: Installation) -> None:
-        """Slack takes the app for installed, but it is not, and has no token there."""
+        """Revokes the token of a refused installation, since Slack considers the app installed."""
         try:
             await self.client.apps_uninstall(
                 token=installation.bot_token,
@@ -169,12 +169,13 @@ class InstallPages:
 
 
 def _asked(request: web.Request) -> AsyncBoltRequest:
-    """Everything that matters is in the address and in the cookie. A body is not even read."""
+    """The request for Bolt. Everything that matters is in the address and the cookie; the body is not even read."""
     return AsyncBoltRequest(body="", query=request.query_string, headers=headers_of(request))
 
 
 def authorization_url(api_url: str) -> str:
-    """Where people allow it, beside the address that the app calls: https://slack.com/oauth/v2/authorize."""
+    """The address at which people allow the installation, next to the API's address:
+    https://slack.com/oauth/v2/authorize."""
     return f"{api_url.removesuffix('/').removesuffix('api')}oauth/v2/authorize"
 
 

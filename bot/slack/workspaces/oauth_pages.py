@@ -1,4 +1,4 @@
-"""What a person who installs the app reads in the browser, and what the operator reads in the log."""
+"""Texts about installing: what the person reads in the browser, and what the operator reads in the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODES = {
     "code_already_used": f"This installation was finished before. {_AGAIN}",
     "bad_redirect_uri": "Slack sent you to another address than the app's settings have. Tell whoever runs it.",
 }
-"""What Slack may say of a code: something for whoever installs."""
+"""Slack's errors about a code, which concern the person who installs."""
 
 MISCONFIGURED = "Slack does not accept this app's credentials. Tell whoever runs it; its log says what to fix."
 FIX = {

@@ -30,7 +30,7 @@ from runtime.store.database import Tx, for_update
 from runtime.store.upsert import insert_if_absent
 
 DEPARTURES = "bot:departures"
-"""Topic: somebody removed the app, and what belonged to them is to be closed."""
+"""Topic: somebody removed the app, and what belonged to them must be closed."""
 
 _REMOVED, _RETURNED, _GRANTED = "removed:", "returned:", "granted:"
 
@@ -43,9 +43,10 @@ OPEN = or_(
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Slack's report that the app is gone from a place. The sentence has a field for the `{place}`.
+    """Slack's report that the app was removed from a place. The sentence has a field for the `{place}`.
 
-    `event` names the report, which Slack may send several times. `before`: what was installed later is not meant.
+    `event` identifies the report, which Slack may send several times. `before`: installations after this time are not
+    affected.
     """
 
     at: Workspace
@@ -66,22 +67,22 @@ class AccessChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
-    """A workspace or organisation that left, or left and came `back` with the installation `by`. What is open there is
-    to be closed."""
+    """A workspace or organisation that removed the app, and perhaps came `back` with the installation `by`. Its open
+    work must be closed."""
 
     id: str
     back: float | None = None
     by: str | None = None
 
     def ends(self, tx: Tx, at: Workspace, asked: float) -> bool:
-        """Whether what was asked at this time, in this workspace, is over. Another installation may have served it."""
+        """Whether a request of this time and workspace must be closed. Another installation may have served it."""
         if self.back is None:
             return gone(tx, at)
         return asked < self.back and serving(tx, at, besides=self.by) is None
 
 
 def leavings(tx: Tx) -> list[Leaving]:
-    """The workspaces and organisations of which something may still be open."""
+    """The workspaces and organisations that removed the app and may have open work."""
     return [
         *(Leaving(id=id_) for id_, _ in _marked(tx, _REMOVED)),
         *(Leaving(id=id_, back=value["back"], by=value["by"]) for id_, value in _marked(tx, _RETURNED)),
@@ -89,13 +90,14 @@ def leavings(tx: Tx) -> list[Leaving]:
 
 
 def closed(tx: Tx, leaving: Leaving) -> None:
-    """Everything is closed. The mark of one that left and is not back stays."""
+    """Records that everything is closed. The mark of one that left and is not back stays."""
     if leaving.back is not None:
         tx.execute(delete(switches).where(*_this(leaving)))
 
 
 def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
-    """Whether a workspace has removed the app, and nothing else serves it. `lock`: it can't come back meanwhile."""
+    """Whether a workspace has removed the app, and no other installation serves it. `lock`: it can't come back
+    meanwhile."""
     names = [f"{_REMOVED}{id_}" for id_ in (at.team, at.enterprise) if id_]
     found = select(switches.c.name).where(switches.c.name.in_(names))
     marked = tx.execute(for_update(found) if lock else found).first() is not None
@@ -103,7 +105,7 @@ def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
 
 
 def removed(tx: Tx, error: PutAside) -> bool:
-    """If the app was removed, nothing is tried again. All of it is due once the app is installed there."""
+    """Whether to leave work alone because the app was removed. It is due again once the app is installed there."""
     return isinstance(error, NotInstalled) and gone(tx, Workspace.of(error), lock=True)
 
 
@@ -120,7 +122,7 @@ def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
 
 
 def note_removal(tx: Tx, removal: Removal) -> bool:
-    """Writes a line in the ledger, once for each event, however often it is delivered."""
+    """Writes a line in the ledger, once for each event, even if it is delivered several times."""
     if begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
     place = removal.at.team or removal.at.enterprise or "this workspace"
@@ -129,8 +131,8 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
 
 
 def withhold(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
-    """A workspace of the organisation removed the app, which for that workspace is uninstalling. False: known, or
-    stale."""
+    """Records that a workspace of an organisation removed the app, which for that workspace is the same as
+    uninstalling. False: known, or stale."""
     if access.at < int(organisation.at) or not _newest(tx, team, access):
         return False
     one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
@@ -143,7 +145,7 @@ def withhold(tx: Tx, organisation: Installed, team: str, access: AccessChange) -
 
 
 def grant(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
-    """The app may be used there, perhaps again. False: it could be before, or the report is stale."""
+    """Records that the app may be used there (again). False: it could be used before, or the report is stale."""
     withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
     if not _newest(tx, team, access) or not withheld:
         return False
@@ -153,7 +155,7 @@ def grant(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> b
 
 
 def arrive(tx: Tx, one: Installed, sentence: str) -> None:
-    """The app is installed, perhaps again: what was put aside for it is taken up."""
+    """Records that the app is installed (again): what was put aside for it continues."""
     if one.team is None:
         for team, value in _marked(tx, WITHHELD):
             if value.get("enterprise") == one.enterprise:
@@ -188,7 +190,7 @@ def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
 
 
 def _heard_late(tx: Tx, one: Installed, removal: Removal) -> bool:
-    """It was removed, and has been installed again since. This is news only if something is left from before."""
+    """Whether the app has been installed again since its removal. This matters only if work from before is left."""
     leaving = Leaving(id=one.id, back=one.at, by=one.id)
     granted = select(grants.c.id).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
     found = select(confirmations.c.team, confirmations.c.enterprise).distinct()
@@ -212,7 +214,7 @@ def _close_from_before(tx: Tx, leaving: Leaving) -> None:
 
 
 def _newest(tx: Tx, team: str, access: AccessChange) -> bool:
-    """Stores what Slack said of a workspace. False: Slack has said something later, or the same before."""
+    """Stores what Slack said about a workspace. False: Slack has said something later, or the same before."""
     names = {granted: f"{_GRANTED if granted else WITHHELD}{team}" for granted in (True, False)}
     found = select(switches.c.name, switches.c.value).where(switches.c.name.in_(names.values()))
     for row in tx.execute(for_update(found)):
@@ -225,7 +227,7 @@ def _newest(tx: Tx, team: str, access: AccessChange) -> bool:
 
 
 def _say_nothing_more(tx: Tx, one: Installed) -> None:
-    """Drops messages of its people to the agent, and replies to its voters."""
+    """Drops messages of the workspace's people to the agent, and answers to its voters."""
     keys = select(sessions.c.key).where(_theirs(sessions, one), _unserved(sessions))
     unheard = update(mail).where(mail.c.kind == "words", mail.c.done_at.is_(None), mail.c.session.in_(keys))
     tx.execute(unheard.values(done_at=tx.now()))
@@ -234,7 +236,7 @@ def _say_nothing_more(tx: Tx, one: Installed) -> None:
 
 
 def of(table: Table, id_: str) -> ColumnElement[bool]:
-    """What belongs to a workspace or an organisation."""
+    """The condition for what belongs to a workspace or an organisation."""
     return or_(table.c.team == id_, table.c.enterprise == id_)
 
 
@@ -244,7 +246,7 @@ def _theirs(table: Table, one: Installed) -> ColumnElement[bool]:
 
 
 def _unserved(table: Table) -> ColumnElement[bool]:
-    """Not of a workspace that has an installation of its own."""
+    """The condition that the workspace has no installation of its own."""
     return table.c.team.not_in(select(bots.c.team_id).where(bots.c.team_id.is_not(None)))
 
 

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE = 50
-"""So many are closed in one transaction: no click of another workspace waits long for its turn between two."""
+"""How many are closed in one transaction, so that clicks of other workspaces get their turn in between."""
 
 POLL = 60.0
 
 
 def abandon(row: Confirmation, now: datetime) -> Transition:
-    """Nothing of it may begin any more. What runs, or ran, is reported when it ends. If everything is over, nothing
-    changes."""
+    """Ends a confirmation: nothing of it may begin any more. What runs, or ran, is reported when it ends. If everything
+    has ended, nothing changes."""
     ended = revoke(row, now, SLACK) if row.grant_until is not None else Transition(row=row)
     steps = tuple(replace(step, who=None) for step in ended.steps)
     ended, row = replace(ended, steps=steps), ended.row
@@ -93,7 +93,7 @@ class RemovalCleanup:
 
 @dataclass(frozen=True)
 class CleanupProgress:
-    """Where to go on, if there is more, and how many were `left` to a replica that can read them."""
+    """Where to continue, if there is more, and how many were `left` to a replica that can read them."""
 
     after: str | None
     left: int
@@ -114,7 +114,7 @@ def close_some(tx: Tx, leaving: Leaving, after: str) -> CleanupProgress:
 
 
 def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
-    """False: this version does not know it, and a replica that can read it closes it."""
+    """Closes one. False: this version can't read it, and a replica that can will close it."""
     try:
         session, row = lock_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):

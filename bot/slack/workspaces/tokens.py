@@ -1,7 +1,7 @@
-"""Whose token a call goes out with, and for whom Slack may speak to us: one workspace, or all that installed the app.
+"""Which token a call uses, and which workspaces may send us events: one workspace, or all that installed the app.
 
-With `SLACK_BOT_TOKEN` it is one workspace (or organisation) and there is nothing to look up. Without it workspaces
-install the app by themselves (`installing`), and each row's own workspace says which token it is.
+With `SLACK_BOT_TOKEN` there is one workspace (or organisation) and nothing to look up. Without it workspaces install
+the app themselves (`oauth.py`), and each row's workspace determines the token.
 """
 
 from __future__ import annotations
@@ -44,24 +44,25 @@ class Workspaces(Protocol):
         ...
 
     async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
-        """For whom Slack speaks; None: nobody whom this app knows. It calls nothing, since a click must not be lost
-        because Slack does not answer now. Bolt's own way would call `auth.test` between a click and its ack."""
+        """The workspace for which Slack sent a request; None: one that this app does not know. Makes no calls, since a
+        click must not be lost because Slack does not answer. Bolt's own way would call `auth.test` between a click and
+        its ack."""
         ...
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
-        """Slack refused a token. Raises `NotInstalled` once the token is taken to be revoked."""
+        """Handles a token that Slack refused. Raises `NotInstalled` once the token counts as revoked."""
         ...
 
     async def removed(self, removal: Removal) -> bool:
-        """Slack reports that the app, or its token, is gone. Returns False if that was known."""
+        """Handles Slack's report that the app, or its token, is gone. Returns False if that was known."""
         ...
 
     async def access(self, access: AccessChange) -> None:
-        """Slack reports where an organisation may use the app, or no longer may."""
+        """Handles Slack's report where an organisation may use the app, or no longer may."""
         ...
 
     async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
-        """Why nobody in this workspace may be asked, if that is so."""
+        """Why nobody in this workspace may be asked, or None."""
         ...
 
     def named(self, id_: str | None) -> Workspace:
@@ -160,7 +161,7 @@ class SeveralWorkspaces:
         return None if bot is None else _authorized(bot, at)
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
-        """Slack is asked once more first, because what is open there is then closed for good."""
+        """Asks Slack once more first, because everything open there is closed for good afterwards."""
         if trouble.code not in DEAD or await self._still_good(token):
             return
         sentence = f"Slack does not accept the app's token for {{place}} any more ({trouble.code})."
@@ -202,7 +203,7 @@ class SeveralWorkspaces:
         return AsyncWebClient(token, base_url=self._api_url, retry_handlers=[])
 
     async def _still_good(self, token: str) -> bool:
-        """If Slack gives no answer, the token may still be good."""
+        """Whether the token still works. If Slack does not answer, it may."""
         try:
             await self._client(token).auth_test()
         except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -210,7 +211,7 @@ class SeveralWorkspaces:
         return True
 
     def _give_up(self, tx: Tx, at: Workspace, token: str, sentence: str) -> bool:
-        """Does nothing if the app has been installed again since the token was read."""
+        """Forgets a token, unless the app has been installed again since the token was read."""
         bot, one = self.installations.bot_for(tx, at), serving(tx, at, self._client_id)
         if bot is None or one is None or bot.bot_token != token:
             return False
@@ -218,13 +219,13 @@ class SeveralWorkspaces:
 
     def _depart(self, tx: Tx, removal: Removal) -> bool:
         one = serving(tx, removal.at, self._client_id)
-        # What a workspace takes back is its own installation, never that of the organisation around it.
+        # A workspace can only remove its own installation, not that of its organisation.
         if one is not None and bool(one.team) == bool(removal.at.team):
             return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
-        return gone(tx, removal.at) and note_removal(tx, removal)  # Slack reports it twice, each time differently
+        return gone(tx, removal.at) and note_removal(tx, removal)  # Slack reports it in two events of different types
 
     def _change_access(self, tx: Tx, access: AccessChange) -> list[str]:
-        """Does nothing if it is no news."""
+        """Records the change, unless it is already known."""
         organisation = serving(tx, Workspace("", access.enterprise), self._client_id)
         if organisation is None:
             return []
@@ -233,8 +234,8 @@ class SeveralWorkspaces:
 
 
 async def open_workspaces(settings: Settings, database: Database) -> OneWorkspace | SeveralWorkspaces:
-    """Opens the workspaces that the environment names. Raises a sentence if a token is refused, or can't be
-    decrypted."""
+    """Opens the workspaces that the environment names. Raises an error with a sentence if a token is refused, or can't
+    be decrypted."""
     environment = settings.environment
     if not environment.several:
         client = slack_client(settings)
@@ -257,7 +258,7 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
 
 
 def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
-    """A client for a command that asks Slack beside the service, if it has to. `unset` is said if it can't."""
+    """A client for a command that asks Slack itself. Raises the sentence `unset` if there is no token."""
     environment = settings.environment
 
     async def client(enterprise: str | None, team: str) -> AsyncWebClient:
