@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -78,9 +78,10 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A time, shown in the reader's own time zone."""
+    """A time, shown in the reader's own time zone. `lead`: our words right before it, in the same format."""
 
     at: int
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,23 @@ _SENTENCE = 1000
 _DATE = "{date_short_pretty} at {time}"
 
 
+_LAST_WORD = re.compile(r"[^\s{}<>|^&]+ \Z")
+
+
+def _led(spans: Iterable[Span]) -> list[Span]:
+    """The same with the word before a date in the date's format: Slack writes "Today" with a capital where it begins
+    the format, and "today" elsewhere."""
+    row: list[Span] = []
+    for span in spans:
+        before = row[-1] if row else None
+        if isinstance(span, When) and isinstance(before, Say) and (word := _LAST_WORD.search(before.text)):
+            row[-1:] = [replace(before, text=before.text[: word.start()])] if word.start() else []
+            row.append(replace(span, lead=word[0]))
+        else:
+            row.append(span)
+    return row
+
+
 def _sound(span: Span) -> Span:
     """The span, or its bare text if its id or link is malformed, since another version may have written the row."""
     match span:
@@ -200,8 +218,8 @@ def _sound(span: Span) -> Span:
             return code(id)
         case Link(url, label) if not _URL.fullmatch(url):
             return Say(label)
-        case When(at) if not 0 <= at <= 9_999_999_999:
-            return Say(f"second {at}")
+        case When(at, lead) if not 0 <= at <= 9_999_999_999:
+            return Say(f"{lead}second {at}")
     return span
 
 
@@ -223,8 +241,8 @@ def _element(span: Span) -> RichTextElement:
             return RichTextElementParts.UserGroup(usergroup_id=id)
         case Channel(id):
             return RichTextElementParts.Channel(channel_id=id)
-        case When(at):
-            return RichTextElementParts.Date(timestamp=at, format=_DATE, fallback=utc(at))
+        case When(at, lead):
+            return RichTextElementParts.Date(timestamp=at, format=lead + _DATE, fallback=lead + utc(at))
         case Link(url, label):
             return RichTextElementParts.Link(url=url, text=label)
         case other:
@@ -238,7 +256,7 @@ def elements(pieces: Iterable[Piece]) -> list[RichTextElement]:
     run: list[RichTextElement] = []
     for piece in pieces:
         if isinstance(piece, Line):
-            run += [*([RichTextElementParts.Text(text="\n")] if run else []), *map(_element, piece.spans)]
+            run += [*([RichTextElementParts.Text(text="\n")] if run else []), *map(_element, _led(piece.spans))]
             continue
         if run:
             drawn.append(RichTextSectionElement(elements=run))
@@ -262,7 +280,7 @@ def utc(at: int) -> str:
 
 def markup(spans: Iterable[Span], longest: int | None = None) -> str:
     """The spans in Slack's markup; `longest` shortens each supplied one."""
-    return "".join(_marked(_sound(span), longest) for span in spans)
+    return "".join(_marked(_sound(span), longest) for span in _led(spans))
 
 
 def spoken(span: Span) -> str:
@@ -289,8 +307,8 @@ def _marked(span: Span, longest: int | None) -> str:
             return f"<!subteam^{id}>"
         case Channel(id):
             return f"<#{id}>"
-        case When(at):
-            return f"<!date^{at}^{_DATE}|{utc(at)}>"
+        case When(at, lead):
+            return f"<!date^{at}^{lead}{_DATE}|{lead}{utc(at)}>"
         case Link(url, label):
             return f"<{escape(url)}|{escape(label)}>"
         case other:

@@ -12,6 +12,7 @@ from blocks.card import card
 from blocks.content import CARD, content
 from blocks.ids import Action, Ref, parse_more
 from blocks.kit import JsonObject
+from blocks.rich import Prose, Say, When, markup, say
 from blocks.values import json_text, shown
 from blocks.view import (
     ABSENT,
@@ -164,7 +165,9 @@ def test_a_waiting_card_says_what_who_and_until_when() -> None:
 def test_a_deadline_is_told_in_the_readers_time_zone() -> None:
     payload = drawn(samples.WAITING)
     deadline = samples.NOON + 3600
-    assert f"<!date^{deadline}^{{date_short_pretty}} at {{time}}|2026-11-21 13:00 UTC>" in str(payload["text"])
+    assert f"<!date^{deadline}^expires {{date_short_pretty}} at {{time}}|expires 2026-11-21 13:00 UTC>" in str(
+        payload["text"]
+    )
     assert f"'timestamp': {deadline}" in str(payload["blocks"])
 
 
@@ -404,3 +407,12 @@ def test_nothing_in_a_hostile_call_can_pass_for_ours() -> None:
     people = [line for line in str(payload["text"]).split("\n") if "<@U0LEAD>" in line]
     assert len(people) == 1
     assert people[0].startswith("Needs 2 approvals from")
+
+
+def test_a_date_has_a_capital_only_where_it_begins_a_line() -> None:
+    """Slack writes "Today" where it begins the format, and "today" elsewhere."""
+    within, first, value = (say("Ends {when}.", when=When(0)), (When(0), Say(" it ended")), (Prose("at "), When(0)))
+    assert markup(within) == "<!date^0^Ends {date_short_pretty} at {time}|Ends 1970-01-01 00:00 UTC>."
+    assert markup(first) == "<!date^0^{date_short_pretty} at {time}|1970-01-01 00:00 UTC> it ended"
+    assert markup(value).startswith("at<!date^0^{date"), "only our own words are in a format"
+    assert markup((Say("Ends "), When(-1))) == "Ends second -1"
