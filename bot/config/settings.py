@@ -240,7 +240,9 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
     except FileNotFoundError as error:
         what = "there is no such file; name one with --config, or write one with `adk-confirm init`"
         raise SettingsError([Problem(str(path), what)]) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingsError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
+    except UnicodeDecodeError as error:
         raise SettingsError([Problem(str(path), f"can't be read: {error}")]) from error
     return parse_settings(text, env, str(path))
 

@@ -126,7 +126,7 @@ def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactSe
     try:
         return FileArtifactService(path.with_name(f"{path.stem}-adk-artifacts"))
     except OSError as error:
-        raise Invalid(f"The agent's artifacts can't be kept next to the store: {error}") from error
+        raise Invalid(f"The agent's artifacts can't be kept next to the store: {error.strerror or error}") from error
 
 
 def memory_service(given: Mapping[str, str]) -> BaseMemoryService:

@@ -21,7 +21,7 @@ def main(most: int, command: list[str]) -> int:
     try:
         server = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603  (what the configuration names)
     except OSError as error:
-        return _said(f"{command[0]} does not start: {error}")
+        return _said(f"{command[0]} does not start: {error.strerror or error}")
     assert server.stdout is not None
     said, held = server.stdout.fileno(), 0
     while part := os.read(said, _PART):

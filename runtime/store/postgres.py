@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import random
+import re
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +34,7 @@ COMMAND_SECONDS = 60.0
 AWAY_SECONDS = 5.0
 """Seconds that a transaction waits for a server that restarts, or for its replacement."""
 
+_ERRNO = re.compile(r"\[Errno (-?\d+)\]")
 _READ_ONLY = "25006"  # read_only_sql_transaction
 _LOCKED = "55P03"  # lock_not_available
 _TRY_AGAIN = frozenset({"40001", "40P01", _LOCKED})  # serialization_failure, deadlock_detected
@@ -242,11 +247,23 @@ class PostgresEngine:
                 "failover to end, or name the primary in the store's URL."
             ) from error
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
-            reason = str(error) or "no answer"
             raise DatabaseAway(
-                f"PostgreSQL at {self._name} can't be reached: {reason}. Start it, or correct the store's URL."
+                f"PostgreSQL at {self._name} can't be reached: {why_away(error)}. Start it, or correct the store's URL."
             ) from error
         return connection
+
+
+def why_away(error: Exception) -> str:
+    """Why there is no connection. The operating system's numbers say nothing to most readers. If a name has several
+    addresses, one error stands for all of them."""
+    numbers = {int(number) for number in _ERRNO.findall(str(error))}
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {CONNECT_SECONDS:g} seconds"
+    if isinstance(error, socket.gaierror):
+        return "the name of its host could not be looked up"
+    if errno.ECONNREFUSED in numbers:
+        return "nothing accepts connections there"
+    return os.strerror(min(numbers)) if numbers else str(error) or "no answer"
 
 
 def _dropped_if_read_only(context: ExceptionContext) -> None:
