@@ -28,17 +28,24 @@ from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.slack.outbound.methods import SET_THREAD_STATUS
-from bot.store.outbox import LIVE, forget_live, note_live, read_left, thread_is_behind, unfinished
+from bot.store.outbox import (
+    LIVE,
+    UnfinishedReply,
+    forget_live,
+    note_begun,
+    note_live,
+    read_left,
+    thread_is_behind,
+    unfinished,
+)
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import MANY_CARDS, count_due_cards
 from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Tx
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
 
-_BEGUN = "begun:"
 _CLOCKS = 60.0
 """The largest difference that is expected between Slack's clock and ours, in seconds."""
 _DONT_WAIT = 0.0
@@ -148,7 +155,7 @@ class Streaming:
         left = await lease.read(read_left, session.key)
         if left is None or left.cut or not same_invocation(left.invocation, invocation):
             return None
-        ts = ts or next(iter(await self._unfinished(session, left.ts)), None)
+        ts = ts or next(iter(await self._unfinished(session, left)), None)
         if ts is None:
             await self.over(lease, session)
         elif live is None or live.stream is not None:
@@ -255,20 +262,19 @@ class Streaming:
         left = await lease.read(read_left, session.key)
         if left is None:
             return
-        for ts in await self._unfinished(session, left.ts):
+        for ts in await self._unfinished(session, left):
             await self._interrupt(lease, session, ts)
         await self.over(lease, session)
 
-    async def _unfinished(self, session: Session, left: str) -> list[str]:
+    async def _unfinished(self, session: Session, left: UnfinishedReply) -> list[str]:
         """The message of a streamed reply that reached the thread and was not replaced by the whole reply."""
-        since = float(left.removeprefix(_BEGUN))
         sent = await self._sender.history.sent(
-            Workspace.of(session), session.channel, thread_ts=session.thread_ts, since=since
+            Workspace.of(session), session.channel, thread_ts=session.thread_ts, since=left.since
         )
         shown = [one.ts for one in sent if not one.files and _on_its_way(one.metadata)]
-        if not left.startswith(_BEGUN):
-            return [ts for ts in shown if ts == left]
-        return [ts for ts in shown if float(ts) > since - _CLOCKS][-1:]  # streams carry no metadata
+        if left.ts is not None:
+            return [ts for ts in shown if ts == left.ts]
+        return [ts for ts in shown if float(ts) > left.since - _CLOCKS][-1:]  # streams carry no metadata
 
     async def _interrupt(self, lease: Lease, session: Session, ts: str) -> None:
         await self._streams.stop(lease, session, ts)
@@ -292,10 +298,3 @@ def _so_far(session: Session, live: LiveReply, end: int) -> Message:
     mark = SaidMark(session.key, f"{LIVE}:{live.invocation}", 0)
     message = markdown.message(live.text[:end], mark.metadata())
     return replace(message, text=message.text or " ")
-
-
-# Transactions
-
-
-def note_begun(tx: Tx, key: str, invocation: str) -> None:
-    note_live(tx, key, invocation, f"{_BEGUN}{tx.now():.3f}")

@@ -30,7 +30,10 @@ from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
 LIVE = "live"
-_CUT = "cut:"
+_BEGUN, _CUT = "begun:", "cut:"
+"""What may stand before a streamed reply's `ts` in its row. `begun`: its post has begun, at this time by our clock, and
+Slack has not answered. `cut`: its run has ended, and another has begun. Only this module reads or writes these."""
+
 _LOOK_AGAIN = 2.0
 """Seconds between checks, while a reply is streamed, that its run still goes on."""
 
@@ -84,12 +87,17 @@ class SaidInThread:
 
 @dataclass(frozen=True)
 class UnfinishedReply:
-    """A reply that is being streamed: its message, or since when there may be one, and its invocation. `cut`: its run
-    has ended, and another has begun."""
+    """A reply that is being streamed. `ts`: its message, if Slack has answered; `at`: when that was posted or begun, as
+    Slack writes times. `cut`: its run has ended, and another has begun."""
 
-    ts: str
+    ts: str | None
+    at: str
     invocation: str
     cut: bool
+
+    @property
+    def since(self) -> float:
+        return float(self.at)
 
 
 def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
@@ -284,7 +292,13 @@ def unfinished(tx: Tx, key: str) -> Unfinished:
     return Unfinished(live=bool(live), stale=stale, plans=plans)
 
 
+def note_begun(tx: Tx, key: str, invocation: str) -> None:
+    """A streamed reply is about to be posted."""
+    note_live(tx, key, invocation, f"{_BEGUN}{tx.now():.3f}")
+
+
 def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
+    """A streamed reply has a message."""
     lock_session(tx, key)
     forget_live(tx, key)
     tx.execute(insert(spoken).values(session=key, event=f"{LIVE}:{invocation}"[:256], ts=ts))
@@ -299,7 +313,13 @@ def read_left(tx: Tx, key: str) -> UnfinishedReply | None:
     row = _LEFT.first(tx, key_=key)
     if row is None:
         return None
-    return UnfinishedReply(row.ts.removeprefix(_CUT), row.event.partition(":")[2], cut=row.ts.startswith(_CUT))
+    stored = row.ts.removeprefix(_CUT)
+    return UnfinishedReply(
+        ts=None if stored.startswith(_BEGUN) else stored,
+        at=stored.removeprefix(_BEGUN),
+        invocation=row.event.partition(":")[2],
+        cut=row.ts.startswith(_CUT),
+    )
 
 
 def _is_idle(tx: Tx, key: str) -> bool:
