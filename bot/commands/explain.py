@@ -72,8 +72,9 @@ def explain(
     lines = [*map(visible, found.lines)]
     done: JsonObject = {"governed": found.governed, "lines": [*unknown, *lines]}
     call.tell(done, *(paint(line, "red") for line in unknown), *lines)
+    about = ("policy", *(f"policy[{index}]" for index in found.concerned))
     for warning in settings.warnings:
-        if warning.key.startswith("policy"):
+        if warning.key in about:
             print(f"Warning: {warning}", file=sys.stderr)
     return 0 if found.governed else 1
 

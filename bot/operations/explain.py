@@ -32,6 +32,8 @@ def ids_in(policies: Policies, call: CallFacts) -> Iterator[str]:
 class Explanation:
     lines: tuple[str, ...]
     governed: bool
+    concerned: tuple[int, ...]
+    """The policies for this tool in this workspace. Warnings about others say nothing about the call."""
 
 
 def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -> Explanation:
@@ -43,7 +45,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
     ]
     if not isinstance(found, GoverningPolicy):
         refused = ["The call would be refused at once, and nobody would be asked:", words.ungoverned(found)]
-        return Explanation((*earlier, *refused), governed=False)
+        return Explanation((*earlier, *refused), governed=False, concerned=_concerned(policies, call))
     policy = found.policy
     said = [
         _governing(found, call),
@@ -51,7 +53,12 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
         *_when(policy),
         *_what(policy, call, names),
     ]
-    return Explanation((*earlier, *said), governed=True)
+    return Explanation((*earlier, *said), governed=True, concerned=_concerned(policies, call))
+
+
+def _concerned(policies: Policies, call: CallFacts) -> tuple[int, ...]:
+    here = (None, call.team, call.enterprise)
+    return tuple(i for i, policy in enumerate(policies.entries) if policy.team in here and policy.covers(call))
 
 
 def _governing(found: GoverningPolicy, call: CallFacts) -> str:

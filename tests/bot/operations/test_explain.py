@@ -95,6 +95,15 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
     ]
 
 
+def test_a_warning_is_shown_where_it_concerns_the_call(
+    capsys: pytest.CaptureFixture[str], explained: Explained
+) -> None:
+    warning = "Warning: policy[3]: names no approvers: every call that it covers is refused\n"
+    for tool, code, said in (("refund", 0, ""), ("lookup", 1, warning)):
+        assert main(["explain", "--tool", tool]) == code
+        assert capsys.readouterr().err == said
+
+
 def test_why_none_of_those_before(explained: Explained) -> None:
     said = explained("--tool", "deploy_api", "--args", '{"env": "test"}')
     assert said[:3] == [
