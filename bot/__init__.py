@@ -1,7 +1,7 @@
 """The Slack app: people, policies, cards and the audit.
 
-The rooms, ground floor first. A room imports only from rooms above it in this list (`tests/test_house.py` holds
-that): policy, audit, config, confirmation, hosts, store, leasing, slack, telemetry, agents, cards, home, worker,
-operations, inbound, and then `parts.py`, which makes every part once, `app.py`, which runs them, and `commands/`.
-Begin with `parts.py` to see the parts, or with `confirmation/states.py` to see what can happen to a call.
+The rooms, in import order: a room imports only from rooms earlier in this list (`tests/test_house.py` checks that):
+policy, audit, config, confirmation, hosts, store, leasing, slack, telemetry, agents, cards, home, worker, operations,
+inbound, and then `parts.py`, which makes every part once, `app.py`, which runs them, and `commands/`. Begin with
+`parts.py` to see the parts, or with `confirmation/states.py` to see what can happen to a call.
 """

@@ -1,4 +1,4 @@
-"""Starts the bot and stops it. What it is made of is in `parts.py`."""
+"""Starts and stops the bot. `parts.py` makes its parts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Bot:
-    """A running bot: where it listens, and the parts that tests look at."""
+    """A running bot: its address, and the parts that tests look at."""
 
     url: str
     database: Database
@@ -60,8 +60,8 @@ async def running(
 ) -> AsyncIterator[Bot]:
     """The bot while it serves. Raises an error that says what to do if it can't start.
 
-    `file`: where the settings come from; its policies are read again when it changes. A `clock` replaces every clock,
-    so that tests can let a day pass; `limits` are those of calls to Slack.
+    `file`: the settings file, whose policies are read again when it changes. A `clock` replaces every clock, so that
+    tests can let a day pass; `limits` are the limits of calls to Slack.
     """
     stop, readiness = Shutdown(), Readiness()
     async with AsyncExitStack() as stack:
@@ -102,7 +102,7 @@ async def _opened(
 
 
 def _listening(parts: Parts) -> AsyncApp:
-    """Bolt with all listeners. Those whose acknowledgement people wait for come first."""
+    """Bolt with all listeners. Listeners for whose ack people wait come first."""
     app = bolt(parts.settings, parts.workspaces, parts.metrics, parts.clicks, parts.sender.in_an_ack)
     for each in (parts.clicks_and_forms, parts.home_events, parts.commands, parts.lifecycle, parts.agent_events):
         each.register(app)
@@ -131,7 +131,7 @@ async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, pa
 
 @asynccontextmanager
 async def _working(stop: Shutdown, readiness: Readiness, parts: Parts) -> AsyncIterator[None]:
-    """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not."""
+    """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, parts.metrics)
     loops = {**parts.worker.loops, "homes": parts.home_tabs.run, "workspaces": parts.workspaces.run}
     loops["replicas"] = parts.replicas.run

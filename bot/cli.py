@@ -1,7 +1,7 @@
-"""The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is quick.
+"""The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is fast.
 
-A command is a function of its own name in a module of `bot.commands`; it returns the exit code. What it raises as a
-`ConfirmError` is printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
+A command is a function of its own name in a module of `bot.commands`; it returns the exit code. A `ConfirmError` is
+printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CommandGroup(click.Group):
             raise click.NoSuchCommand(error.command_name, said, COMMANDS, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (likewise)
-        """The summaries stand here: a list of the commands imports none of them."""
+        """Prints the summaries from the table here, without importing any command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
@@ -113,7 +113,7 @@ def commands() -> None:
 
 
 def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = None) -> int:
-    """The exit code: 0 for success, 1 where a check found something, 2 where the command could not be done.
+    """Runs a command and returns the exit code: 0 for success, 1 if a check found something, 2 if the command failed.
 
     `clock` replaces the time of day, for tests.
     """
@@ -144,7 +144,7 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
 
 
 def _no_such_option(error: click.NoSuchOption) -> str:
-    """With the option that looks most like it: click lists all that look a little like it."""
+    """The error for an unknown option, with the one most like it. Click would list all that are a little like it."""
     from difflib import get_close_matches
 
     near = get_close_matches(error.option_name, error.possibilities or (), n=1)
@@ -161,7 +161,7 @@ def _refused(program: str, sentence: str, given: Iterable[str]) -> int:
 
 
 def _put_ours_first() -> None:
-    """A user's modules are importable, but never instead of ours."""
+    """Makes a user's modules importable, but never instead of ours."""
     ours = str(OURS)
     here = os.getcwd()
     sys.path[:] = [ours, *(path for path in sys.path if path not in (ours, "", here)), here]

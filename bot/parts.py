@@ -1,4 +1,4 @@
-"""What a bot is made of: every part that `app.py` runs, and which other parts it needs."""
+"""Makes the parts of the bot that `app.py` runs, each with the parts that it needs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from runtime.store.database import Database
 
 @dataclass
 class Parts:
-    """The parts. Each is made once, when it is first asked for. The fields are what has to be open before."""
+    """The parts. Each is made once, when it is first needed. The fields must be open before."""
 
     settings: Settings
     secret: str
@@ -67,7 +67,7 @@ class Parts:
     workspaces: Workspaces
     session: ClientSession
 
-    # The rules, and what replicas know of each other
+    # The rules, and the other replicas
 
     @cached_property
     def fingerprints(self) -> Fingerprints:
@@ -112,7 +112,7 @@ class Parts:
     def directory(self) -> Directory:
         return Directory(self.sender, patience=self.limits.lookups, clock=self.monotonic)
 
-    # What people see: cards, threads, the Home tab
+    # Cards, threads and the Home tab
 
     @cached_property
     def addresses(self) -> SignInAddresses:
@@ -149,7 +149,7 @@ class Parts:
     def approvals_list(self) -> ApprovalsList:
         return ApprovalsList(self.database, self.sender, self.home_query)
 
-    # The work
+    # Background work
 
     @cached_property
     def sign_ins(self) -> SignIns:

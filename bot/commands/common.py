@@ -118,7 +118,7 @@ names_option = click.option(
 
 
 def account() -> str | None:
-    """The name of the account that runs the command; through sudo, the account of the person."""
+    """The name of the account that runs the command. With sudo, the account of the person."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a container without an entry for its user
@@ -156,14 +156,14 @@ def _coloured() -> bool:
 
 
 def standard_output() -> TextIO:
-    """A character that the terminal lacks is written as an escape, so that printing never fails."""
+    """Standard output that writes characters that the terminal lacks as escapes, so that printing never fails."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     return sys.stdout
 
 
 def tell_all(parts: Iterable[str], out: TextIO) -> bool:
-    """False: the reader has seen enough (`| head`), which is no error."""
+    """Prints lines. Returns False if the reader closed the pipe (`| head`), which is not an error."""
     try:
         for part in parts:
             out.write(part)

@@ -27,7 +27,7 @@ DEMO_PORT = 3030
 
 
 class DemoFailed(ConfirmError):
-    """The demo, or its walk through one confirmation, did not come to its end."""
+    """The demo, or its walk through one confirmation, did not finish."""
 
 
 @click.command()
@@ -58,7 +58,7 @@ async def _show(port: int, *, browser: bool) -> int:
     async with staged(port) as demo:
         print(words.DEMO.format(url=demo.url), flush=True)
         if browser and has_screen(os.environ, sys.platform):
-            # A thread that holds nothing up: some browsers stay in the foreground until they are closed.
+            # In a thread, since some browsers stay in the foreground until they are closed.
             threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
         elif browser:
             print(words.DEMO_UNSEEN, flush=True)
@@ -67,8 +67,8 @@ async def _show(port: int, *, browser: bool) -> int:
 
 
 def has_screen(environment: Mapping[str, str], platform: str) -> bool:
-    """Whether a browser that opens here is one that somebody sees. Without a display Python would take a text browser,
-    into the terminal that shows the address."""
+    """Whether a browser that opens here is visible. Without a display Python would open a text browser in the terminal
+    that shows the address."""
     if environment.get("BROWSER"):
         return True
     if environment.get("CI") or environment.get("SSH_CONNECTION"):
@@ -77,7 +77,7 @@ def has_screen(environment: Mapping[str, str], platform: str) -> bool:
 
 
 async def _check() -> int:
-    """Ask, be refused, approve twice, run, and read it in the thread."""
+    """Walks through one confirmation: ask, be refused, approve twice, run, and read the result in the thread."""
     from bot.demo.stage import staged
 
     with tempfile.TemporaryDirectory() as folder:

@@ -80,7 +80,7 @@ def explain(
 
 
 async def _look(settings: Settings, facts: CallFacts) -> tuple[KnownNames, Tools | None]:
-    """The names that Slack has, and the agent's tools, as far as they can be found out."""
+    """The names from Slack, and the agent's tools, as far as they can be found out."""
     from bot.operations.agent_tools import tools_of
     from bot.operations.explain import ids_in
     from bot.operations.names import names_of

@@ -28,8 +28,9 @@ def manifest(http: str | None, install: str | None, org: bool, classic: bool) ->
 def manifest_text(
     url: str | None = None, *, install: str | None = None, org: bool = False, classic: bool = False
 ) -> str:
-    """`manifest.yml`; with a URL, changed for an app that Slack reaches there. `install`: the address to which Slack
-    sends people back who install the app; `org`: organisations may install it too; `classic`: the app is no agent."""
+    """`manifest.yml`. With a URL, changed for an app that Slack reaches there. `install`: the address to which Slack
+    sends people back who install the app; `org`: organisations may install it too; `classic`: the app is not an
+    agent."""
     text = _without_agent(_text()) if classic else _text()
     text = text if url is None else _over_http(text, _address(url))
     if install is not None:
@@ -49,7 +50,7 @@ def _for_organisations(text: str) -> str:
 
 
 def _without_agent(text: str) -> str:
-    """Removes what declares the app as an agent."""
+    """Removes the parts that declare the app as an agent."""
     text = re.sub(r"^  agent_view:.*\n(?:    .*\n)+", "", text, flags=re.MULTILINE)
     text = re.sub(r"^# `adk-confirm manifest --classic`.*\n", "", text, flags=re.MULTILINE)
     for name in (*AGENT_SCOPES, *AGENT_EVENTS):

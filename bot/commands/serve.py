@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 @options()
 def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
-    gc.disable()  # loading makes objects that stay; looking through them again and again is a tenth of the start
+    gc.disable()  # loaded objects stay, and searching them for garbage takes a tenth of the start
     try:
         return _serve(call)
     finally:
@@ -50,7 +50,7 @@ def _serve(call: CommandLine) -> int:
         log.warning("%s", warning)
     asyncio.run(_until_stopped(settings, call.config))
     if not end_threads(patience=_LAST_TOOLS) or _threads_left():
-        end_now(STOPPED)  # a tool still runs; the store has its call as running
+        end_now(STOPPED)  # a tool still runs; its call is stored as running
     return STOPPED
 
 
@@ -67,9 +67,10 @@ async def _until_stopped(settings: Settings, file: Path) -> None:
 
 
 def _stopping() -> asyncio.Future[None]:
-    """Done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal ends it at once.
+    """A future that is done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal
+    ends it at once.
 
-    The handler is Python's own, not the event loop's, so that it is called while a tool blocks the loop.
+    The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
     """
     from bot.worker.shutdown import StopDeadline, end_now, exit_by
 

@@ -1,4 +1,4 @@
-"""What the operator's commands say, in one place. Plain, short: what happened, and what to do next."""
+"""The texts of the operator's commands. Each says plainly what happened and what to do next."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
 
 
 def reapplied(one: Reapplied, *, dry_run: bool) -> str:
-    """What became, or would become, of one confirmation."""
+    """What happened, or would happen, to one confirmation."""
     from blocks.text import visible
 
     if one.trouble is not None:

@@ -17,7 +17,7 @@ class Rules:
 
 
 class RulesInForce:
-    """The rules as the file has them now. Ask for `now` each time, because `reload.py` replaces the policies."""
+    """The current rules. Read `now` each time, because `reload.py` replaces the policies."""
 
     def __init__(self, now: Rules) -> None:
         self.now = now

@@ -61,7 +61,7 @@ class AgentSettings(_Table):
 
     @property
     def services(self) -> dict[str, str]:
-        """The services of google-adk that the file names."""
+        """The services of google-adk that the settings file names."""
         return {name: found for name in _SERVICES if (found := getattr(self, name)) is not None}
 
     @field_validator("target")
@@ -165,7 +165,7 @@ class Audit(_Table):
     """Where the ledger's checkpoints are posted outside the database, and how often."""
 
     channel: StrictStr | None = None
-    team: StrictStr | None = None  # whose channel it is, where several workspaces are installed
+    team: StrictStr | None = None  # the channel's workspace, if several are installed
     checkpoint_every: Duration = timedelta(hours=1)
 
     @field_validator("channel")
@@ -214,7 +214,7 @@ class Settings:
     """`warnings` are printed, and the service starts anyway."""
 
     agent: AgentSettings | None
-    store_url: str = field(repr=False)  # it may hold a password
+    store_url: str = field(repr=False)  # may contain a password
     lease: timedelta = LEASE
     slack: Slack
     audit: Audit
@@ -225,8 +225,8 @@ class Settings:
 
     @property
     def secret(self) -> SecretStr | None:
-        """The key of everything that is signed: our own secret, or else one of Slack's that all replicas share. Without
-        any, nothing can be signed."""
+        """The key for signing: our own secret, or otherwise one of Slack's that all replicas share. Without either,
+        nothing can be signed."""
         return sealing_secret(self.environment)
 
 
@@ -282,7 +282,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:
-    """What `serve` needs beyond what every command needs, and is missing."""
+    """What `serve` needs in addition to the other commands, and is missing."""
     slack, agent = settings.environment, settings.agent
     problems: list[Problem] = []
     if agent is None:
@@ -311,7 +311,7 @@ def _checked_store(url: str | None) -> str | None:
     try:
         return _store_url(url) if url else None
     except ValueError as error:
-        shape = str(error).split(", not ", 1)[0]  # the address itself may hold a password
+        shape = str(error).split(", not ", 1)[0]  # the address may contain a password
         raise SettingsError([Problem("DATABASE_URL", shape)]) from error
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import ConfirmError
 
-if TYPE_CHECKING:  # an extra: only whoever serves several workspaces needs it
+if TYPE_CHECKING:  # an extra, needed only for several workspaces
     from cryptography.fernet import Fernet
 
 KEY = "ADK_CONFIRM_TOKEN_KEY"
@@ -35,7 +35,7 @@ class Unopenable(ConfirmError):
 
 class TokenCipher:
     def __init__(self, keys: str) -> None:
-        """Raises `BadKey` with a sentence that says how to make one."""
+        """Raises `BadKey` with a sentence that says how to make a key."""
         fernets = [_fernet(key.strip()) for key in keys.split(",")]
         self._newest, self._older = fernets[0], fernets[1:]
 
@@ -62,7 +62,7 @@ def _fernet(key: str) -> Fernet:
         raise BadKey(NO_LIBRARY) from error
     try:
         return Fernet(key)
-    except ValueError:  # it may quote the key
+    except ValueError:  # the error may quote the key
         raise BadKey(f"This is not a key for tokens. Make one: {HOW_TO_MAKE_ONE}") from None
 
 

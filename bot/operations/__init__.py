@@ -1,4 +1,4 @@
-"""What the operators' commands do: check, explain, pending, pause, reapply, withdraw, audit.
+"""The operators' commands: check, explain, pending, pause, reapply, withdraw, audit.
 
 Each file is one task. The command line in `commands` only reads options and prints. Begin with `operate.py`.
 """

@@ -19,9 +19,9 @@ Tools = Mapping[str, bool]
 
 
 async def tools_of(settings: AgentSettings) -> Tools | None:
-    """None if the agent does not say which tools it has: it is on a server, or consists of more than agents.
+    """The agent's tools. None if they can't be listed: the agent is on a server, or is a workflow.
 
-    Asks the servers of its tools what they offer. Raises `ConfirmError` if one can't be asked.
+    Asks the servers of its tools which tools they offer. Raises `ConfirmError` if one can't be asked.
     """
     if settings.target is None:
         return None
@@ -57,7 +57,7 @@ async def _googles(target: object) -> Tools | None:
         if listing is None and _only_runs_others(one):
             continue
         if listing is None:
-            return None  # an agent that is no model's, such as a workflow, may call anything
+            return None  # an agent without a model, such as a workflow, may call anything
         by_callback = bool(getattr(one, "before_tool_callback", None))
         for tool in await listing():
             found[tool.name] = found.get(tool.name, False) or by_callback or google_may_ask(tool)
@@ -69,12 +69,12 @@ def _only_runs_others(agent: object) -> bool:
 
 
 def google_may_ask(tool: object) -> bool:
-    """Whether people may be asked about a tool of google-adk: it has a gate, or a body that can ask."""
+    """Whether people may be asked about a tool of google-adk: it has a gate, or its body can ask."""
     if getattr(tool, "_require_confirmation", False):
         return True
     function = getattr(tool, "func", None)
     made = function or type(tool)
-    if made.__module__.startswith("google.adk."):  # google's own: few of them ask, and some take a gate
+    if made.__module__.startswith("google.adk."):  # google's own tools: few of them ask, and some take a gate
         source = inspect.getsource(sys.modules[made.__module__])
         return function is None and not hasattr(tool, "_require_confirmation") and "request_confirmation(" in source
     context = getattr(tool, "_context_param_name", "tool_context")

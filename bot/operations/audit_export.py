@@ -26,7 +26,7 @@ def ids_of(line: LedgerLine) -> Iterator[tuple[str, str]]:
 
 
 def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
-    """Everything: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
+    """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
     known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for _, id_ in ids_of(line)}
     return {
         "at": stamp(line.at),

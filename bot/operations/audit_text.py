@@ -1,7 +1,7 @@
-"""The ledger as an operator reads it: a line for each step and, if wanted, everything that the line holds. Pure.
+"""The ledger as text for operators: a line for each step and, if wanted, everything in it. Pure.
 
-What a tool, an agent or a person wrote is shown with every character visible: nothing in it moves the cursor, hides,
-or looks like a line of ours.
+Text from a tool, an agent or a person is shown with every character visible: nothing in it can move the cursor, hide,
+or look like a line of ours.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _until(step: StepView) -> str:
 
 
 def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
-    """Arguments, changes and texts in full: the thread may cut them, an audit may not."""
+    """Arguments, changes and texts in full. The thread may shorten them, but an audit must not."""
     if step.kind is LineKind.ASKED and (hint := as_text(content.get("text"))):
         yield f"“{visible(hint)}”"
     yield from _values(as_object(content.get("arguments")))

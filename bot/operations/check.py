@@ -1,4 +1,4 @@
-"""What `adk-confirm check` checks: the store, the agent, the policies, and Slack in each workspace."""
+"""The checks of `adk-confirm check`: the store, the agent, the policies, and Slack in each workspace."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Checked:
 
 
 async def check_all(settings: Settings) -> Checked:
-    """Checks everything, whatever else is wrong."""
+    """Runs all checks, even if some fail."""
     found = [finding async for finding in _store(settings)]
     found += [finding async for finding in _agent(settings)]
     tools = await _tools(settings, found)
@@ -119,7 +119,7 @@ def _refused(one: RefusedFeature) -> Finding:
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:
-    """Earlier versions created the files with the rights that the umask left."""
+    """Finds store files that others may read: earlier versions created them with the rights from the umask."""
     path = _file(url)
     if path is None:
         return
@@ -137,7 +137,7 @@ def _file(url: str) -> Path | None:
 
 
 def _to_be_made(url: str) -> Finding | None:
-    """A file that does not exist yet needs only a directory."""
+    """Checks the directory for a file that does not exist yet."""
     path = _file(url)
     if path is None or path.exists():
         return None
@@ -183,7 +183,7 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
-    """None if they can't be listed. An agent that can't be loaded has a finding already."""
+    """The agent's tools. None if they can't be listed. An agent that can't be loaded has a finding already."""
     if settings.agent is None or any(finding.what == "agent" and finding.mark is Severity.FIX for finding in found):
         return None
     try:
@@ -249,7 +249,7 @@ async def _workspaces(settings: Settings) -> AsyncIterator[Finding]:
 async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]:
     env: Environment = settings.environment
     if env.client_id is None or env.token_key is None:
-        return []  # the settings' own problems say so
+        return []  # reported as a problem of the settings
     from bot.slack.workspaces.installations import Installations
 
     cipher = TokenCipher(env.token_key.get_secret_value())

@@ -1,4 +1,4 @@
-"""What `adk-confirm check` asks a PostgreSQL store: whether it keeps what it acknowledged, even after a failover."""
+"""Checks a PostgreSQL store for `adk-confirm check`: whether it keeps what it acknowledged, even after a failover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RISKS = {
 _SETTINGS = text("SELECT name, setting FROM pg_settings WHERE name = ANY (:names)")
 _IN_RECOVERY = text("SELECT pg_is_in_recovery()")
 _FOLLOWERS = text(
-    # A logical subscriber is not promoted, and a base backup is nobody who follows.
+    # Ignore logical subscribers, which are not promoted, and base backups, which do not follow.
     "SELECT application_name AS name, sync_state FROM pg_stat_replication"
     " WHERE coalesce(state, '') <> 'backup' AND pid NOT IN"
     " (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)"
@@ -28,7 +28,7 @@ _FOLLOWERS = text(
 
 
 def durability(tx: Tx) -> list[Finding]:
-    """Nothing where all is well."""
+    """The findings about durability. Empty if all is well."""
     return [*_settings(tx), *_standbys(tx)]
 
 

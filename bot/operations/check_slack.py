@@ -1,4 +1,4 @@
-"""What `adk-confirm check` asks Slack: whether the token works and has all scopes, and whether people and channels
+"""Checks Slack for `adk-confirm check`: whether the token works and has all scopes, and whether people and channels
 exist."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
 async def check_workspace(
     client: AsyncWebClient, settings: Settings, team: str | None = None
 ) -> AsyncIterator[Finding]:
-    """`team`: the one of several that the token belongs to; policies of others are not asked about there."""
+    """`team`: the workspace of the token, if there are several; policies of others are not checked then."""
     try:
         answer = await client.auth_test()
     except SlackApiError as error:
@@ -159,7 +159,7 @@ def _known_account(answer: AsyncSlackResponse) -> tuple[bool, str]:
 
 
 def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    """Accounts that `authorise` would refuse anyway."""
+    """Finds accounts that `authorise` would always refuse."""
     user = answer.get("user") or {}
     _, said = _known_account(answer)
     if user.get("deleted"):

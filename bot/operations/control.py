@@ -72,7 +72,7 @@ async def serve_control(path: Path | None, handlers: Mapping[str, Handler]) -> A
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # a socket that stays is refused by whoever tries it, and replaced at the next start
+    with suppress(OSError):  # a socket that is left refuses connections, and is replaced at the next start
         path.unlink(missing_ok=True)
 
 
@@ -80,10 +80,10 @@ async def _listen(runner: web.AppRunner, path: Path) -> None:
     """Creates the socket so that only our user can ever open it."""
     from aiohttp import web
 
-    _remove(path)  # whoever left it has ended, since the store's lock is ours
+    _remove(path)  # the process that left it has ended, since we hold the store's lock
     try:
         with _address(path) as address:
-            before = os.umask(0o177)  # for the whole process, and only narrower: other threads' files are safe
+            before = os.umask(0o177)  # affects the whole process, but only restricts rights
             try:
                 await web.UnixSite(runner, address).start()
             finally:
@@ -98,7 +98,7 @@ async def _listen(runner: web.AppRunner, path: Path) -> None:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """An address for a path that is too long for one: through its open directory."""
+    """An address for a path that is too long for a socket: through its open directory."""
     if len(os.fsencode(path)) <= LONGEST_ADDRESS:
         yield str(path)
         return
@@ -127,7 +127,7 @@ async def _answer(handlers: Mapping[str, Handler], request: web.Request) -> Json
     except ConfirmError as error:
         return {"error": str(error)}
     except Exception as error:
-        # The outermost boundary of one command: the service goes on, and its log has the rest.
+        # The service goes on after any error; its log has the details.
         log.exception("%s failed", name)
         return {"error": f"The service could not do this ({type(error).__name__}). Its log says more."}
 
@@ -136,10 +136,10 @@ async def _answer(handlers: Mapping[str, Handler], request: web.Request) -> Json
 
 
 async def ask(path: Path, command: str, arguments: JsonObject, *, answers_within: float = 10.0) -> JsonObject | None:
-    """Lets the process that owns the store do it. `None` if nobody listens there, so that nobody owns the store.
+    """Lets the process that owns the store run the command. `None` if nobody listens there, so that nobody owns the
+    store.
 
-    A command may take long, so the service is first asked something that it does not know. A service that stands still
-    can so be told from one that works.
+    A command may take long, so the service is first asked something quick. This shows whether it works or is frozen.
     """
     if sys.platform == "win32" or not os.path.exists(path):  # noqa: ASYNC240  (one stat)
         return None

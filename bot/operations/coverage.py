@@ -1,6 +1,6 @@
-"""How the policies cover the agent's tools: the table that `adk-confirm check` prints, and what is wrong. Pure.
+"""How the policies cover the agent's tools: the table that `adk-confirm check` prints, and its findings. Pure.
 
-With a misspelt pattern, calls fall to a laxer policy further down. A pattern that matches no tool is therefore an
+If a pattern is misspelt, calls fall to a laxer policy further down. A pattern that matches no tool is therefore an
 error.
 """
 
@@ -19,7 +19,7 @@ from runtime.jsontypes import JsonObject
 
 @dataclass(frozen=True)
 class Coverage:
-    """One line of the table: a tool and a policy that may govern its calls, `None` if no policy does."""
+    """One line of the table: a tool and a policy that may govern its calls. `None` if no policy does."""
 
     tool: str
     index: int | None = None

@@ -82,7 +82,7 @@ def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> 
 
 
 def _why_not(policy: Policy, call: CallFacts) -> str:
-    """The first of its conditions that the call does not meet, in the order in which they are checked."""
+    """The first of the policy's conditions that the call does not meet, in the order in which they are checked."""
     if policy.team not in (None, call.team, call.enterprise):
         return f"it is for the workspace {policy.team}, and the call is {_in(call.team)}"
     if not policy.covers(call):
@@ -192,7 +192,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _as_asked(policy: Policy, call: CallFacts) -> Confirmation:
-    """The confirmation that the call would become, so that the same functions say what may be done with it."""
+    """The confirmation that the call would become, so that the same functions say what people may do with it."""
     asked = AskedCall(
         session=SessionKey(call.app, call.asker, call.session),
         request_id="explained",

@@ -9,14 +9,14 @@ from enum import StrEnum
 
 class Severity(StrEnum):
     OK = "ok"
-    NOTE = "note"  # nothing to do, and good to know
-    WARN = "warn"  # it starts, and is probably not meant
+    NOTE = "note"  # for information
+    WARN = "warn"  # the service starts, but this is probably a mistake
     FIX = "FIX"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`said` ends with what to do, if there is something to do."""
+    """`said` ends with what to do, if anything."""
 
     what: str
     mark: Severity

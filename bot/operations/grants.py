@@ -22,8 +22,8 @@ from runtime.store.database import Tx
 
 @dataclass(frozen=True, kw_only=True)
 class GrantInForce:
-    """A grant, masked. `on`: the arguments that must be equal. `sealed`: False if this app did not make it, so that it
-    lets nothing through; None if that can't be checked without the secret."""
+    """A grant, masked. `on`: the arguments that must be the same. `sealed`: False if this app did not make it, so that
+    it lets nothing through; None if that can't be checked without the secret."""
 
     id: str
     tool: str
@@ -81,7 +81,7 @@ def _redactor(tx: Tx, grant: Grant) -> Redactor:
 
 
 def _uses(tx: Tx, grant: Grant) -> int:
-    """How many calls it let through, according to the ledger."""
+    """How many calls the grant let through, according to the ledger."""
     used = ledger.c.kind == str(LineKind.GRANT_USED)
     found = select(ledger.c.content).where(
         ledger.c.chain == chain_of(grant.session), used, ledger.c.content.is_not(None)

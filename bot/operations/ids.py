@@ -1,4 +1,4 @@
-"""`adk-confirm ids`: the ids of the people, groups and channels that the settings may name, found by their names."""
+"""`adk-confirm ids`: finds the ids of people, groups and channels by their names, for the settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LookupFailed(ConfirmError):
 
 @dataclass(frozen=True)
 class NamedId:
-    """`entry` is what the settings take: `user:…` or `group:…` among approvers, or a channel's bare id."""
+    """`entry` is what the settings need: `user:…` or `group:…` for approvers, or a channel's bare id."""
 
     entry: str
     name: str
@@ -35,7 +35,7 @@ class NamedId:
 
 
 async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
-    """Those whose name, address or id holds `wanted`, in any case: groups, then channels, then people."""
+    """Everything whose name, address or id contains `wanted`, in any case: groups, then channels, then people."""
     client = AsyncWebClient(token, base_url=api_url, retry_handlers=[])
     try:
         found = [one async for one in _groups(client)]
@@ -59,7 +59,7 @@ async def _groups(client: AsyncWebClient) -> AsyncIterator[NamedId]:
 
 
 async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
-    """Those that the app sees: all public ones, and the private ones that it is in."""
+    """The channels that the app sees: all public ones, and the private ones that it is in."""
     cursor = ""
     for _ in range(PAGES):
         answer = await client.conversations_list(
@@ -74,7 +74,7 @@ async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
 
 
 async def _people(client: AsyncWebClient) -> AsyncIterator[NamedId]:
-    """Those who may decide: no bots, guests or deactivated accounts."""
+    """People who may decide: no bots, guests or deactivated accounts."""
     cursor = ""
     for _ in range(PAGES):
         answer = await client.users_list(limit=PAGE, cursor=cursor or None)

@@ -1,4 +1,4 @@
-"""Names beside the ids that commands print: of people, groups and channels, if Slack answers in time."""
+"""Names for the ids that commands print: of people, groups and channels, if Slack answers in time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NO_NAMES = KnownNames()
 
 
 async def names_of(client: AsyncWebClient | None, ids: Iterable[str]) -> KnownNames:
-    """Names that Slack gives within five seconds. The others keep their ids; a missing name is never an error."""
+    """The names that Slack gives within five seconds. Other ids stay as they are; a missing name is never an error."""
     wanted = sorted({one.rpartition(":")[2] for one in ids})
     if client is None or not wanted:
         return NO_NAMES

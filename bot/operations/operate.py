@@ -61,7 +61,7 @@ NO_STORE = (
 
 @dataclass(frozen=True)
 class OperatorContext:
-    """What an operation works with. In the service these are the service's own."""
+    """What an operation works with. In the service these are the service's own parts."""
 
     database: Database
     rules: RulesInForce
@@ -71,7 +71,7 @@ class OperatorContext:
 
 @dataclass(frozen=True)
 class CommandRequest:
-    """What an operator asks for: the arguments that came over the control socket or from the command itself."""
+    """What an operator asks for: the arguments from the control socket or from the command itself."""
 
     arguments: JsonObject
 
@@ -109,7 +109,7 @@ Operation = Callable[[OperatorContext, CommandRequest], Awaitable[JsonObject]]
 async def operate(
     settings: Settings, name: str, arguments: JsonObject, *, read_only: bool = False, clock: Clock | None = None
 ) -> JsonObject:
-    """Lets the service that owns the store do it. Does it here if no service owns the store."""
+    """Lets the service that owns the store run the operation. Runs it here if no service owns the store."""
     owner = socket_path(settings.store_url)
     if owner is not None and (done := await ask(owner, name, arguments)) is not None:
         return done
@@ -130,7 +130,7 @@ async def operate(
 
 
 def operator_handlers(desk: OperatorContext) -> Mapping[str, Handler]:
-    """What the service does for each operation, for `serve_control`."""
+    """The service's function for each operation, for `serve_control`."""
 
     async def handle(run: Operation, arguments: JsonObject) -> JsonObject:
         return await run(desk, CommandRequest(arguments))
@@ -140,7 +140,8 @@ def operator_handlers(desk: OperatorContext) -> Mapping[str, Handler]:
 
 @asynccontextmanager
 async def reading(url: str, clock: Clock | None = None) -> AsyncIterator[Database]:
-    """The store, opened read-only beside whoever writes to it. Raises a sentence if there is none that fits."""
+    """The store, opened read-only while another process may write to it. Raises an error with a sentence if it does not
+    exist or does not fit."""
     path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None
     if path is not None and not path.exists():
         raise NotFound(NO_STORE.format(path=path))
@@ -239,7 +240,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def cast_as_operator(tx: Tx, kind: VoteKind, order: CommandRequest, rules: Rules) -> tuple[str, CastResult]:
-    """The operator's vote waits for its turn like any other: votes stored earlier are counted first."""
+    """Casts the operator's vote. It waits its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, order.text("id"))
     row = read_confirmation(tx, confirmation)
     if row is None:

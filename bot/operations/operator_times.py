@@ -64,10 +64,10 @@ def _midnight(day: date) -> datetime:
 
 
 def _here(at: datetime) -> datetime:
-    """A time without a zone is meant in the machine's."""
+    """A time without a zone is in the machine's zone."""
     try:
         return (at.astimezone() if at.tzinfo is None else at).astimezone(UTC)
-    except (OverflowError, ValueError, OSError):  # the first or the last year there is
+    except (OverflowError, ValueError, OSError):  # beyond the first or the last year
         return at.replace(tzinfo=UTC)
 
 
@@ -75,7 +75,7 @@ def _instant(text: str, option: str, now: datetime) -> datetime:
     try:
         return _here(datetime.fromisoformat(text))
     except ValueError:
-        pass  # then it is a duration, or nothing
+        pass  # not a date: a duration, or invalid
     try:
         return now - parse_duration(text)
     except ValueError:

@@ -23,14 +23,14 @@ AT_ONCE = 50
 
 
 async def pause(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
-    """Starts no more calls; what runs may end. Returns False if runs were paused already."""
+    """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
     new = await database.run(pause_runs, by, reason)
     await _redraw(database)
     return new
 
 
 async def resume(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
-    """Returns False if runs were not paused."""
+    """Ends the pause. Returns False if runs were not paused."""
     changed = await database.run(resume_runs, by, reason)
     await _redraw(database)
     return changed
@@ -54,14 +54,15 @@ def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
 
 
 async def _redraw(database: Database) -> None:
-    """Runs even if nothing changed: an earlier run of the command may have been stopped halfway."""
+    """Marks cards for drawing. Runs even if nothing changed, since an earlier command may have been stopped halfway."""
     after: str | None = ""
     while after is not None:
-        after = await database.run(owe_drawings, after)
+        after = await database.run(mark_for_drawing, after)
 
 
-def owe_drawings(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
-    """Marks the cards of what waits, or is approved and has not started, for drawing; returns where to go on."""
+def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
+    """Marks the cards of calls that wait, or are approved and have not started, for drawing. Returns where to
+    continue."""
     open_ = or_(
         confirmations.c.state == str(State.WAITING),
         and_(confirmations.c.state == str(State.APPROVED), confirmations.c.outcome.is_(None)),

@@ -87,7 +87,8 @@ class ParkedRow:
 
 
 async def pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
-    """Oldest first. A confirmation that a newer version wrote comes as `ParkedRow`: this version can't read it."""
+    """What waits, oldest first. A confirmation that a newer version wrote is returned as `ParkedRow`: this version
+    can't read it."""
     after: tuple[float, str] | None = None
     while True:
         page = await database.read(read_pending, after)

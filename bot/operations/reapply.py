@@ -133,7 +133,7 @@ def _concerned(row: Confirmation, policies: Policies) -> bool:
 
 
 async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
-    """About everybody who approved, under the policy that now covers it."""
+    """The facts about everybody who approved, under the policy that now covers the call."""
     found = policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, GoverningPolicy):
         return {}
@@ -143,7 +143,7 @@ async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) ->
 
 
 async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
-    """The same, waiting as long as Slack's limit of questions a minute requires."""
+    """The same, waiting as long as Slack's rate limit requires."""
     for _ in range(_TURNS):
         facts = await _facts(people, row, policies)
         pauses = [one.after for one in facts.values() if one.after is not None]
@@ -162,7 +162,8 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 def reapply_row(
     tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules, by: Operator
 ) -> Transition | Confirmation | None:
-    """The change that was made. The row, if it has votes whose authors were not looked up. None: it no longer waits."""
+    """Applies the policies and returns the change. Returns the row if it has votes whose authors were not looked up.
+    None: it no longer waits."""
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
         return None
@@ -187,7 +188,7 @@ def _by(change: Transition, by: Operator) -> Transition:
 
 
 def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:
-    """The same, without writing anything."""
+    """The change that `reapply_row` would make, without writing anything."""
     session = find_session(tx, chain_of(row.asked.session))
     return reapply(row, _in_session(tx, facts, session), now(tx), rules)
 
@@ -198,7 +199,7 @@ def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
 
 
 def _in_session(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
-    """The session's row says who has spoken to the agent so far."""
+    """Adds those who have spoken to the agent so far, from the session's row."""
     speakers = session.speakers if session is not None else frozenset()
     known = session is not None and session_is_sealed(tx, session)
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
@@ -219,7 +220,7 @@ def _tool(row: Confirmation) -> str:
     return row.redactor.mask_text(row.asked.tool)
 
 
-# What follows from it. Pure.
+# The change. Pure.
 
 
 def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:

@@ -1,4 +1,4 @@
-"""What an operator can watch: metrics, readiness and traces.
+"""Metrics, readiness and traces, for operators.
 
 A new metric or probe is added here alone and documented in `docs/operations.md`. Begin with `metrics.py`.
 """

@@ -1,4 +1,4 @@
-"""What `/metrics` reads from the store: the figures that hold for all replicas, each through an index."""
+"""The figures that `/metrics` reads from the store. They hold for all replicas, and each uses an index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Gauges:
     waiting: int
     unknown: int
     parked: Mapping[str, int]  # by kind of row
-    oldest_owed: float  # how many seconds ago it was due; rows being attended to are not counted
+    oldest_owed: float  # how many seconds ago it was due; rows that are being processed are not counted
     paused: bool
     uncounted: bool  # decisions of a command that are not counted yet
 

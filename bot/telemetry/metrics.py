@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 OTHER = "other"
 SOMETHING_NEWER = "hash_conflict"
-"""Slack's code for a view that has changed meanwhile. It is no failure: we ask for exactly that."""
+"""Slack's code for a view that has changed meanwhile. It does not count as a failure, since we ask for this check."""
 MOST_TOOLS, MOST_METHODS, MOST_CODES, MOST_KINDS = 100, 50, 50, 20
 READING = 5.0
 KEPT, SHARE = 1.0, 20
@@ -45,7 +45,7 @@ _PATIENT = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 8 * 3600.0, 24 *
 
 
 class BoundedLabel:
-    """Bounds the values of a label: the first few get a series each, and all others share one."""
+    """Limits the values of a label: the first few get a series each, and all others share one."""
 
     def __init__(self, most: int) -> None:
         self._most, self._known = most, set[str]()
@@ -59,8 +59,8 @@ class BoundedLabel:
 
 
 class Metrics:
-    """`heard` listens to the store, `called` measures calls to Slack, `acked` our answers to Slack, and `task_…`
-    background tasks."""
+    """`heard` listens to the store, `called` measures calls to Slack, `acked` measures our answers to Slack, and
+    `task_…` watches background tasks."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
@@ -183,11 +183,11 @@ class Metrics:
             return None
         except Exception:
             log.exception("the gauges could not be read")
-            return None  # what is counted in this process is worth most when the store is in trouble
+            return None  # this process's own counts matter most when the store fails
 
 
 class _Facts(Collector):
-    """The figures of the last look at the store. While the store does not answer there are none, rather than old
+    """The figures from the last look at the store. While the store does not answer there are none, instead of old
     ones."""
 
     facts: Gauges | None = None

@@ -44,7 +44,7 @@ _TOGETHER, _AT_ONCE = 1000, 20
 
 @dataclass(frozen=True)
 class Tally:
-    """One decision, of a tool by its masked name; `seconds` after the request, where people were asked."""
+    """One decision about a tool, by its masked name. `seconds` after the request, if people were asked."""
 
     verdict: str
     tool: str
@@ -56,7 +56,7 @@ def tallies(change: Transition) -> Iterator[Tally]:
     for step in change.steps:
         verdict = VERDICTS.get(step.kind)
         if verdict is None or (step.kind is LineKind.ELSEWHERE and step.text != State.WAITING):
-            continue  # what was decided here before is not decided elsewhere as well
+            continue  # a decision made here earlier is not counted again
         if row.asked.question and step.kind is LineKind.APPROVED:
             verdict = "answered"
         timed = row.decision is not None and verdict not in _NO_WAIT
@@ -95,7 +95,7 @@ def some_left(tx: Tx) -> bool:
 
 
 def take(tx: Tx) -> None:
-    """Takes the decisions out of the store. They are reported when this is committed, so that only one replica counts
+    """Takes the decisions out of the store. They are reported after the commit, so that only one replica counts
     them."""
     found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(_LEFT, autoescape=True))
     rows = tx.execute(for_update(found.order_by(switches.c.name).limit(_AT_ONCE), skip_locked=True)).all()

@@ -27,7 +27,7 @@ def following(
     parent: str | None = None,
     **more: str | None,
 ) -> Iterator[tracing.Span]:
-    """A span with log lines about it. With a row, the span belongs to the trace in which the row was asked for."""
+    """A span with log lines. With a row, the span belongs to the trace in which the row was asked for."""
     parent = row.asked.trace if row else parent
     name = session or (row.asked.session if row else None)
     ids = {"session": name.id if name else None, "confirmation": row.id if row else None}
@@ -49,8 +49,7 @@ def log_line(fact: object) -> None:
 
 
 def trace_vote(began: int, ballot: SubmittedVote, done: CastResult) -> None:
-    """A span for a vote that is stored, from `began` (`time.time_ns`) until now: only now it is known which trace it
-    belongs to."""
+    """A span for a stored vote, from `began` (`time.time_ns`) until now: its trace is known only now."""
     asked = done.row.asked
     tracing.past(
         "adk_confirm.click",

@@ -22,7 +22,7 @@ from bot.cli import main
 from bot.commands.common import account
 from bot.confirmation.model import Confirmation, State, VoteKind
 from bot.operations.control import LONGEST_REQUEST, ask, serve_control
-from bot.operations.pause import owe_drawings
+from bot.operations.pause import mark_for_drawing
 from bot.store.mailbox import paused
 from bot.store.open import socket_path
 from bot.store.tables import confirmations
@@ -102,7 +102,7 @@ async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
     after: str | None = ""
     turns = 0
     while after is not None:
-        after = await at.database.run(owe_drawings, after, 2)
+        after = await at.database.run(mark_for_drawing, after, 2)
         turns += 1
     assert turns == 3
     assert all([is_behind(await at.row(name)) for name in asked])
