@@ -218,7 +218,7 @@ class CardView:
     payload: tuple[Argument, ...] = ()
     """What the request wants filled in, as it stands now (`form.payload_fields` takes a payload apart)."""
     answered: bool = False
-    """Whether somebody has filled the payload in already, so that approvers after them agree to it too."""
+    """Whether somebody has filled the payload in already, so that later approvers agree to it too."""
     withdrawable: bool = True
     confirm_dialog: bool = False
     grant_offer: GrantOffer | None = None
@@ -227,9 +227,9 @@ class CardView:
     session_link: str | None = None
     """The conversation, if the card is somewhere else."""
     card_link: str | None = None
-    """Where the card is, for the places that point at it (Home, lists)."""
+    """The link to the card, for views that point to it (Home, lists)."""
     file_link: str | None = None
-    """The file with the whole call, once one had to be posted."""
+    """The link to the file with the whole call, if one had to be posted."""
     notices: tuple[Notice, ...] = ()
 
 

@@ -5,15 +5,15 @@
 
     app = App(name="oncall", root_agent=root_agent, plugins=[ConfirmationPlugin()])
 
-- A denied call does not run: whatever its predicate says by then, and also where the tool itself asked.
+- A denied call does not run, whatever its predicate says later, and also if the tool itself asked.
 - The reason of a denial reaches the model.
 - Edited arguments reach the tool: an approval's payload replaces the arguments that it names, unless the tool itself
   asked for a payload.
-- What a confirmed tool fails at is its result; without that the call stays open, and approving again runs it again.
-- A call that has its result does not run again, and runs of one session wait for each other. Both hold within one
+- An error of a confirmed tool is its result. Without that the call stays open, and another approval runs it again.
+- A call that has its result does not run again, and runs of one session wait for each other. Both apply within one
   process and event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
-- A request that stands twice in a session, and a call that would run with other arguments than people saw, is refused.
+- A request that a session has twice, and a call that would run with other arguments than people saw, is refused.
 - With a secret that the bot knows too, answers that it did not sign are refused: to confirmations, to a workflow's
   nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. The secret is
   given as `secret`, or stands in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
@@ -82,7 +82,7 @@ from runtime.wire import USER
 log = logging.getLogger(__name__)
 
 WAITS = "This tool call requires confirmation, please approve or reject."
-"""What google-adk answers a call with that its gate holds."""
+"""google-adk's response to a call that its gate holds."""
 
 
 ANOTHER = "This is another call than the one that people were asked about, so it did not run."

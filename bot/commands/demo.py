@@ -39,7 +39,7 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
     from runtime.rest.listening import CannotServe
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # its warning stands in what we print
+    logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
     if check:
         return asyncio.run(_check())
     try:

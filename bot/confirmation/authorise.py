@@ -60,7 +60,7 @@ class Claim:
     asked_by: Person
     speakers: frozenset[Person] = frozenset()
     escalated: bool = False
-    givers: frozenset[Person] = frozenset()  # who gave the grant that is to be revoked
+    givers: frozenset[Person] = frozenset()  # who gave the grant
 
 
 @dataclass(frozen=True, kw_only=True)

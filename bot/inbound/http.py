@@ -25,12 +25,12 @@ from runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded
 
 MOST_BYTES = 3 * 1024 * 1024
 MOST_FIELDS = 100
-"""Of a form: a slash command has about twenty, everything else one."""
+"""The most fields of a form. A slash command has about twenty, everything else one."""
 
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 _OLDEST = 300.0
-"""So many seconds old may a request be, as Slack recommends: nobody can send a recorded one again later."""
+"""The oldest request that is accepted, in seconds, as Slack recommends, so that nobody can replay a recorded one."""
 
 
 def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Application:

@@ -74,7 +74,7 @@ class RowKind:
 
     @property
     def most_in_turn(self) -> int:
-        """So many rows that are somebody's may be attended to at once."""
+        """How many rows that belong to somebody may be processed at once."""
         return self.at_once - self.reserved
 
     @property

@@ -75,10 +75,10 @@ def read_session(tx: Tx, key: str) -> Session:
 
 @dataclass(frozen=True)
 class Overtaking:
-    """While a message waits for Slack, decisions overtake it: those not in `told`, by their ids, unless one of the
-    `turns` that they belong to has requests that nobody was asked about yet."""
+    """While a message waits for Slack, decisions may overtake it. Leaves out those whose ids are in `sent`, and those
+    of `turns` that have requests about which nobody was asked yet."""
 
-    told: Collection[int] = ()
+    sent: Collection[int] = ()
     turns: Collection[str] = ()
 
 
@@ -93,7 +93,7 @@ def next_letters(
     rows = (_WAITING if together or overtaking else _NEXT_WAITING).all(tx, session_=key)
     letters = [_letter(tx, row) for row in rows]
     if overtaking is not None:
-        letters = [one for one in letters if one.kind != "words" and one.id not in overtaking.told]
+        letters = [one for one in letters if one.kind != "words" and one.id not in overtaking.sent]
     if not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
     if not together:
@@ -137,9 +137,9 @@ def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Sess
     return read_session(tx, key), read_mail(tx, key, together=together, several=several)
 
 
-def then_next_mail(tx: Tx, key: str, told: Sequence[Letter], *, together: bool, several: bool) -> Mail:
+def then_next_mail(tx: Tx, key: str, received: Sequence[Letter], *, together: bool, several: bool) -> Mail:
     """Marks letters as received, and returns the next mail."""
-    letters_done(tx, told)
+    letters_done(tx, received)
     return read_mail(tx, key, together=together, several=several)
 
 
@@ -216,7 +216,7 @@ def session_done(tx: Tx, key: str, *, together: bool = False, again: float | Non
 
 
 PAUSED = "paused"
-"""The name of the switch."""
+"""The name of the switch that pauses runs."""
 _SWITCH = Prepared(select(switches.c.value).where(switches.c.name == bindparam("name_")))
 
 

@@ -41,7 +41,7 @@ SESSIONS = "bot:sessions"
 CONFIRMATIONS = "bot:confirmations"
 REPLIES = "bot:replies"
 HOMES = "bot:homes"
-"""Topics: something of this kind may be due."""
+"""Topics, notified when a row of this kind may be due."""
 
 
 def moment(seconds: float) -> datetime:

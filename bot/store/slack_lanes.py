@@ -18,7 +18,7 @@ from runtime.store.upsert import insert_if_absent
 
 CARDS = "bot:cards"
 THREADS = "bot:threads"
-"""Topics: something of this kind may be due. A line of a session's ledger is told as `THREADS`."""
+"""The topics of the two lanes, notified when a row may be due. A line of a session's ledger notifies `THREADS`."""
 
 MANY_CARDS = 8
 """With more due cards than this, cards come before any status."""

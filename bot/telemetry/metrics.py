@@ -36,8 +36,8 @@ SOMETHING_NEWER = "hash_conflict"
 MOST_TOOLS, MOST_METHODS, MOST_CODES, MOST_KINDS = 100, 50, 50, 20
 READING = 5.0
 KEPT, SHARE = 1.0, 20
-"""The store is read at most once in so many seconds, however many scrape, and for a twentieth of the time at most:
-counting a hundred thousand rows that PostgreSQL has not vacuumed yet takes a while."""
+"""The store is read at most once in this many seconds, however many scrapers there are, and for at most this share of
+the time: counting a hundred thousand rows that PostgreSQL has not vacuumed takes a while."""
 
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0)
 _SLOWER = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

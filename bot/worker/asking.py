@@ -12,10 +12,11 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policies
 
 AT_ONCE, LATER = 2.0, 1.0
-"""For so many seconds a row waits for Slack. Then others have their turn, and it looks so often for the answer."""
+"""A row waits this many seconds for Slack. Then others get their turn, and it looks for the answer at intervals of the
+second number."""
 
 KNOWN_FOR = 30.0
-"""After so many seconds an answer that no row came for is forgotten: it is about who may decide now."""
+"""Seconds after which an answer is forgotten that no row asked for again, since rights may change."""
 
 
 class PeopleLookup(Protocol):

@@ -37,7 +37,7 @@ class StopDeadline(float, Enum):
 MOST_NAMED = 20
 
 LAST_REQUESTS = 0.25
-"""How long an HTTP request that is being answered when the server closes may still take."""
+"""Seconds that an HTTP request may still take after the server closes."""
 
 
 class AtWork(Protocol):

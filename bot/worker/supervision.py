@@ -20,12 +20,11 @@ Job = Callable[[], Awaitable[None]]
 
 LONGEST_PAUSE = 60.0
 STEADY = 10.0
-"""A task that has run for so many seconds counts as working again, and its next failure as a first one."""
+"""A task that has run for this many seconds counts as working again. Its next failure is a first one."""
 
 
 class Supervisor:
-    """Starts and restarts tasks. After `stop` it restarts nothing, but each task must also be told to end by its
-    owner."""
+    """Starts and restarts tasks. After `stop` it restarts nothing. The owner of a task must also make it end."""
 
     def __init__(self, readiness: Readiness, metrics: Metrics) -> None:
         self._readiness, self._metrics = readiness, metrics

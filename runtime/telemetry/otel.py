@@ -23,7 +23,7 @@ class Otel:
         self._carrier = TraceContextTextMapPropagator()
 
     @contextmanager
-    def span(self, name: str, parent: str | None, about: Attributes, told: Span) -> Iterator[None]:
+    def span(self, name: str, parent: str | None, about: Attributes, outcome: Span) -> Iterator[None]:
         with self._tracer.start_as_current_span(
             name,
             context=self._context(parent),
@@ -38,7 +38,7 @@ class Otel:
                 current.set_status(Status(StatusCode.ERROR, type(error).__name__))
                 raise
             finally:
-                if not told.forgotten:
+                if not outcome.forgotten:
                     current.end()
 
     def past(self, name: str, began: int, parent: str | None, about: Attributes) -> None:

@@ -240,7 +240,8 @@ class Sender:
         await self.post(at, await self.open_dm(at, user), message)
 
     async def _in_window(self, at: Workspace, trigger: str, window: JsonObject) -> bool:
-        """Whether a window could be opened. If Slack's answer was lost, nobody knows, and it is said again."""
+        """Whether a view could be opened. If Slack's answer was lost, this is unknown, and the message is sent as
+        well."""
         if not trigger:
             return False
         try:

@@ -1,6 +1,6 @@
 """The errors of a call to Slack, one class for each thing that a caller can do about them. Pure.
 
-Later          nothing happened: try again after so many seconds
+Later          nothing happened: try again after `after` seconds
 Unsure         it may have happened: look before you repeat it
 Gone           the channel or the person does not exist for this app, or not any more
 Refused        Slack refuses what was sent: a bug of ours, or a missing scope

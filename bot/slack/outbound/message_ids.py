@@ -1,6 +1,6 @@
 """The identity of a message of ours, in its `metadata`. It stays the same when the text changes. Pure.
 
-The identities of cards and ledger lines are in `blocks.ids`; those of all other messages are here.
+The identities of cards and ledger lines are in `blocks.ids`, those of all other messages are here.
 """
 
 from __future__ import annotations
