@@ -38,10 +38,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itse
 
 
 @pytest.fixture
-async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
+async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
     async with FakeGemini(keep_alive=False) as server:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        monkeypatch.setenv("GEMINI_API_KEY", server.key)
+        for name, value in server.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
         monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", SECRET)
         yield server
     await hang_up()

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 
@@ -43,12 +44,12 @@ LOOKUP = Declaration("lookup", "Looks a city up.", {"type": "object", "propertie
 
 
 @pytest.fixture
-async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
+async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
     for name in ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_API_VERSION"):
         monkeypatch.delenv(name, raising=False)
     async with FakeGemini() as server:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        monkeypatch.setenv("GEMINI_API_KEY", server.key)
+        for name, value in server.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
         yield server
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,10 @@ MODEL = "gemini-2.5-flash"
 
 
 @pytest.fixture
-async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
+async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
     async with FakeGemini() as server:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        monkeypatch.setenv("GEMINI_API_KEY", server.key)
+        for name, value in server.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
         monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
         yield server
 
