@@ -122,7 +122,8 @@ def _grant_revoked(step: StepView) -> str:
 
 
 def stopped_calls(step: StepView, part: str) -> list[str]:
-    """The tools of the calls that go on after a stop: `part` is "runs" or "waits"."""
+    """The tools of calls that a stop did not end. With `part` "runs", those that still run; with "waits", those that
+    still wait for people."""
     try:
         stopped = json.loads(step.text or "{}") if step.kind is LineKind.STOPPED else {}
     except ValueError:

@@ -47,7 +47,7 @@ BOXED = Readable(box=True)
 
 
 def readable(value: JsonValue, name: str, formats: Mapping[str, str], limit: int, lines: int) -> Readable:
-    """The value within so many units and lines."""
+    """The value as people read it, cut to this many units and lines."""
     match value:
         case dict():
             return _object(value, formats, limit, lines)

@@ -175,7 +175,7 @@ class SessionReading:
         return RequestStatus.GONE if asking is None else asking.standing
 
     def heard(self, mark: str, text: str, since: float | None) -> AdkMessage | None:
-        """Finds a message in the session: by its mark, or by its text, if it was not sent before `since`."""
+        """Finds a message in the session: by its mark, or by its text. Ignores messages from before `since`."""
         for words in reversed(self.words):
             if words.mark == mark:
                 return words

@@ -169,8 +169,9 @@ def _decided(
 
 
 def _locked(tx: Tx, entry: Arrival) -> Locked:
-    """The locked session, created if necessary. The desk takes over a session of others only if it is empty. Otherwise
-    that session is renamed, because its content was never said at the desk, and a new one is created."""
+    """The locked session, created if necessary. If another service made a session of the desk's name, the desk takes it
+    over only if it is empty. Otherwise the old session is renamed and a new one is created, because what it holds was
+    never said at the desk."""
     opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
     locked = lock(tx, entry.name)
     if locked is None and entry.create:

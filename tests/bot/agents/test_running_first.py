@@ -73,7 +73,7 @@ async def test_approved_calls_run_while_nothing_can_be_posted(at: Office, wrong:
     assert {line["amount"] for line in at.ran()} == {1, 2, 3}
 
 
-async def test_what_was_not_told_meanwhile_is_told_in_order_and_once(at: Office) -> None:
+async def test_missed_lines_are_posted_in_order_and_once(at: Office) -> None:
     asked = await three_cards(at)
     fault = at.slack.faults.fails("chat.*", times=None)
     for card in asked:
@@ -259,7 +259,7 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
     assert {line["amount"] for line in at.ran()} == {1, 3}
 
 
-async def test_an_answer_from_elsewhere_is_told_in_the_thread(at: Office) -> None:
+async def test_the_thread_reports_an_outside_answer(at: Office) -> None:
     card = (await three_cards(at))[0]
     runner, session = await runner_of(at)
     calls = await runner.calls(user_id=session.user, session_id=session.id)

@@ -293,7 +293,7 @@ async def test_a_row_without_any_place_is_no_reason_to_turn_in_circles(out: Outg
         await out.cards.draw(out.lease, out.open(make_policy(), []), out.session)
 
 
-async def test_a_revoked_token_is_told_as_such(out: Outgoing) -> None:
+async def test_a_revoked_token_is_reported_as_revoked(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
     out.slack.install.revoked = True
     with pytest.raises(Revoked, match="install it again"):
@@ -371,7 +371,7 @@ async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing)
     assert told == ["You can't decide this one: the policy names others. The card says who."]
 
 
-async def test_somebody_who_is_not_in_the_channel_is_told_in_a_direct_message(out: Outgoing) -> None:
+async def test_somebody_outside_the_channel_gets_a_direct_message(out: Outgoing) -> None:
     target: JsonObject = {"team": TEAM, "user": out.lead.id, "channel": out.deploys.id}
     await out.sender.notice(target, "This has already been decided.")
     assert "This has already been decided." in out.lead.sees()

@@ -40,7 +40,7 @@ def test_backticks_in_a_sentence_open_no_block() -> None:
 
 
 @given(LINES)
-def test_every_line_is_told_in_order_and_within_the_limit(lines: list[str]) -> None:
+def test_all_lines_are_posted_in_order_within_the_limit(lines: list[str]) -> None:
     told = parts("\n".join(lines), 100)
     assert all(units(part) <= 100 for part in told)
     words = [line for line in lines if line.strip() and not line.startswith(("```", "~~~"))]

@@ -147,7 +147,7 @@ async def test_a_reply_that_broke_off_over_a_tool_leaves_no_call_running(
 
 
 @pytest.mark.parametrize("fault", ["fails", "cuts", "limits"])
-async def test_slack_may_fail_at_any_call_and_the_reply_stands_once(
+async def test_a_reply_is_posted_once_whichever_call_to_slack_fails(
     open_office: Opens, errands: Errands, fault: str
 ) -> None:
     async with open_office(target=AGENT, time_moves=False) as at:

@@ -61,7 +61,7 @@ async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> Non
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_message_that_goes_wrong_is_told_once(out: Outgoing, fault: str) -> None:
+async def test_an_error_about_a_message_is_posted_once(out: Outgoing, fault: str) -> None:
     FAULTS[fault](out.slack.faults, "chat.postMessage")
     out.desk.deny(ANNA, "not today")
 
@@ -70,7 +70,7 @@ async def test_a_message_that_goes_wrong_is_told_once(out: Outgoing, fault: str)
     assert out.told() == ["🚫 Denied by anna · asked by @dana\nnot today"]
 
 
-async def test_what_came_while_an_answer_was_lost_is_told_after_it(out: Outgoing) -> None:
+async def test_lines_after_a_lost_answer_are_posted_after_it(out: Outgoing) -> None:
     out.slack.faults.cuts("chat.postMessage", acted=True)
     out.desk.wait(minutes=15)
     with pytest.raises(Unsure):
@@ -113,7 +113,7 @@ async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgo
     assert out.told() == []
 
 
-async def test_a_run_is_told_with_how_long_it_took_and_the_card_has_its_result(out: Outgoing) -> None:
+async def test_the_line_has_the_duration_and_the_card_the_result(out: Outgoing) -> None:
     out.desk.approve(ANNA)
     out.desk.approve(BEN)
     out.desk.begin()
@@ -173,7 +173,7 @@ async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: 
     assert len(out.told()) == 3
 
 
-async def test_an_agent_that_failed_is_told_in_a_sentence_with_a_way_to_try_again(out: Outgoing) -> None:
+async def test_a_failed_agent_is_reported_with_a_retry_button(out: Outgoing) -> None:
     await out.writer.say(out.lease, out.session, said("The model is overloaded.", failed=True), retry="17")
     message = out.asker.messages(out.deploys)[-1]
     assert "The model is overloaded." in message
@@ -218,7 +218,7 @@ async def test_a_decision_and_the_reply_to_it_are_one_message_whatever_goes_wron
         assert len(out.told()) == 1
 
 
-async def test_a_long_reply_is_a_message_of_its_own(out: Outgoing) -> None:
+async def test_a_long_reply_is_a_separate_message(out: Outgoing) -> None:
     out.desk.deny(ANNA)
     await tell_and_say(out, "word " * 800)
     denied, reply = out.told()

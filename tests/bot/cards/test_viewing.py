@@ -110,7 +110,7 @@ def test_an_argument_that_the_call_did_not_have_is_shown_as_new() -> None:
     assert view(desk).diff == (FieldDiff("canary", ABSENT, True),)
 
 
-def test_what_was_edited_stands_as_a_difference_from_what_was_asked() -> None:
+def test_an_edit_is_shown_as_a_difference_from_the_request() -> None:
     desk = Desk(make_policy(quorum=2))
     desk.edit(ANNA, replicas=4)
     desk.edit(BEN, replicas=5)
@@ -301,7 +301,7 @@ def told(step: Step, row: Confirmation) -> StepView:
     return view
 
 
-def test_every_step_that_a_story_has_is_told() -> None:
+def test_every_step_of_a_story_has_a_line() -> None:
     desk = Desk(make_policy(quorum=2, remind_after="1m", escalate_after="2m", escalate_to=["user:U0LEAD"]))
     desk.edit(ANNA, replicas=4)
     desk.approve(BEN, revision=1)
@@ -316,7 +316,7 @@ def test_every_step_that_a_story_has_is_told() -> None:
     assert escalated.approvers == Approvers(users=("U0LEAD",))
 
 
-def test_an_answer_is_told_as_it_was_when_it_was_given() -> None:
+def test_the_line_has_the_answer_as_it_was_given() -> None:
     asked = make_asked("request_time_off", {"days": 3}, wants_payload=True, payload={"approved_days": 0})
     desk = Desk(make_policy(quorum=2), asked)
     desk.fill_in(ANNA, {"approved_days": 2})
@@ -327,7 +327,7 @@ def test_an_answer_is_told_as_it_was_when_it_was_given() -> None:
     assert filled.call == (Argument("days", 3),)
 
 
-def test_a_result_is_told_without_what_it_hides_by_name() -> None:
+def test_a_result_is_shown_without_values_hidden_by_name() -> None:
     desk = hiding_desk()
     step = Step(kind=LineKind.DONE, at=NOON, text='{"token": "fresh-from-the-tool"}', seconds=2.0)
     shown = told(step, desk.row)

@@ -44,7 +44,7 @@ async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
         mouth.say(words)
 
 
-async def test_a_reply_is_seen_while_it_comes_and_stands_once(at: Office, mouth: Mouth) -> None:
+async def test_a_reply_is_streamed_and_posted_once(at: Office, mouth: Mouth) -> None:
     thread = await streamed(at, mouth)
     await grows(at, mouth, "tomorrow, ", thread)
     assert at.slack.calls_of("chat.appendStream")

@@ -73,7 +73,7 @@ class TestApproving:
         assert desk.state() is State.WAITING
         assert desk.approve(ANNA) is None
 
-    def test_who_comes_after_the_decision_is_told_what_it_was(self) -> None:
+    def test_a_late_voter_gets_the_decision(self) -> None:
         desk = Desk(make_policy())
         desk.approve(ANNA)
         refusal = desk.approve(BEN)
@@ -81,7 +81,7 @@ class TestApproving:
         assert (refusal.reason, refusal.state) == (Reason.TOO_LATE, "approved")
         assert len(desk.deliveries) == 1
 
-    def test_an_outsider_is_told_so_and_the_cards_stay_as_they_are(self) -> None:
+    def test_an_outsider_gets_a_refusal_and_the_cards_do_not_change(self) -> None:
         desk = Desk(make_policy())
         drawn = desk.row.face
         assert why(desk.approve(MALLORY)) is Reason.NOT_APPROVER
@@ -188,7 +188,7 @@ class TestEditing:
         assert desk.state() is State.APPROVED
         assert len(desk.row.revisions) == 1
 
-    def test_each_revision_has_a_fingerprint_of_its_own(self) -> None:
+    def test_each_revision_has_its_own_fingerprint(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.edit(BEN, replicas=3.0)
         first, second = desk.row.revisions
@@ -283,7 +283,7 @@ class TestTheClock:
         desk.now += timedelta(minutes=1)
         assert desk.approve(LEAD) is None, "the time counts, not when the clock was looked at"
 
-    def test_an_escalation_is_told_with_whom_it_reached(self) -> None:
+    def test_an_escalation_line_names_the_people_it_reached(self) -> None:
         desk = Desk(make_policy(escalate_after="20m", escalate_to=["group:S0LEADS"]))
         desk.wait(minutes=20)
         assert desk.steps[-1].kind is LineKind.ESCALATED
@@ -444,7 +444,7 @@ class TestReapply:
         desk.wait(seconds=1)
         assert desk.told[-1] is LineKind.REMINDED
 
-    def test_new_leads_are_told(self) -> None:
+    def test_new_leads_are_notified(self) -> None:
         desk = Desk(make_policy(escalate_after="10m", escalate_to=["user:U0LEAD"]))
         desk.wait(minutes=10)
         desk.reapply(make_policy(escalate_after="10m", escalate_to=["user:U0LEAD", "user:U0MALLORY"]))

@@ -23,7 +23,7 @@ def waiting(**keys: object) -> Desk:
     return desk
 
 
-def test_new_cards_are_owed_at_once_and_then_nothing_until_the_first_timer() -> None:
+def test_new_cards_are_due_at_once_and_then_nothing_until_the_first_timer() -> None:
     desk = waiting(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], expires_after="1h")
     assert due_work(desk.row, NOON) == (DueWork.DRAW,)
     drawn(desk)
@@ -37,7 +37,7 @@ def test_new_cards_are_owed_at_once_and_then_nothing_until_the_first_timer() -> 
     assert next_due(desk.row) == NOON + timedelta(hours=1)
 
 
-def test_one_place_behind_is_enough_to_be_owed_a_drawing() -> None:
+def test_one_outdated_place_makes_drawing_due() -> None:
     desk = waiting()
     drawn(desk)
     first, second = desk.row.places
@@ -45,7 +45,7 @@ def test_one_place_behind_is_enough_to_be_owed_a_drawing() -> None:
     assert due_work(desk.row, NOON) == (DueWork.DRAW,)
 
 
-def test_a_stored_vote_is_owed_its_count_before_all_else() -> None:
+def test_counting_a_stored_vote_comes_first() -> None:
     desk = waiting(expires_after="1h", quorum=2)
     desk.wait(minutes=30)
     desk.store(VoteKind.APPROVE, ANNA)
@@ -56,14 +56,14 @@ def test_a_stored_vote_is_owed_its_count_before_all_else() -> None:
     assert due_work(desk.row, desk.now) == (DueWork.EXPIRE, DueWork.DRAW)
 
 
-def test_a_vote_that_changes_nothing_is_owed_no_drawing() -> None:
+def test_a_vote_that_changes_nothing_needs_no_drawing() -> None:
     desk = waiting()
     drawn(desk)
     desk.approve(MALLORY)
     assert due_work(desk.row, desk.now) == ()
 
 
-def test_what_is_approved_is_due_when_it_would_lapse_until_it_is_given_to_the_host() -> None:
+def test_an_approved_call_is_due_at_its_deadline_until_the_host_has_it() -> None:
     desk = waiting(start_within="15m")
     desk.approve(ANNA)
     drawn(desk)
@@ -72,7 +72,7 @@ def test_what_is_approved_is_due_when_it_would_lapse_until_it_is_given_to_the_ho
     assert next_due(desk.row) is None
 
 
-def test_nobody_is_told_to_hurry_once_it_is_decided() -> None:
+def test_nobody_is_reminded_after_the_decision() -> None:
     desk = waiting(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], start_within="1h")
     desk.approve(BEN)
     desk.wait(minutes=30)

@@ -51,7 +51,7 @@ def is_refused_loudly(change: Transition) -> None:
 
 
 class TestRunning:
-    def test_a_run_is_told_with_how_long_it_took(self) -> None:
+    def test_the_line_about_a_run_has_its_duration(self) -> None:
         desk = approved()
         desk.begin()
         desk.host_says(OutcomeKind.RUNNING)
@@ -178,7 +178,7 @@ class TestRunning:
 
 
 class TestLapsing:
-    def test_an_approval_not_begun_in_time_lapses(self) -> None:
+    def test_an_approval_that_did_not_begin_in_time_expires(self) -> None:
         desk = approved(start_within="15m")
         desk.wait(minutes=15)
         assert desk.state() is State.LAPSED
@@ -194,13 +194,13 @@ class TestLapsing:
             with pytest.raises(Illegal, match="after"):
                 begin(desk.row, approval, desk.now + late, FINGERPRINTS)
 
-    def test_one_that_has_begun_does_not_lapse(self) -> None:
+    def test_an_approval_that_has_begun_does_not_expire(self) -> None:
         desk = approved(start_within="15m")
         desk.begin()
         desk.wait(hours=3)
         assert desk.state() is State.APPROVED
 
-    def test_one_that_never_reached_the_host_lapses_after_all(self) -> None:
+    def test_an_approval_that_never_reached_the_host_expires(self) -> None:
         desk = approved(start_within="15m")
         desk.begin()
         desk.took(take_back(desk.row, desk.now))
@@ -298,7 +298,7 @@ class TestUnknown:
             assert refusal is not None
         assert desk.row.unknown
 
-    def test_after_a_day_the_model_is_told_that_nobody_knows(self) -> None:
+    def test_after_a_day_the_model_learns_that_nobody_knows(self) -> None:
         desk = unknown()
         desk.wait(hours=24)
         assert word(desk).word is OutcomeKind.NOBODY_KNOWS
@@ -311,7 +311,7 @@ class TestUnknown:
         assert refusal is not None
         assert refusal.reason is Reason.NOTHING_TO_SETTLE
 
-    def test_a_word_stored_in_time_is_heard_first(self) -> None:
+    def test_a_vote_stored_in_time_is_counted_first(self) -> None:
         desk = unknown()
         desk.wait(hours=23)
         desk.store(VoteKind.DID_NOT, ANNA)
@@ -332,7 +332,7 @@ class TestUnknown:
         desk.host_says(OutcomeKind.DONE, "it happened")
         assert desk.row is before
 
-    def test_a_second_attempt_that_lapses_leaves_the_first_as_unknown_as_it_was(self) -> None:
+    def test_a_second_attempt_that_expires_leaves_the_first_unknown(self) -> None:
         desk = unknown(start_within="15m")
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
         second = desk.deliveries[-1]

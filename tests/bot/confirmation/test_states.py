@@ -148,7 +148,7 @@ def test_what_is_settled_needs_nobodys_attention(state: State) -> None:
     assert next_due(in_state(state)) is None
 
 
-def test_a_host_speaks_of_its_own_five_outcomes_only() -> None:
+def test_a_host_reports_only_its_five_outcomes() -> None:
     row = with_outcome(OutcomeKind.UNKNOWN)
     for kind in set(OutcomeKind) - set(FROM_HOSTS):
         with pytest.raises(Illegal):

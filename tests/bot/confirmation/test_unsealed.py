@@ -133,7 +133,7 @@ class TestVotes:
         assert ANNA not in desk.row.givers
         is_said(desk, "votes")
 
-    def test_an_edit_stands_on_what_it_made_and_on_nothing_else(self) -> None:
+    def test_an_edit_counts_only_for_the_revision_that_it_made(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.edit(BEN, version="3")
         (vote,) = desk.row.approvals
@@ -201,7 +201,7 @@ class TestTerms:
             {"sealed": "ab" * 32},
         ],
     )
-    def test_what_stands_around_the_call_was_changed(self, change: dict[str, object]) -> None:
+    def test_the_facts_around_the_call_were_changed(self, change: dict[str, object]) -> None:
         desk = Desk(make_policy(approvers=["user:U0ANNA"], escalate_after="1h", escalate_to=["user:U0MALLORY"]))
         desk.row = replace(desk.row, **change)  # type: ignore[arg-type]  # the fields of Confirmation
         self.check(desk)
@@ -361,7 +361,7 @@ class TestAnOlderVersion:
         assert not desk.row.unsealed
         desk.begin()
 
-    def test_it_stands_under_the_file_from_then_on(self) -> None:
+    def test_the_policy_of_the_file_applies_from_then_on(self) -> None:
         desk = Desk(make_policy())
         desk.policies = Policies.of(make_policy(quorum=2, barred=["user:U0MALLORY"]))
         desk.row = self.stored(desk)
@@ -407,7 +407,7 @@ class TestRowsPutBack:
         is_said(desk, "call")
 
     @pytest.mark.parametrize("gone", [LineKind.VOTE_FELL, LineKind.VOTE_REFUSED])
-    def test_a_vote_that_fell_does_not_count(self, gone: LineKind) -> None:
+    def test_a_removed_vote_does_not_count(self, gone: LineKind) -> None:
         desk = halfway()
         self.looked_at(desk, gone)
         assert desk.row.votes == ()

@@ -58,7 +58,7 @@ async def test_accounts_that_never_decide_though_the_policy_names_them(open_offi
         await is_refused(at, eve, why)
 
 
-async def test_who_is_not_named_is_told_who_is(open_office: Opens) -> None:
+async def test_a_refused_voter_learns_who_may_decide(open_office: Opens) -> None:
     async with open_office(policy("user:U0LEAD")) as at:
         await is_refused(at, at.oscar, "the policy names others. The card says who")
 
@@ -117,7 +117,7 @@ async def test_somebody_of_another_company_may_ask_and_take_it_back(open_office:
         assert at.ran() == []
 
 
-async def test_no_card_stands_where_another_company_reads_along(open_office: Opens) -> None:
+async def test_no_card_is_posted_where_another_company_can_read(open_office: Opens) -> None:
     async with open_office() as at:
         at.deploys.shared_with = frozenset({at.slack.workspace.directory.add_team("Globex").id})
 

@@ -156,7 +156,7 @@ async def test_one_persons_two_clicks_at_once_are_one_vote(open_office: Opens) -
         assert at.ran() == []
 
 
-async def test_an_edit_fells_earlier_approvals_and_its_authors_stands(open_office: Opens) -> None:
+async def test_an_edit_removes_earlier_approvals_and_counts_as_one(open_office: Opens) -> None:
     async with open_office(TWO) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")

@@ -52,7 +52,7 @@ async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     assert at.ran() == []
 
 
-async def test_an_edit_runs_what_the_approver_made_of_it(at: Office) -> None:
+async def test_the_edited_call_runs(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
 
     await at.bob.clicks(card, "Edit…")
@@ -139,7 +139,7 @@ async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Offi
     assert at.ran() == []
 
 
-async def test_plain_replies_are_heard_while_one_is_alone_with_the_agent(at: Office) -> None:
+async def test_plain_replies_reach_the_agent_while_nobody_else_writes(at: Office) -> None:
     said = await at.ann.says("@adk-confirm what runs as checkout?", at.deploys)
     await at.ann.finds("2.4.0", at.deploys, thread=said)
 

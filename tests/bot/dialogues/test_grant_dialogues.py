@@ -60,7 +60,7 @@ async def waiting(at: Office, card: Seen) -> Seen:
     return await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
 
 
-async def test_the_next_one_like_it_runs_without_a_card_and_is_told(at: Office) -> None:
+async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Office) -> None:
     card = await granted(at)
 
     await again(at, card)

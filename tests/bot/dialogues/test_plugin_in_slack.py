@@ -103,7 +103,7 @@ async def test_an_answer_from_elsewhere_counts_for_nothing(at: Office, server: F
     ],
     ids=["another secret", "no secret"],
 )
-async def test_where_the_secrets_differ_people_are_told_and_nothing_runs(
+async def test_if_the_secrets_differ_people_learn_why_and_nothing_runs(
     opens: Opens, server: Foreign, secret: str | None, said: str
 ) -> None:
     async with opens(secret) as at:

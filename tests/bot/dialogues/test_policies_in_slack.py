@@ -107,7 +107,7 @@ async def test_what_nobody_could_be_shown_is_refused_at_once(open_office: Opens)
 @pytest.mark.parametrize(
     "value", ["1.0", "-0.0", "1e22", "5e-324", f"1{'0' * 300}", '"a\\u0000b"', '"\\u202e "', '{"": []}']
 )
-async def test_what_stands_in_a_field_and_is_left_alone_arrives_as_it_was(open_office: Opens, value: str) -> None:
+async def test_a_field_that_is_left_alone_arrives_unchanged(open_office: Opens, value: str) -> None:
     async with open_office(policy(), target="tests.support.anything:agent") as at:
         taken.clear()
         card = await at.ask(value)

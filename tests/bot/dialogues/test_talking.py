@@ -39,7 +39,7 @@ async def test_in_a_channel_the_agent_hears_its_name_and_nothing_else(open_offic
         assert said(at) == ["hello", "shall we ask ?"]
 
 
-async def test_one_mention_is_heard_once_though_slack_tells_it_twice_and_again(open_office: Opens) -> None:
+async def test_a_mention_is_handled_once_although_slack_delivers_it_several_times(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         await at.ann.says("@adk-confirm hello", at.deploys)
         await at.ann.finds("You said: hello", at.deploys)

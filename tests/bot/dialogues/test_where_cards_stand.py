@@ -20,7 +20,7 @@ def in_channel(at: Office) -> list[Seen]:
     return [one for one in seen if not one.message.is_reply or one.message.subtype == "thread_broadcast"]
 
 
-async def test_a_card_stands_in_the_thread_and_its_channel_shows_it_too(open_office: Opens) -> None:
+async def test_a_card_in_a_thread_is_also_shown_in_the_channel(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
         assert [one.ts for one in in_channel(at)] == [card.thread, card.ts]

@@ -22,7 +22,7 @@ def told(at: Office, person: Person) -> list[str]:
     return [one.text for one in person.messages(at.deploys) if one.ephemeral]
 
 
-async def test_alone_with_the_agent_one_is_heard_while_a_card_waits(open_office: Opens) -> None:
+async def test_replies_reach_the_agent_while_a_card_waits(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
         await at.ann.says("is that too much?", at.deploys, thread=card)
@@ -30,7 +30,7 @@ async def test_alone_with_the_agent_one_is_heard_while_a_card_waits(open_office:
         assert "Approve" in at.ann.now(card).buttons
 
 
-async def test_where_others_write_the_first_plain_reply_is_told_how_to_reach_the_agent(open_office: Opens) -> None:
+async def test_where_others_write_a_plain_reply_gets_a_hint_once(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
         await at.oscar.says("who is Ada?", at.deploys, thread=card)

@@ -60,7 +60,7 @@ async def click_of(at: Office, card: Seen) -> JsonObject:
     return made.body
 
 
-async def test_without_a_good_signature_nothing_is_heard(open_office: Opens) -> None:
+async def test_requests_without_a_valid_signature_are_ignored(open_office: Opens) -> None:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         raw = urlencode({"payload": json.dumps(await click_of(at, card))})

@@ -133,7 +133,7 @@ def test_words_are_tried_again_for_as_long_as_somebody_may_wait_for_them() -> No
     assert 600 <= sum(PAUSES) <= 900
 
 
-async def test_an_error_that_nobody_expected_is_logged_with_its_reason_and_told(
+async def test_an_unexpected_error_is_logged_and_the_person_is_notified(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with outgoing() as out:

@@ -350,7 +350,7 @@ async def test_a_word_about_an_attempt_that_is_over_is_a_conflict(store: str, ap
         assert left.log.lines == [BEGAN]
 
 
-async def test_after_a_day_the_model_is_told_that_nobody_knows(store: str, app: str, tmp_path: Path) -> None:
+async def test_after_a_day_the_model_learns_that_nobody_knows(store: str, app: str, tmp_path: Path) -> None:
     async with killed(store, app, tmp_path, "gated", "in the tool") as left:
         await left.recovered()
         assert await left.runner.recover() == []
