@@ -13,9 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from bot.audit.fingerprint import Fingerprints
+from bot.config.reload import Reloading, ended
+from bot.config.rules import Rules, RulesInForce
+from bot.config.settings import load_settings
 from bot.sandbox.server.server import FakeSlack
 from tests.support.forked import ROOT
 from tests.support.office import Staff, config, environment
+from tests.support.waiting import until
 
 PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE_CALL = """
@@ -66,6 +71,18 @@ async def serving(slack: FakeSlack, file: Path, database_url: str) -> AsyncItera
 
 def policies(quorum: int, barred: str = "") -> str:
     return config(ONE_CALL.format(quorum=quorum, barred=barred), "tests.support.lab:agent")
+
+
+async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "adk-confirm.toml"
+    file.write_text(policies(2))
+    async with FakeSlack() as slack:
+        env = environment(slack, f"sqlite:///{tmp_path / 'x.db'}")
+    rules = RulesInForce(Rules(load_settings(file, env).policies, Fingerprints("a secret of tests", "call")))
+    file.write_text(policies(1))
+    watching = asyncio.create_task(Reloading(file, env, rules).run())
+    await until(lambda: rules.now.policies.entries[0].quorum == 1)
+    await ended(watching)
 
 
 async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
