@@ -103,7 +103,7 @@ def _fitting(
     version: int,
     spent: int,
 ) -> _Fitting:
-    """As many items as a message can hold together with its other blocks."""
+    """As many items as fit into a message together with its other blocks."""
     blocks: list[Block] = []
     for index, item in enumerate(items):
         drawn_item = draw(item, part, version)

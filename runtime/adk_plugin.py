@@ -108,7 +108,7 @@ class ConfirmationPlugin(BasePlugin):
     async def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> types.Content | None:
-        """Before anything is stored: a refusal here leaves no trace in the session."""
+        """Checks a message before anything is stored, so that a refused one leaves no trace in the session."""
         await self._take_turn(invocation_context)
         try:
             self._check_answers(invocation_context.session, user_message)
@@ -130,7 +130,7 @@ class ConfirmationPlugin(BasePlugin):
         self._turns.leave(_key(invocation_context), invocation_context)
 
     async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:  # noqa: ARG002
-        """google-adk 2 tells of a run that failed; in 1.39 the end of its task does."""
+        """Ends the run's turn. google-adk 2 reports failed runs here; in 1.39 the end of the task does this."""
         self._turns.leave(_key(invocation_context), invocation_context)
 
     async def _take_turn(self, invocation_context: InvocationContext) -> None:
@@ -163,7 +163,7 @@ class ConfirmationPlugin(BasePlugin):
                 about.edit_in(confirmation)
 
     def _check_responses(self, invocation_context: InvocationContext, message: types.Content) -> None:
-        """Answers to whatever else the agent waits for."""
+        """Checks answers to other requests than confirmations."""
         if not self.secrets:
             return
         session, config = invocation_context.session, invocation_context.run_config
@@ -193,7 +193,8 @@ class ConfirmationPlugin(BasePlugin):
         raise Forbidden(UNSIGNED)
 
     def _check_standing(self, session: Session) -> None:
-        """A workflow's node runs by any answer that stands in the session, and not every node asks plugins first."""
+        """Checks the session's answers for a workflow's node: the node would run with any of them, and not every node
+        asks plugins first."""
         for pause, answer, signatures in given_to_pauses(session) if self.secrets else ():
             self._check_response(session, pause, answer, signatures)
         for about, given, nth in given_to_nodes(session) if self.secrets else ():
@@ -226,7 +227,7 @@ class ConfirmationPlugin(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """What the tool is answered with instead of being run; None: it may run, with these arguments."""
+        """The result to use instead of running the tool. None if it may run with these arguments."""
         confirmation, call_id = tool_context.tool_confirmation, tool_context.function_call_id
         if confirmation is None or call_id is None:
             return None
@@ -246,7 +247,7 @@ class ConfirmationPlugin(BasePlugin):
     def _refused(
         self, session: Session, about: AskedInSession | None, confirmation: ToolConfirmation
     ) -> dict[str, Any] | None:
-        """Signatures are looked at once more: an answer may get into a session by other ways than a message."""
+        """Checks signatures once more: an answer may get into a session in other ways than by a message."""
         nth = 0 if about is None else times_answered(session, about.request) - 1
         if not self._is_signed(session, about, confirmation, nth):
             log.warning("the answer in session %s was not signed: nothing runs", session.id)
@@ -305,13 +306,13 @@ class ConfirmationPlugin(BasePlugin):
 
 
 def _asked_by_node(tool_context: ToolContext) -> AskedInSession | None:
-    """A workflow runs a tool under a call id of its own each time; the request is the node's."""
+    """The request of a workflow's node. A workflow runs a tool with a new call id each time."""
     node = getattr(tool_context, "node_path", None)
     return asked(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
 
 
 def _another(tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | None) -> dict[str, Any] | None:
-    """Refuses what is not the call that people were asked about, to the letter."""
+    """Refuses a call that differs in any way from the one that people were asked about."""
     if about is None:
         return None
     shown, runs = as_json([about.tool, about.arguments]), as_json([tool.name, tool_args])
@@ -324,7 +325,7 @@ def _another(tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | 
 def _amended(
     tool_args: dict[str, Any], about: AskedInSession | None, confirmation: ToolConfirmation
 ) -> dict[str, Any] | None:
-    """An edit replaces the arguments that it names."""
+    """The arguments with those of an edit."""
     try:
         tool_args.update((about.edit_in(confirmation) if about is not None else None) or {})
     except Invalid as error:
@@ -338,7 +339,7 @@ def _key(invocation_context: InvocationContext) -> tuple[str, str, str]:
 
 
 def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The one to sign with comes first."""
+    """The secrets. The first is used for signing."""
     if given is None:
         return tuple(_usable(name) for name in (SECRET_ENV, SECRET_BEFORE_ENV) if name in os.environ)
     return tuple(checked_secret(secret) for secret in ((given,) if isinstance(given, str) else given))

@@ -1,6 +1,6 @@
-"""Reads and writes the two parts of the protocol: the part that asks (request) and the part that answers.
+"""Reads and writes the two parts of the protocol: the request and the answer. Pure.
 
-A client needs one rule: answer with the id of the part that asked. Everything here is pure.
+A client needs one rule: answer with the id of the part that asked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANSWER_KEYS = {"confirmed", "payload", "hint", "reason"}
 
 @dataclass(frozen=True)
 class Request:
-    """A request as a client reads it from an event, whichever dialect it came in."""
+    """A request as a client reads it from an event, in either dialect."""
 
     id: str
     call: FunctionCall
@@ -61,8 +61,8 @@ class Answer:
         return Content(role="user", parts=[self.as_part()])
 
     def as_part(self) -> Part:
-        """The bare form, which every ADK implementation takes. A reason travels in the payload, since Python ADK
-        refuses keys it does not know."""
+        """The bare form, which every ADK implementation accepts. A reason is part of the payload, since Python ADK
+        refuses unknown keys."""
         if self.question:
             given = answer_to_question(self.payload) if self.confirmed else {"error": self.reason or NO_ANSWER}
             return Part(function_response=FunctionResponse(id=self.id, name=REQUEST_INPUT, response=given))
@@ -76,7 +76,7 @@ class Answer:
 
 
 def original_call_from(request: FunctionCall | FunctionResponse) -> FunctionCall:
-    """The call that a request is about. It may be typed or a plain map; anything else is an error."""
+    """The call that a request is about, typed or as a plain map. Anything else is an error."""
     carried = request.args if isinstance(request, FunctionCall) else request.response
     original: object = (carried or {}).get("originalFunctionCall")
     if original is None:
@@ -103,7 +103,7 @@ def _first(error: ValidationError) -> str:
 
 
 def requests_in(event: Event) -> Iterator[Request]:
-    """Every request in an event, in either dialect. Partial events and a user's own parts hold none."""
+    """All requests in an event, in either dialect. Partial events and a user's own parts have none."""
     if event.partial or event.author == "user":
         return
     for part in (event.content.parts if event.content else None) or ():
@@ -133,7 +133,8 @@ _RESULT = "result"
 
 
 def answer_to_question(value: Json) -> JsonObject:
-    """Objects stay as they are. Other values, and objects that look like the wrapping, become `{"result": …}`."""
+    """The response to a question. Objects stay as they are. Other values, and objects that look like the wrapping,
+    become `{"result": …}`."""
     return value if isinstance(value, dict) and list(value) != [_RESULT] else {_RESULT: value}
 
 

@@ -1,4 +1,4 @@
-"""Makes a tool of a Python function: its declaration for the model, and its arguments from JSON and back."""
+"""Makes a tool from a Python function: its declaration for the model, and its arguments from and to JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Schemas(GenerateJsonSchema):
 
 
 class BadArguments(Invalid):
-    """The arguments do not fit the tool. `fields` names each that does not."""
+    """The arguments do not fit the tool. `fields` names those that do not."""
 
     def __init__(self, tool: str, fields: Mapping[str, str]) -> None:
         self.fields = dict(fields)
@@ -47,7 +47,7 @@ class BadTool(ConfirmError):
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes, apart from its context."""
+    """The parameters of a function, without its context."""
 
     name: str
     description: str
@@ -69,7 +69,7 @@ class Signature:
 
     @cached_property
     def _hints(self) -> dict[str, object]:
-        """The types of the arguments. Those of the context and the result are often known to type checkers only."""
+        """The types of the arguments. Those of the context and the result are often available only to type checkers."""
         bare = _bare(self.function)
         source: object = bare.__init__ if isinstance(bare, type) else bare  # type: ignore[misc]  # a class is called
         stand_in = types.FunctionType(_no_op.__code__, getattr(inspect.unwrap(bare), "__globals__", {}))
@@ -146,7 +146,7 @@ class Signature:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The arguments that it takes, apart from its context."""
+        """The names of the arguments, without the context."""
         return frozenset(str(field.alias) for field in self.model.model_fields.values())
 
     @cached_property
@@ -173,8 +173,8 @@ class Signature:
         return functools.partial(self.function, *positional, **named)
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> dict[str, object]:
-        """Converts keyword arguments from JSON to the declared types. `strict` accepts no text for a number; it is for
-        people's edits.
+        """Converts keyword arguments from JSON to the declared types. `strict` does not accept text for a number; it is
+        for people's edits.
 
         A number that is not finite is refused, also if a text such as "nan" becomes one, because it passes every limit.
         """
@@ -201,7 +201,8 @@ class Signature:
         return values
 
     def _read_through(self, name: str, bound: object) -> object:
-        """An `Iterable` is validated while it is read. Read it here, and not in the middle of a predicate or a tool."""
+        """Reads an `Iterable`, which pydantic validates while it is read: here, and not in the middle of a predicate or
+        a tool."""
         if not isinstance(bound, Iterator):
             return bound
         try:
@@ -222,7 +223,7 @@ class _Read(list[object]):
 
 
 def _bare(function: Callable[..., object]) -> Callable[..., object]:
-    """The function that has the name, the annotations and the docstring: a partial's function, a callable object's
+    """The function with the name, the annotations and the docstring: a partial's function, or a callable object's
     method."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -236,7 +237,7 @@ def _no_op() -> None: ...
 
 
 def _is_context(annotation: object) -> bool:
-    """`ToolContext`, or a union with it."""
+    """Whether the type is `ToolContext`, or a union with it."""
     if isinstance(annotation, type):
         return issubclass(annotation, ReadonlyContext)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
@@ -245,7 +246,7 @@ def _is_context(annotation: object) -> bool:
 
 
 def _as_given(given: object, bound: object) -> object:
-    """An int is a valid float (PEP 484) and stays the number that people saw: 1500, not 1500.0."""
+    """Keeps an int for a float parameter (PEP 484), so that it stays the number that people saw: 1500, not 1500.0."""
     if isinstance(bound, float) and isinstance(given, int) and not isinstance(given, bool):
         return given
     return bound

@@ -1,4 +1,4 @@
-"""Finds the agent that `module:name` or a folder names. Every mistake is answered with one sentence."""
+"""Finds the agent that `module:name` or a folder names. Every mistake gives one sentence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def load_object(target: str) -> object:
 
 
 def _load_folder(folder: Path) -> object:
-    """The agent or app in a folder as google-adk's own servers find it: `agent.py`, or `root_agent.yaml`."""
+    """The agent or app in a folder, as google-adk's own servers find it: `agent.py`, or `root_agent.yaml`."""
     if not folder.is_dir():
         raise BadTarget(f"There is no folder {folder} here ({Path.cwd()}).")
     try:

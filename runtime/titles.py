@@ -53,7 +53,7 @@ def with_said_title(schema: JsonObject, said: str) -> JsonObject:
 
 
 def title_in(schema: JsonObject | None, *, edited: bool) -> str | None:
-    """The title that a schema announces, if it holds for the call as it is now."""
+    """The title that a schema announces, if it fits the call as it is now."""
     title = (schema or {}).get(TITLE_KEY)
     if isinstance(title, str):
         return title

@@ -169,7 +169,7 @@ class FunctionTool:
 
     @property
     def may_ask(self) -> bool:
-        """Whether people may be asked about some call of this tool. A function that takes the context can ask by
+        """Whether people may be asked about any call of this tool. A function that takes the context can ask by
         itself."""
         return bool(self._gate) or self._signature.context_name is not None
 
@@ -211,7 +211,7 @@ class FunctionTool:
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
         value = await self._in_time(_called(self._signature, self._signature.bind(args), context))
         result = as_json(value)
-        # ADK shows the model a map as it is, and anything else below `result`, also what only becomes a map here.
+        # Like ADK, show the model a map as it is, and anything else under `result`, even if it becomes a map here.
         return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
 
     async def verify(self, args: JsonObject, context: ToolContext) -> Json:
@@ -285,7 +285,7 @@ def default_hint(tool: str) -> str:
 
 @dataclass(frozen=True)
 class ConfirmationPolicy:
-    """Which tools of a toolset people are asked about."""
+    """The tools of a toolset about which people are asked."""
 
     everything: bool = False
     names: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
-"""ADK's JSON: the messages and events that a runtime and a front end exchange.
+"""ADK's JSON: the messages and events that a runtime and a client exchange.
 
-Written in camelCase, read in camelCase and snake_case. What ADK sends beyond these fields is ignored on reading, so
-that a newer server does not break an older client. Nothing here imports google's packages.
+Written in camelCase, read in camelCase and snake_case. Unknown fields are ignored on reading, so that a newer server
+does not break an older client. Nothing here imports google's packages.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WireModel(BaseModel):
         return self.model_dump_json(by_alias=True, exclude_none=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON value, to be part of a larger one."""
+        """The JSON value, for use in a larger one."""
         return self.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
@@ -150,7 +150,7 @@ class ToolConfirmation(WireModel):
 
 
 class ConfirmationRequest(WireModel):
-    """What a request holds, in either dialect."""
+    """The content of a request, in either dialect."""
 
     original_function_call: FunctionCall
     tool_confirmation: ToolConfirmation
@@ -234,5 +234,5 @@ class SessionRecord(WireModel):
 
 
 def json_text(value: Json) -> str:
-    """JSON that is stored as text, since a database's own JSON types rewrite numbers."""
+    """JSON as text for the database, whose own JSON types rewrite numbers."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

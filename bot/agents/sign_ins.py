@@ -54,7 +54,7 @@ class SignIns:
         self._given.pop(vote, None)
 
     def hide(self, text: str) -> str:
-        """The text with everything masked that people gave."""
+        """The text with everything masked that people gave to sign in."""
         for secret in self._secrets:
             if len(secret) >= SHORTEST_HIDDEN and secret in text:
                 text = text.replace(secret, MASK)

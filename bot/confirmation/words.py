@@ -106,7 +106,7 @@ def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
 
 
 def held_back(tool: str, others: Sequence[str]) -> str:
-    """What is approved and does not run yet, for the thread."""
+    """A sentence for the thread about an approved call that waits for other decisions."""
     return f"{tool} runs once {' and '.join(others)} is decided: the agent takes the answers of one turn together."
 
 

@@ -72,7 +72,7 @@ class AnsweredRun:
 
     @cached_property
     def refused(self) -> str | None:
-        """The errors about one of the answers. After one, no call of the message began."""
+        """The errors about one of the answers. If there is one, no call of the message began."""
         calls, tools = {call for call, _ in self.answers}, {tool for _, tool in self.answers}
         of_calls = (match for match in self._found(_OF_CALL) if match["name"] in calls)
         of_tools = (match for match in self._found(_OF_TOOL) if match["name"] in tools)

@@ -179,7 +179,7 @@ class CallFacts:
         }
 
     def for_python(self) -> JsonObject:
-        """The argument of a `python:` approver."""
+        """The call as a `python:` approver gets it."""
         return {"tool": self.tool, "args": self.args, "session": self.session, "asker": self.asker}
 
 

@@ -1,7 +1,7 @@
-"""How log lines are written. A line names its session and confirmation. It never holds a secret or a call's arguments,
-at any level.
+"""Formats log lines. A line names its session and confirmation. No line has a secret or a call's arguments, at any
+level.
 
-Our own lines are written that way. Other libraries quote the requests that they send, so only the first words of their
+Our own lines follow this rule. Other libraries quote the requests that they send, so only the first words of their
 lines are logged. Exceptions quote the value that they failed on, so only their type and place are logged.
 """
 
@@ -43,7 +43,7 @@ _confirmation: ContextVar[str | None] = ContextVar("confirmation", default=None)
 
 @contextmanager
 def about(*, session: str | None = None, confirmation: str | None = None) -> Iterator[None]:
-    """Every line from here on, in this task and in those that it begins, is about these."""
+    """Adds these ids to every log line from here on, in this task and in those that it starts."""
     tokens = [(of, of.set(name)) for of, name in ((_session, session), (_confirmation, confirmation)) if name]
     try:
         yield
@@ -53,12 +53,12 @@ def about(*, session: str | None = None, confirmation: str | None = None) -> Ite
 
 
 def configure(form: Form = "text", level: Level = "info") -> None:
-    """`level` is for our own lines; others are heard from a warning on."""
+    """Sets up logging. `level` is for our own lines; other libraries' lines are logged from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines() if form == "text" else JsonLines())
     root = logging.getLogger()
     for other in [one for one in root.handlers if type(one) is logging.StreamHandler]:
-        root.removeHandler(other)  # whoever was here before, such as a tracer's launcher: each line is written once
+        root.removeHandler(other)  # remove earlier handlers, such as a tracer's, so that each line is written once
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     for name in OURS:
@@ -68,7 +68,7 @@ def configure(form: Form = "text", level: Level = "info") -> None:
 
 
 def _ended(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """Logs an exception that nobody caught like any other failure. Python would print the values that it quotes."""
+    """Logs an uncaught exception like any other failure. Python would print the values that it quotes."""
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error or kind(), trace)
         return
@@ -116,7 +116,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _failure(record: logging.LogRecord) -> list[str]:
-    """What was raised, what caused it, and where: no line of it quotes a value."""
+    """The exception, its cause and its place, without any values."""
     lines: list[str] = []
     error = record.exc_info[1] if record.exc_info else None
     while error is not None and len(lines) < 20 * _MOST_CAUSES:

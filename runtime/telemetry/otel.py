@@ -1,4 +1,4 @@
-"""The only module that knows OpenTelemetry's API. Who records and exports is set up outside, as for any program:
+"""The only module that imports OpenTelemetry's API. Recording and exporting is configured outside, as for any program:
 `opentelemetry-instrument -- adk-confirm serve`."""
 
 from __future__ import annotations

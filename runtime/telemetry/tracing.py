@@ -1,7 +1,7 @@
-"""OpenTelemetry, where its API is installed; where it is not, none of this does anything.
+"""Uses OpenTelemetry if its API is installed. Otherwise nothing here does anything.
 
-One trace goes from a mention to the result, over hours and processes: whoever stores something that somebody will take
-up later stores `carried()` with it, and who takes it up begins with `span(…, parent=that)`.
+One trace goes from a mention to the result, over hours and processes. Code that stores work for later stores
+`carried()` with it, and the code that continues the work begins with `span(…, parent=that)`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Value = str | int | bool | None
 
 @cache
 def _otel() -> Otel | None:
-    """Looked for when it is first needed: who does not have it pays nothing."""
+    """Imported when it is first needed, so that it costs nothing if it is not installed."""
     try:
         from runtime.telemetry.otel import Otel
     except ModuleNotFoundError as error:
@@ -30,14 +30,14 @@ def _otel() -> Otel | None:
 
 
 class Span:
-    """What happens now. `forgotten`: it turned out to be nothing, and is not recorded."""
+    """A running span. If `forgotten` is set, nothing came of the work, and the span is not recorded."""
 
     forgotten = False
 
 
 @contextmanager
 def span(name: str, *, parent: str | None = None, **about: Value) -> Iterator[Span]:
-    """What happens inside is part of it. An exception marks it as failed; only its type is recorded."""
+    """Everything inside belongs to the span. An exception marks it as failed; only its type is recorded."""
     otel, current = _otel(), Span()
     if otel is None:
         yield current
@@ -47,25 +47,25 @@ def span(name: str, *, parent: str | None = None, **about: Value) -> Iterator[Sp
 
 
 def past(name: str, began: int, *, parent: str | None, **about: Value) -> None:
-    """What began then (`time.time_ns`) and ends now, where it was not known before what it is part of."""
+    """A span that began at `began` (`time.time_ns`) and ends now, for work whose trace was not known before."""
     otel = _otel()
     if otel is not None:
         otel.past(name, began, parent, about)
 
 
 def carried() -> str | None:
-    """Where we are, as a W3C `traceparent`; None while nobody traces."""
+    """The current position in the trace, as a W3C `traceparent`. None if tracing is off."""
     otel = _otel()
     return None if otel is None else otel.headers().get("traceparent")
 
 
 def headers() -> Mapping[str, str]:
-    """The same for a request to another server."""
+    """The same as headers for a request to another server."""
     otel = _otel()
     return {} if otel is None else otel.headers()
 
 
 def trace_id() -> str | None:
-    """For the log."""
+    """The trace's id, for the log."""
     otel = _otel()
     return None if otel is None else otel.trace_id()

@@ -51,17 +51,20 @@ TRANSACTIONS = (
     "addressed",  # a mention is heard
     "begin",  # its file is fetched
     "open_request",
-    "placed",  # a card is drawn
+    "save_drawn",  # a card is drawn
     "cast",
     "count_next",
     "hand_over",  # an answer is about to be sent
-    "see",
+    "copy_report",
     "say_later",
     "then_next_mail",  # an answer was sent
-    "posted",
-    "rest",
+    "mark_posted",
+    "session_done",
 )
-TAKEN_OVER = ("addressed", "begin", "open_request", "placed", "count_next", "hand_over", "then_next_mail", "posted")
+TAKEN_OVER = (
+    *("addressed", "begin", "open_request", "save_drawn"),
+    *("count_next", "hand_over", "then_next_mail", "mark_posted"),
+)
 """Those after which something outside follows, or something that another process would do again."""
 
 
