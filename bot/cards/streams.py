@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from slack_sdk.web.async_chat_stream import AsyncChatStream
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -15,6 +16,7 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM, STOP_STREAM
+from bot.store.agent_sessions import AgentStatus, note_shown, status_after_stream
 from bot.store.repository import Session
 from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
@@ -114,20 +116,36 @@ class Streams:
                 )
 
     async def stop(self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject] = ()) -> None:
-        """Ends a stream. `chunks`: the ends of tool calls that it shows as running. They are left out if Slack refuses
-        them."""
-        sender = self._sender.under(lease.sure)
+        """Ends a stream. `chunks`: the ends of tool calls that it shows as running.
+
+        Slack would show the session as active from then on. So it is told the status, which keeps the stop button while
+        the agent goes on, and saves a call of its own. What Slack refuses is left out.
+        """
+        status = await lease.read(status_after_stream, session.key)
         try:
-            await sender.ask(
-                Workspace.of(session),
-                STOP_STREAM,
-                lambda client: client.chat_stopStream(channel=session.channel, ts=ts, chunks=chunks or None),
-            )
+            await self._stop(lease, session, ts, chunks, status)
         except (Gone, RefusedBySlack) as trouble:
-            if chunks and trouble.code in _NO_TASKS:
-                await self.stop(lease, session, ts)
-            else:
+            if not (chunks or status) or trouble.code not in _NO_TASKS:
                 log.info("a stream had ended: %s", trouble)
+                return
+            status = AgentStatus.ACTIVE if status else None
+            try:
+                await self._stop(lease, session, ts, (), None)
+            except (Gone, RefusedBySlack) as again:
+                log.info("a stream had ended: %s", again)
+                return
+        if status is not None:
+            await lease.run(note_shown, session.key, status)
+
+    async def _stop(
+        self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject], status: AgentStatus | None
+    ) -> None:
+        told: dict[str, Any] = {} if status is None else {"session_status": str(status)}
+        await self._sender.under(lease.sure).ask(
+            Workspace.of(session),
+            STOP_STREAM,
+            lambda client: client.chat_stopStream(channel=session.channel, ts=ts, chunks=chunks or None, **told),
+        )
 
 
 async def _grown(stream: AsyncChatStream, chunks: list[JsonObject]) -> AsyncSlackResponse:

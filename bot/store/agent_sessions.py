@@ -154,6 +154,17 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
     return AgentStatus.ACTIVE, tx.now()
 
 
+def status_after_stream(tx: Tx, key: str) -> AgentStatus | None:
+    """The status that Slack should show when a streamed reply ends. None if the thread is not one of its sessions."""
+    return None if shown(tx, key) is None else wanted(tx, key)[0]
+
+
+def note_shown(tx: Tx, key: str, status: AgentStatus) -> None:
+    """Records a status that Slack shows now."""
+    lock_session(tx, key)
+    _note(tx, key, status)
+
+
 def run_ended(tx: Tx, key: str) -> None:
     """Makes the thread's worker replace `processing` after a run."""
     found = shown(tx, key)

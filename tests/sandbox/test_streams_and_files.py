@@ -11,7 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.sandbox.people.people import Person
 from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
+from bot.sandbox.workspace.records import AgentSession, Channel
 from bot.sandbox.workspace.registration import App
 
 LOOKS: dict[str, Any] = {"type": "task_update", "id": "c1", "title": "Look", "status": "in_progress"}
@@ -41,6 +41,20 @@ async def test_a_reply_is_streamed_into_a_thread(
     assert "edited" not in told["messages"][-1]  # a stream that ended is whole, not changed
     with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
         await client.chat_appendStream(channel=deploys.id, ts=stream.ts or "", markdown_text="more")
+
+
+async def test_a_stream_changes_the_status_of_its_session(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel
+) -> None:
+    asked = await ann.says("how are things?", deploys)
+    people: dict[str, Any] = {"recipient_team_id": slack.team.id, "recipient_user_id": ann.id}
+    session = deploys.sessions[asked.ts] = AgentSession("suspended")
+    for told, then in (({"session_status": "processing"}, "processing"), ({}, "active")):
+        started = await client.chat_startStream(channel=deploys.id, thread_ts=asked.ts, markdown_text="All ", **people)
+        assert session.status == "processing"
+        arguments = {"channel": deploys.id, "ts": started["ts"], **told}
+        await client.api_call("chat.stopStream", json=arguments)
+        assert session.status == then
 
 
 async def test_a_stream_expires(slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel) -> None:

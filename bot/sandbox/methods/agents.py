@@ -16,7 +16,7 @@ NO_STOP_BUTTON = "missing_agent_session_stopped_event_subscription"
 
 def set_status(call: Call) -> JsonObject:
     """Creates the session if the thread has none. Title and initiator count only then."""
-    _is_agent(call)
+    require_agent(call)
     channel, thread_ts = _thread(call)
     status = session_status(call.args.required("status"))
     title, initiator = call.args.text("title"), call.args.text("initiator_user_id")
@@ -35,7 +35,7 @@ def set_status(call: Call) -> JsonObject:
 
 
 def rename(call: Call) -> JsonObject:
-    _is_agent(call)
+    require_agent(call)
     channel, thread_ts = _thread(call)
     title = call.args.required("title")
     if len(title) > LONGEST_TITLE:
@@ -50,7 +50,7 @@ def rename(call: Call) -> JsonObject:
 
 def suggest_prompts(call: Call) -> JsonObject:
     """In an agent they stand in the direct message. A call that names a thread does nothing there, as documented."""
-    _is_agent(call)
+    require_agent(call)
     channel = call.channel("channel_id")
     listed = call.args.json("prompts")
     prompts = [as_object(each) for each in listed] if isinstance(listed, list) else []
@@ -72,7 +72,7 @@ def session_status(name: str) -> SessionStatus:
     raise _wrong("status")
 
 
-def _is_agent(call: Call) -> None:
+def require_agent(call: Call) -> None:
     if not call.workspace.app.is_agent:
         raise ApiRefusal("not_allowed")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 
 from bot.sandbox.blockkit.limits import check_blocks, check_metadata
-from bot.sandbox.methods.agents import session_status
+from bot.sandbox.methods.agents import require_agent, session_status
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
-from bot.sandbox.workspace.records import Channel, Message
+from bot.sandbox.workspace.records import Channel, Message, SessionStatus
 from bot.sandbox.workspace.streamed import Display, Streamed
 from runtime.jsontypes import JsonObject
 
@@ -46,7 +46,16 @@ def start(call: Call) -> JsonObject:
     held = _grown(call, Streamed(_display(call)))
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
     channel.statuses.pop(thread_ts, None)
+    _set_status(call, channel, thread_ts, "processing")
     return {"ok": True, "channel": channel.id, "ts": message.ts}
+
+
+def _set_status(call: Call, channel: Channel, thread_ts: str, status: SessionStatus) -> None:
+    """Changes the status of the thread's session, if it has one."""
+    session = channel.sessions.get(thread_ts)
+    if session is not None:
+        session.status = status
+        call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id, ts=thread_ts)
 
 
 def _streaming(call: Call) -> tuple[Channel, Message]:
@@ -78,12 +87,12 @@ def stop(call: Call) -> JsonObject:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))
     if not final["blocks"]:
         raise ApiRefusal("no_text")
-    status = session_status(call.args.text("session_status")) if "session_status" in call.args else None
+    status: SessionStatus = "active"
+    if "session_status" in call.args:
+        require_agent(call)
+        status = session_status(call.args.text("session_status"))
     call.workspace.messages.finish(channel, message, **final)
-    session = channel.sessions.get(message.thread_ts)
-    if status is not None and session is not None:
-        session.status = status
-        call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id, ts=message.thread_ts)
+    _set_status(call, channel, message.thread_ts, status)
     return {"ok": True, "channel": channel.id, "ts": message.ts, "message": message.to_json(with_metadata=True)}
 
 

@@ -151,3 +151,26 @@ async def test_a_lost_answer_leaves_the_right_status_and_an_old_session_gets_a_t
     await at.ann.finds("Hello.", None, thread=said)
     await at.later(seconds=10)
     assert (await shows(at, said, "active")).title == "hello"
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_streamed_reply_ends_with_the_status_that_follows(at: Office, mouth: Mouth, refused: bool) -> None:
+    """Slack would show the session as active when the stream ends, even if the agent goes on."""
+    said = await at.ann.says("@adk-confirm tell me about checkout", at.deploys)
+    await shows(at, said, "processing")
+    while not at.slack.calls_of("chat.startStream"):
+        await mouth.words.join()
+        at.slack.clock.advance(2)
+        mouth.say("It is fine. ")
+    if refused:
+        at.slack.faults.refuses("chat.stopStream", "not_allowed")
+    mouth.say("Very fine.", None)
+    await at.ann.finds("Very fine.", at.deploys, thread=said)
+    await at.later(seconds=2)
+    await shows(at, said, "active")
+    await at.rests()
+    told = [call.args.get("session_status") for call in at.slack.calls_of("chat.stopStream")]
+    assert told[0] in ("active", "processing")  # the run may just have ended, or be about to
+    assert told[1:] == ([None] if refused else [])
+    statuses = [call.args["status"] for call in at.slack.calls_of("agents.sessions.setStatus")]
+    assert statuses == ["processing", *(["active"] if told == ["processing"] else [])]
