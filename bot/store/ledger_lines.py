@@ -32,8 +32,11 @@ _LINES = Prepared(
 _WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.name}_") for column in ledger.c}))
 
 
-def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> LedgerLine:
-    """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other."""
+def write_step(
+    tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None, *, wait: float = 0.0
+) -> LedgerLine:
+    """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
+    thread may show the line so many seconds later."""
     keys = ledger_keys(tx)
     line = append(
         _lock_head(tx, chain),
@@ -64,7 +67,7 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
     }
     _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
     tx.report(line)
-    mark_thread_due(tx, chain)
+    mark_thread_due(tx, chain, wait)
     return line
 
 

@@ -23,7 +23,7 @@ from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
-from bot.store.tables import chains, ledger, mail, sessions, spoken
+from bot.store.tables import chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -58,7 +58,6 @@ _TOLD_UP_TO = Prepared(
     .where(sessions.c.key == bindparam("key_"), sessions.c.told_seq < bindparam("seq_"))
     .values(told_seq=bindparam("seq_"))
 )
-_LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 _LAST_NUMBER = Prepared(select(func.max(spoken.c.number).label("number")).where(spoken.c.session == bindparam("key_")))
 _SAID = ("session", "event", "ts", "body", "after_seq", "number")
 _SAY = Prepared(insert(spoken).values({name: bindparam(f"{name}_") for name in _SAID}))
@@ -188,11 +187,6 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
     if said is not None:
         here = update(spoken).where(spoken.c.session == key, spoken.c.event == said.event)
         tx.execute(here.values(ts=said.ts, body=None, plan=stored_plan(said.plan)))
-
-
-def reply_may_follow(tx: Tx, key: str) -> bool:
-    """Whether the agent has something left to read, so that it may answer."""
-    return _LETTER.first(tx, key_=key) is not None
 
 
 def last_posted(tx: Tx, key: str) -> int:

@@ -7,11 +7,14 @@ messages that are not posted yet. Each row has its own due time, lease and failu
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, func, insert, select, update
+from collections.abc import Collection
+
+from sqlalchemy import Double, bindparam, case, func, insert, select, update
 from sqlalchemy.sql.dml import Insert
 
+from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation
-from bot.store.tables import cards, sessions, threads
+from bot.store.tables import cards, mail, sessions, threads
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
@@ -23,9 +26,19 @@ THREADS = "bot:threads"
 MANY_CARDS = 8
 """With more due cards than this, cards come before any status."""
 
+SOON = 1.0
+"""A call that ends within so many seconds of its approval gets one line and one update of its card for both."""
+
+REPLY_SOON = 1.5
+"""A reply that follows the end of its call within so many seconds is one message with the line about it."""
+
 _NOW: dict[str, object] = {"due_at": bindparam("due_at_"), "parked_at": None, "failures": 0}
 _OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_NOW))
 _OWE_THREAD = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOW))
+_LATER = bindparam("due_at_", type_=Double)
+_NOT_BEFORE = {**_NOW, "due_at": case((threads.c.due_at <= _LATER, threads.c.due_at), else_=_LATER)}
+_OWE_THREAD_LATER = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOT_BEFORE))
+_LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 _LOCK_THREAD = Prepared(for_update(select(threads.c.session).where(threads.c.session == bindparam("key_"))))
 _NEW_CARD: Insert = insert(cards).inline()
 _DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
@@ -42,26 +55,50 @@ _THREAD_DONE = Prepared(update(threads).where(threads.c.session == bindparam("ke
 
 
 def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
-    """Marks a confirmation's cards as out of date. The caller has locked the confirmation."""
-    if not _OWE_CARD(tx, key_=row.id, due_at_=tx.now()):
-        new = {"team": row.asked.team, "enterprise": row.asked.enterprise, "due_at": tx.now()}
+    """Marks a confirmation's cards as out of date. The caller has locked the confirmation. Those of a call that was
+    approved just now are due when its end is known, or after a while."""
+    due_at = tx.now()
+    if row.decision is not None and waits_for_end(row):
+        due_at = max(due_at, row.decision.at.timestamp() + SOON)
+    if not _OWE_CARD(tx, key_=row.id, due_at_=due_at):
+        new = {"team": row.asked.team, "enterprise": row.asked.enterprise, "due_at": due_at}
         tx.execute(_NEW_CARD, {"confirmation": row.id, "session": session, **new})
     tx.notify(CARDS)
+
+
+def waits_for_end(row: Confirmation) -> bool:
+    """Whether its cards may wait for the call's end: it is approved, and a card says already that it was asked for."""
+    return row.decision is not None and row.runs and bool(row.card_channels) and not row.unreached
 
 
 def card_done(tx: Tx, confirmation: str) -> None:
     _CARD_DONE(tx, key_=confirmation, due_at_=None)
 
 
-def mark_thread_due(tx: Tx, key: str) -> None:
-    """Marks a session's thread as having something to post. It may be stored later in the same transaction."""
-    if not _OWE_THREAD(tx, key_=key, due_at_=tx.now()):
+def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
+    """Marks a session's thread as having something to post. It may be stored later in the same transaction. `wait`: it
+    is due in so many seconds, or when something else in it is due."""
+    due_at, mark = tx.now() + wait, _OWE_THREAD_LATER if wait else _OWE_THREAD
+    if not mark(tx, key_=key, due_at_=due_at):
         where = tx.execute(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == key)).one_or_none()
         if where is None:
             return  # a chain without a session
-        new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": tx.now(), "failures": 0}
+        new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": due_at, "failures": 0}
         tx.execute(insert_if_absent(tx.dialect, threads), new)
     tx.notify(THREADS)
+
+
+def seconds_until_told(tx: Tx, key: str, row: Confirmation, kinds: Collection[LineKind]) -> float:
+    """How long lines of these kinds about `row` wait for what follows them soon, so that one message says both."""
+    if LineKind.APPROVED in kinds and row.runs:
+        return SOON
+    ended = LineKind.DONE in kinds or LineKind.FAILED in kinds
+    return REPLY_SOON if ended and reply_may_follow(tx, key) else 0.0
+
+
+def reply_may_follow(tx: Tx, key: str) -> bool:
+    """Whether the agent still has something to read, and may answer it."""
+    return _LETTER.first(tx, key_=key) is not None
 
 
 def lock_thread(tx: Tx, key: str) -> None:

@@ -15,7 +15,7 @@ from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
 from bot.cards.cards import Cards
 from bot.cards.draw import CardContext
-from bot.cards.thread_worker import SOON, ThreadWorker
+from bot.cards.thread_worker import ThreadWorker
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
@@ -43,7 +43,7 @@ from bot.store.repository import (
     recompute_due,
     session_in,
 )
-from bot.store.slack_lanes import CARDS, THREADS, count_due_cards
+from bot.store.slack_lanes import CARDS, SOON, THREADS, count_due_cards, waits_for_end
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, keep_time, look_at_grant, mark_drawn, save_drawn
 from bot.telemetry.tracing import following
@@ -250,7 +250,7 @@ def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
 def seconds_until_drawn(tx: Tx, row: Confirmation) -> float:
     """Seconds that the cards of a call that was just approved wait for its end. A card that is not posted yet does not
     wait. Many due cards make the wait longer, since Slack allows about fifty updates a minute."""
-    if row.decision is None or not row.runs or not row.card_channels or row.unreached or paused(tx):
+    if row.decision is None or not waits_for_end(row) or paused(tx):
         return 0.0
     wait = min(SOON + (count_due_cards(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()

@@ -19,7 +19,6 @@ import pytest
 from sqlalchemy import or_, select
 
 from bot.app import Bot, running
-from bot.cards.thread_worker import SOON
 from bot.config.settings import Settings, parse_settings
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
@@ -27,7 +26,7 @@ from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
-from bot.store.slack_lanes import CARDS, THREADS
+from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx

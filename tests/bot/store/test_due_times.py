@@ -1,0 +1,52 @@
+"""When cards and lines of a call that was just approved are due: with its end, or after a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from bot.store.slack_lanes import SOON, mark_thread_due
+from bot.store.tables import cards, threads
+from runtime.store.database import Tx
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA
+
+
+@pytest.fixture
+async def at(
+    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as made:
+        made.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
+        yield made
+
+
+async def due(at: Backoffice) -> dict[str, float | None]:
+    """In how many seconds the card and the thread are due."""
+
+    def read(tx: Tx) -> dict[str, float | None]:
+        found = {table.name: tx.execute(select(table.c.due_at)).scalar_one() for table in (cards, threads)}
+        return {name: None if when is None else round(when - tx.now(), 3) for name, when in found.items()}
+
+    return await at.database.read(read)
+
+
+async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    assert await due(at) == {"bot_cards": 0, "bot_threads": 0}
+    await at.is_told()
+    await at.vote(name, ANNA)
+    assert await due(at) == {"bot_cards": SOON, "bot_threads": SOON}
+
+    at.clock.passes(seconds=SOON / 4)
+    await at.database.run(mark_thread_due, at.key, SOON)
+    assert await due(at) == {"bot_cards": SOON * 3 / 4, "bot_threads": SOON * 3 / 4}
+
+    await at.database.run(mark_thread_due, at.key)
+    assert await due(at) == {"bot_cards": SOON * 3 / 4, "bot_threads": 0}
+
+    await at.runs(name)
+    assert await due(at) == {"bot_cards": 0, "bot_threads": 0}
