@@ -105,14 +105,14 @@ def answer_target(body: Body, voter: Person) -> JsonObject:
 
 def click_target(body: Body, voter: Person) -> JsonObject:
     """The same, with the click's trigger: a window can be opened with it, once, for three seconds."""
-    return {**answer_target(body, voter), "trigger": str(body["trigger_id"])}
+    return {**answer_target(body, voter), "trigger": str(body.get("trigger_id") or "")}
 
 
 def form_target(body: Body, voter: Person) -> JsonObject:
     """Where the person who submitted a form looks: at its view, or, once that is closed, at a window that the submit's
     trigger opens."""
     at, view = at_of(body), body["view"]
-    form: JsonObject = {"view": view["id"], "hash": view.get("hash"), "trigger": str(body["trigger_id"])}
+    form: JsonObject = {"view": view["id"], "hash": view.get("hash"), "trigger": str(body.get("trigger_id") or "")}
     return {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
 
 
