@@ -97,7 +97,7 @@ async def _walk(demo: Demo) -> None:
     said = await ana.says("@adk-confirm deploy checkout 2.4.1 to prod", demo.channel)
     card = await ana.finds("to prod?", demo.channel, thread=said, timeout=20)
     await olga.clicks(card, "Approve")
-    await olga.finds("You can't decide this one", demo.channel, thread=said, timeout=20)
+    await olga.gets_modal("You can't decide this one", timeout=20)
     await ben.clicks(card, "Approve")
     await chris.finds("Needs 1 more approval", demo.channel, thread=said, timeout=20)
     await chris.clicks(chris.now(card), "Approve")
