@@ -2,10 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than there are cores: tests wait a lot, for databases and for processes.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-# The slow ones wait even more: three of them keep less than one core busy.
-SLOW_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
+# Tests wait a lot, for databases and for processes: three of them keep about one core busy.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 # How many examples Hypothesis tries: `quick`, or `thorough`, as CI does on every supported Python.
 EXAMPLES ?= quick
 # The tests start hundreds of processes. Without byte code each of them would compile the whole product again.
@@ -46,7 +44,7 @@ test: dev
 	@$(BIN)/pytest -m "not slow" -n $(WORKERS) $(SPREAD) --hypothesis-profile $(EXAMPLES)
 
 test-slow: dev
-	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(SLOW_WORKERS) $(SPREAD)
+	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(WORKERS) $(SPREAD)
 
 bench: dev ## measures what we claim, and writes docs/benchmarks.md: 15 minutes; ONLY="cycle start" for some parts
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
