@@ -104,7 +104,12 @@ def answer_target(body: Body, voter: Person) -> JsonObject:
 
 
 def click_target(body: Body, voter: Person) -> JsonObject:
-    """The same, with the click's trigger: a window can be opened with it, once, for three seconds."""
+    """The same, with the click's trigger: a window can be opened with it, once, for three seconds. Without a trigger
+    no window opens.
+
+    >>> click_target({"user": {"id": "U0ANN"}, "team": {"id": "T0ACME"}}, Person("T0ACME", "U0ANN"))
+    {'team': 'T0ACME', 'user': 'U0ANN', 'trigger': ''}
+    """
     return {**answer_target(body, voter), "trigger": str(body.get("trigger_id") or "")}
 
 

@@ -26,7 +26,7 @@ _LOOKED_AT = 1000
 _NOBODYS = " "
 """Prefix for the turn of a row that belongs to nobody. No name begins like this."""
 
-_NOBODY: Mapping[str, str] = {}
+_NO_ROWS: Mapping[str, str] = {}
 
 Turn = ColumnElement[str] | ColumnElement[str | None] | None
 
@@ -83,7 +83,7 @@ class RowKind:
 
 
 def claim_due(
-    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
+    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
 ) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
     """Claims the most overdue rows that nobody processes. Also returns the seconds until the next row may be claimed: 0
     if there was no room for more, None if no other row is waiting.
