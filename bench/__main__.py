@@ -30,7 +30,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 VERSIONS = ("google-adk", "google-genai", "SQLAlchemy", "asyncpg", "aiohttp", "slack-bolt", "pydantic")
 
 MOST_SECONDS = 400.0
-"""A part that takes longer is given up, so that the others are measured."""
+"""A part that takes longer is abandoned, so that the others are still measured."""
 
 Part = Callable[..., Awaitable[str]]
 PARTS: dict[str, tuple[str, Part]] = {
@@ -44,8 +44,9 @@ PARTS: dict[str, tuple[str, Part]] = {
 }
 INTRODUCTION = """# Benchmarks
 
-`make bench` measures all of this and writes this file. Compare within a table only: what is in one table was measured
-in turn, in the same minutes. A figure is the median of its rounds, with the least and the greatest in brackets.
+`make bench` measures all of this and writes this file. Compare figures only within a table: these were
+measured in turn, in the same minutes. A figure is the median of its rounds, with the smallest and the largest in
+brackets.
 """
 
 
@@ -64,18 +65,18 @@ def main() -> int:
         for name in options.only:
             began = time.monotonic()
             try:
-                sections[name] = _measured(name, postgres, quick=options.quick)
+                sections[name] = _measure_part(name, postgres, quick=options.quick)
             except Exception:  # noqa: BLE001  (the other parts are measured all the same)
                 failed = True
                 traceback.print_exc()
             else:
                 print(f"\n## {PARTS[name][0]}\n\n{sections[name]}\n\n({time.monotonic() - began:.0f} s)", flush=True)
             if not options.print:
-                DOCUMENT.write_text(_document(sections))  # after each part: what is measured is not lost
+                DOCUMENT.write_text(_document(sections))  # after each part: a later failure loses no measurement
     return 1 if failed else 0
 
 
-def _measured(name: str, postgres: PostgresServer, *, quick: bool) -> str:
+def _measure_part(name: str, postgres: PostgresServer, *, quick: bool) -> str:
     with postgres.database() as url, tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(_in_time(PARTS[name][1](Path(folder), url, quick=quick)))
     return f"{found}\n\n*{_where()}*"
@@ -87,7 +88,7 @@ async def _in_time(measuring: Awaitable[str]) -> str:
 
 
 def _make_durable(postgres: PostgresServer) -> None:
-    """The tests' server does not wait for the disk."""
+    """Lets every commit wait for the disk, which the tests' server does not do."""
     for setting in ("fsync", "full_page_writes"):
         postgres.psql(f"ALTER SYSTEM SET {setting} = on")
     postgres.psql("SELECT pg_reload_conf()")

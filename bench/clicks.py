@@ -1,7 +1,7 @@
 """Clicks over signed HTTP: how many a second, and how long until the ack. Ours against a bare Bolt app that only acks.
 
-Every click is an Approve on a confirmation of its own, with quorum 2, over 32 connections; the load comes from another
-process, as does the local Slack that the cards are drawn in. Then 100 clicks a second for a while: the ack's p99.
+Every click approves a confirmation of its own, with quorum 2, over 32 connections. The load and the local Slack are in
+other processes. Then come 100 clicks a second for a while, for the ack's p99.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.processes import first_line, free_ports, process, usage
 
 SECRET = "bench-signing-secret"
 VOTERS = [f"U0VOTER{number:02}" for number in range(24)]
-"""Many, since the votes of one person take turns."""
+"""Many people, because the votes of one person take turns."""
 
 CONFIG = f"""
 [agent]
@@ -42,8 +42,8 @@ _RATE = 100.0
 
 @dataclass(frozen=True)
 class Clicked:
-    """Of `OURS` and `BARE`: "rate" in clicks a second, and "cpu" in seconds a click. `acks` of ours, sorted, at a
-    hundred clicks a second."""
+    """For `OURS` and `BARE`: "rate" in clicks a second, and "cpu" in seconds a click. `acks`: our ack times, sorted, at
+    a hundred clicks a second."""
 
     found: Rounds
     acks: list[float]
@@ -85,7 +85,7 @@ def signed(body: bytes) -> dict[str, str]:
 
 
 async def send(session: aiohttp.ClientSession, url: str, body: bytes) -> float:
-    """Seconds until the ack."""
+    """Sends a click. Returns the seconds until the ack."""
     began = time.perf_counter()
     async with session.post(url, data=body, headers=signed(body)) as answer:
         await answer.read()
@@ -94,7 +94,7 @@ async def send(session: aiohttp.ClientSession, url: str, body: bytes) -> float:
 
 
 async def throughput(url: str, bodies: list[bytes], connections: int = 32) -> float:
-    """Clicks a second."""
+    """Measures clicks a second."""
     waiting = iter(bodies)
 
     async def one(session: aiohttp.ClientSession) -> None:
@@ -108,7 +108,7 @@ async def throughput(url: str, bodies: list[bytes], connections: int = 32) -> fl
 
 
 async def compared(folder: Path, clicks: int) -> Clicked:
-    """Three rounds of so many clicks for each side, in turn."""
+    """Measures three rounds of this many clicks for each side, in turn."""
     from bench.filling import KEY, fill
 
     store, found = f"sqlite:///{folder / 'clicks.db'}", Rounds()
@@ -130,8 +130,8 @@ async def compared(folder: Path, clicks: int) -> Clicked:
             process("-m", "bench.clicks", "bare", str(bare_port), env=env) as bolt,
             process("-m", "bot.cli", "serve", "--config", str(config), env=env) as bot,
         ):
-            await _answering(bare_url, bodies[0])
-            await _answering(url, bodies.pop())
+            await _until_answering(bare_url, bodies[0])
+            await _until_answering(url, bodies.pop())
             for _ in range(3):
                 await _round(found, BARE, bolt.pid, bare_url, bodies[:clicks])
                 await _round(found, OURS, bot.pid, url, bodies[:clicks])
@@ -140,7 +140,7 @@ async def compared(folder: Path, clicks: int) -> Clicked:
 
 
 async def _round(found: Rounds, name: str, pid: int, url: str, bodies: list[bytes]) -> None:
-    """The CPU besides the rate, since a machine that does other things changes only the rate."""
+    """One round: the rate, and the CPU time, which depends less on what else the machine does."""
     before, _ = usage(pid)
     found.add(name, "rate", value=await throughput(url, bodies))
     after, _ = usage(pid)
@@ -156,7 +156,7 @@ async def _steady(url: str, bodies: list[bytes]) -> list[float]:
         return sorted(await asyncio.gather(*tasks))
 
 
-async def _answering(url: str, body: bytes) -> None:
+async def _until_answering(url: str, body: bytes) -> None:
     """Waits for the first ack."""
     async with aiohttp.ClientSession() as session, asyncio.timeout(60):
         while True:

@@ -1,6 +1,6 @@
 """Cycles a second: message, request, approval, tool, final text. Ours against google-adk, each with its Gemini class.
 
-Each session does a few cycles after one that is not counted, so that its history stays about as long as it was.
+Each session does a few cycles after one that is not counted, so that the length of its history hardly changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ USER = "bench"
 HISTORIES = (0, 100, 1_000, 5_000)
 AT_ONCE = (16, 64)
 LONG = 1_000
-"""Events of a history that is made once for google-adk, and has its uncounted cycle then."""
+"""From this number of events on, google-adk's history is created once, and its uncounted cycle runs then."""
 _numbers = count(1)
 
 Cycle = Callable[[], Awaitable[None]]
@@ -33,7 +33,7 @@ Cycle = Callable[[], Awaitable[None]]
 @dataclass(frozen=True)
 class Size:
     rounds: int = 3
-    cycles: int = 20  # ours does three times as many, since it needs a tenth of the time
+    cycles: int = 20  # ours does three times as many, since each takes a tenth of the time
     seconds: float = 2.0
     histories: tuple[int, ...] = HISTORIES
     at_once: tuple[int, ...] = AT_ONCE
@@ -46,7 +46,7 @@ class Subject(Protocol):
     name: str
 
     async def session(self, events: int) -> Cycle:
-        """A session with so many events; what it returns does one cycle in it."""
+        """Makes a session with this many events. The function that it returns does one cycle in it."""
         ...
 
 
@@ -95,7 +95,7 @@ class Adk:
         self._long: dict[int, Cycle] = {}
 
     async def session(self, events: int) -> Cycle:
-        """A long history serves every round: its services take half a minute to write 5,000 events."""
+        """Every round uses the same long history: ADK's services take half a minute to write 5,000 events."""
         if events < LONG:
             return self._cycle(await self._with_history(events))
         if events not in self._long:
@@ -147,9 +147,9 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
                         found.add(subject.name, f"{events}", value=rate)
                 for sessions in size.at_once:
                     for subject in subjects:
-                        rate = await _several(subject, sessions, size.seconds)
+                        rate = await _many_sessions(subject, sessions, size.seconds)
                         found.add(subject.name, f"at once {sessions}", value=rate)
-    return _told(found, [subject.name for subject in subjects], size)
+    return _text(found, [subject.name for subject in subjects], size)
 
 
 async def _ours(stack: AsyncExitStack, folder: Path, postgres: str) -> list[Subject]:
@@ -175,24 +175,24 @@ def _adks(folder: Path) -> list[Subject]:
 
 
 async def _one_session(subject: Subject, events: int, cycles: int) -> float:
-    """With a history google-adk needs up to five seconds for a cycle: it does fewer."""
+    """One session. google-adk does fewer cycles in a long history, where each takes up to five seconds."""
     cycle = await subject.session(events)
     ours = isinstance(subject, Ours)
     if ours or events < LONG:
         await cycle()
     theirs = max(1, min(8, cycles * 100 // events)) if events else cycles
     wanted = 3 * cycles if ours else theirs
-    _sweep()
+    _collect_garbage()
     began = time.perf_counter()
     for _ in range(wanted):
         await cycle()
     return wanted / (time.perf_counter() - began)
 
 
-async def _several(subject: Subject, sessions: int, seconds: float) -> float:
-    """Sessions at once, for a while. What fails at google-adk ("database is locked") is not counted."""
+async def _many_sessions(subject: Subject, sessions: int, seconds: float) -> float:
+    """Several sessions at once, for a while. Failures of google-adk ("database is locked") are not counted."""
     cycles = [await subject.session(0) for _ in range(sessions)]
-    _sweep()
+    _collect_garbage()
     began = time.perf_counter()
 
     async def several(cycle: Cycle) -> int:
@@ -211,13 +211,13 @@ async def _several(subject: Subject, sessions: int, seconds: float) -> float:
     return sum(done) / (time.perf_counter() - began)
 
 
-def _sweep() -> None:
-    """All of them run in one process: nobody's time goes into collecting the garbage that another left."""
+def _collect_garbage() -> None:
+    """Collects garbage. All sides run in one process, and none should pay for what another left."""
     gc.collect()
     gc.freeze()
 
 
-def _told(found: Rounds, names: list[str], size: Size) -> str:
+def _text(found: Rounds, names: list[str], size: Size) -> str:
     ours = [name for name in names if name.startswith("ours")]
     stored = [name for name in names if name.startswith("google-adk") and "memory" not in name]
     columns = [(f"{events}", f"{events:,} events") for events in size.histories]
@@ -236,8 +236,8 @@ def _told(found: Rounds, names: list[str], size: Size) -> str:
             "side's public `Runner` and its own Gemini class. google-genai's HTTP is replaced by the same script for "
             "both, so no network is measured. Ours writes with `synchronous=FULL`, PostgreSQL with `fsync=on`; "
             "google-adk's services have their defaults. The columns with events are one session with a history of "
-            "that length; the others are sessions without one. Many sessions at once find google-adk's stores locked; "
-            "what fails there is not counted.",
+            "that length; the others are sessions without one. With many sessions at once, "
+            "google-adk's stores are often locked; cycles that fail because of that are not counted.",
             table(["", *(head for _, head in columns)], rows),
             f"Our rate with a history, as a part of the rate without one: {'; '.join(flat)}.",
             _goals(found, stored),

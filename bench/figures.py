@@ -9,7 +9,7 @@ from statistics import median
 
 
 class Rounds:
-    """The same things measured several times, in turn, so that the machine's moods are shared by all of them."""
+    """The same things measured several times, in turn, so that all of them share the machine's good and bad moments."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -24,7 +24,7 @@ class Rounds:
         return median(self._found[name])
 
     def shown(self, *name: str, unit: str = "") -> str:
-        """The median, with the least and the greatest."""
+        """The median, with the smallest and the largest value."""
         found = self._found.get(name)
         if not found:
             return "–"
@@ -38,7 +38,7 @@ def number(value: float) -> str:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The value that so large a part of them does not exceed; 1.0 is the greatest."""
+    """The value below which this part of them lies; 1.0 gives the largest."""
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
@@ -53,7 +53,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Goal:
-    """What we want, what was found, and why it is missed where it is."""
+    """A goal, the value that was found, and the reason if it was missed."""
 
     wanted: str
     found: str

@@ -1,4 +1,4 @@
-"""Confirmations that wait, written by the product's own transactions, without an agent and without Slack."""
+"""Fills a store with waiting confirmations, by the product's own transactions, without an agent and without Slack."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ KEY = "not a secret, but long enough"
 async def fill(
     url: str, count: int, *, app: str = "oncall", expires_at: float | None = None, first: int = 0, config: str = CONFIG
 ) -> list[str]:
-    """Confirmations that wait, each in a session of its own; what a click on each carries. `first`: their numbers
-    begin there."""
+    """Stores waiting confirmations, each in a session of its own, and returns what a click on each carries. `first`:
+    their numbers begin there."""
     from bot.audit.fingerprint import Fingerprints
     from bot.config.rules import Rules
     from bot.config.settings import parse_settings
@@ -81,7 +81,8 @@ async def fill(
 
 
 _TEMPLATE, _FIRST = 7_000_000, 8_000_000
-"""The number of the confirmation that is copied, and that of the first copy. Every name that must differ has it."""
+"""The number of the confirmation that is copied, and the number of the first copy. Every name that must differ contains
+it."""
 _COPIED = {
     "bot_sessions": "key",
     "bot_mail": "session",
@@ -91,13 +92,13 @@ _COPIED = {
     "bot_chains": "chain",
     "bot_threads": "session",
 }
-_APART = 1e-5  # seconds between two copies, since lists are ordered by time
+_APART = 1e-5  # seconds between two copies, because lists are sorted by time
 
 
 async def fill_many(file: Path, count: int, *, config: str) -> None:
-    """So many more confirmations that wait, later than all others. One is written by the product, the rest are copies
-    of its rows with ids and names of their own. Their fingerprints do not fit, so they are counted and not decided. In
-    the end the product's checkpoints are made over all of them, as they would be within the hour."""
+    """Adds this many waiting confirmations, later than all others. The product writes one, and the rest are copies of
+    its rows with ids and names of their own. Their fingerprints do not fit, so they are counted but can't be decided.
+    In the end the product's checkpoints are made over all of them, as they would be within the hour."""
     from bot.audit.ledger import LedgerKeys
     from bot.store.open import open_store
     from bot.worker.checkpoint_job import seal_moved
@@ -113,7 +114,7 @@ async def fill_many(file: Path, count: int, *, config: str) -> None:
 
 def _copy(file: Path, confirmation: str, count: int) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as store:
-        store.execute("PRAGMA journal_mode=OFF")  # else all of it is written twice
+        store.execute("PRAGMA journal_mode=OFF")  # otherwise everything is written twice
         store.execute("PRAGMA synchronous=OFF")
         store.execute("PRAGMA cache_size=-500000")
         store.execute("BEGIN")
@@ -126,14 +127,14 @@ def _copy(file: Path, confirmation: str, count: int) -> None:
                 INSERT INTO {table} ({", ".join(names)})
                 WITH RECURSIVE copies(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM copies WHERE i + 1 < {count}),
                 template AS MATERIALIZED (SELECT * FROM {table} WHERE {key} LIKE '{mine}')
-                SELECT {", ".join(_copied(name, confirmation) for name in names)} FROM template CROSS JOIN copies
+                SELECT {", ".join(_column_copy(name, confirmation) for name in names)} FROM template CROSS JOIN copies
                 ORDER BY {"whom, i" if table == "bot_waiting" else "i"}
                 """
             )
         store.execute("COMMIT")
 
 
-def _copied(column: str, confirmation: str) -> str:
+def _column_copy(column: str, confirmation: str) -> str:
     """The column's value in a copy, as SQL."""
     if column in ("created", "at"):
         return f"{column} + (i + 1) * {_APART}"

@@ -1,4 +1,4 @@
-"""What this machine can do at most: fsyncs, bare transactions, bare HTTP with Slack's signature check."""
+"""Measures what this machine can do at most: fsyncs, bare transactions, bare HTTP with Slack's signature check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the tests notice when the code is wrong? Each deliberate slip is made in a copy, and its tests have to fail there.
+"""Do the tests notice when the code is wrong? Makes each deliberate slip in a copy, where its tests must fail.
 
     make mutants                        all of them
     python -m bench.mutants ledger      those whose list, file or description has the word in it
@@ -56,7 +56,7 @@ class Slip:
 
     @property
     def wrong(self) -> str | None:
-        """Why it can't be made, if so."""
+        """Why the slip can't be made; empty if it can."""
         found = (ROOT / self.file).read_text(encoding="utf-8").count(self.old) if (ROOT / self.file).exists() else 0
         if found != 1:
             return f"the old text is there {found} times: {self.old.strip().splitlines()[0]}"
@@ -85,16 +85,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     slips = [slip for slip in read() if not args.words or any(word in slip.known_by for word in args.words)]
     stale = [Ran(slip, Result.ERROR, 0.0, slip.wrong) for slip in slips if slip.wrong]
     for ran in stale:
-        _tell(ran)
+        _print(ran)
     if args.check:
         return 1 if stale else 0
     sound = [slip for slip in slips if not slip.wrong]
     with tempfile.TemporaryDirectory(prefix="adk-confirm-mutants-") as folder:
         copies = [_copy(Path(folder) / str(number)) for number in range(args.jobs)]
-        if not args.at_once and (failed := _unchanged(copies[0], sound)) is not None:
+        if not args.at_once and (failed := _run_unchanged(copies[0], sound)) is not None:
             print(f"The tests fail without any slip:\n{failed}")
             return 2
-        done = stale + _all(sound, copies)
+        done = stale + _run_all(sound, copies)
     return _verdict(done)
 
 
@@ -114,27 +114,27 @@ def _copy(to: Path) -> Path:
     return to
 
 
-def _unchanged(copy: Path, slips: Sequence[Slip]) -> str | None:
-    """What a slip would seem to break, and what is broken without it."""
+def _run_unchanged(copy: Path, slips: Sequence[Slip]) -> str | None:
+    """Runs the slips' tests on the unchanged code. Returns the output if they fail, None if they pass."""
     tests = sorted({test for slip in slips for test in slip.tests})
     print(f"{len(slips)} slips. First their tests as they are: {len(tests)} files and cases.", flush=True)
     ran = _pytest(copy, tests, "-n", "2", timeout=PATIENCE * 12)
     return None if ran.returncode == 0 else ran.stdout[-4000:]
 
 
-def _all(slips: Sequence[Slip], copies: Sequence[Path]) -> list[Ran]:
+def _run_all(slips: Sequence[Slip], copies: Sequence[Path]) -> list[Ran]:
     free: queue.SimpleQueue[Path] = queue.SimpleQueue()
     for copy in copies:
         free.put(copy)
     done: list[Ran] = []
     with ThreadPoolExecutor(len(copies)) as pool:
-        for finished in as_completed([pool.submit(_one, slip, free) for slip in slips]):
+        for finished in as_completed([pool.submit(_run_one, slip, free) for slip in slips]):
             done.append(finished.result())
-            _tell(done[-1])
+            _print(done[-1])
     return done
 
 
-def _one(slip: Slip, free: queue.SimpleQueue[Path]) -> Ran:
+def _run_one(slip: Slip, free: queue.SimpleQueue[Path]) -> Ran:
     copy, began = free.get(), time.monotonic()
     file = copy / slip.file
     whole = file.read_text(encoding="utf-8")
@@ -146,7 +146,7 @@ def _one(slip: Slip, free: queue.SimpleQueue[Path]) -> Ran:
         failed = re.search(r"^(?:FAILED|ERROR) \S*::(\w+)", ran.stdout, re.MULTILINE)
         by = failed[1] if failed else ""
     except subprocess.TimeoutExpired:
-        result, said, by = Result.CAUGHT, "", "a time-out"  # they end where nothing is wrong, which was looked at first
+        result, said, by = Result.CAUGHT, "", "a time-out"  # the tests hang; they did not without the slip
     finally:
         file.write_text(whole, encoding="utf-8")
         free.put(copy)
@@ -169,7 +169,7 @@ def _pytest(copy: Path, tests: Sequence[str], *more: str, timeout: float) -> sub
         *more,
         *tests,
     ]
-    # Without bytecode: a slip of the same length, made within the second, would not be seen.
+    # Without bytecode: Python would not notice a slip of the same length that is made within the same second.
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
     return subprocess.run(
         command,
@@ -183,7 +183,7 @@ def _pytest(copy: Path, tests: Sequence[str], *more: str, timeout: float) -> sub
     )
 
 
-def _tell(ran: Ran) -> None:
+def _print(ran: Ran) -> None:
     print(
         f"{ran.result.value:7} {ran.seconds:5.1f} s  {ran.slip.file}: {ran.slip.says}{ran.by and f' ({ran.by})'}",
         flush=True,

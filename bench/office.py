@@ -1,6 +1,6 @@
-"""The bot in a process of its own, with the local Slack and its people in this one: whole ways from a mention on.
+"""The bot in a process of its own, with the local Slack and its people in this one, to measure from a mention on.
 
-An agent gets messages such as "o-1 o-2", and asks to pay each of these orders. Its tool writes down when it starts.
+An agent gets messages such as "o-1 o-2", and asks to pay each of these orders. Its tool records when it starts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Watched:
 
     cards: dict[str, Seen] = field(default_factory=dict)  # by order
     posted: dict[str, float] = field(default_factory=dict)
-    final: dict[str, float] = field(default_factory=dict)  # when its card said that the call ran
+    final: dict[str, float] = field(default_factory=dict)  # when its card showed that the call ran
     replies: int = 0
 
     def see(self, happening: Happening) -> None:
@@ -96,15 +96,15 @@ class Office:
         await self._until(lambda: self.watched.posted.keys() >= {*orders}, within, "all cards")
 
     async def finals(self, orders: Collection[str], within: float) -> None:
-        """Waits until the card of each order says that its call ran."""
+        """Waits until the card of each order shows that its call ran."""
         await self._until(lambda: self.watched.final.keys() >= {*orders}, within, "all cards to show the end")
 
     async def replies(self, count: int, within: float) -> None:
-        """Waits until the agent has replied so often since the start."""
+        """Waits until the agent has replied this often since the start."""
         await self._until(lambda: self.watched.replies >= count, within, "all replies")
 
     async def started(self, orders: Collection[str], within: float) -> dict[str, float]:
-        """Waits until the tool has started for each order; when it did."""
+        """Waits until the tool has started for each order. Returns when it did."""
         await self._until(lambda: self.begun().keys() >= {*orders}, within, "all tools to start")
         return self.begun()
 
@@ -126,7 +126,7 @@ class Office:
 
 @asynccontextmanager
 async def office(folder: Path, *, channels: int = 1, limits: bool = True) -> AsyncIterator[Office]:
-    """`limits`: Slack's rates are on, on both sides. Without them many cards stand soon."""
+    """Starts the bot and its people. `limits`: both sides keep Slack's rates. Without them cards appear faster."""
     config, log = folder / "adk-confirm.toml", folder / "tools.log"
     await asyncio.to_thread(_make, config, log)
     async with FakeSlack() as slack:
@@ -157,7 +157,7 @@ def _make(config: Path, log: Path) -> None:
 
 
 async def serve(config: Path) -> None:
-    """The bot, until it is ended."""
+    """Runs the bot until it is ended."""
     from bot.app import running
     from bot.config.settings import load_settings
     from bot.slack.directory import channels

@@ -1,4 +1,4 @@
-"""Processes under measurement: they are started, looked at and ended here."""
+"""Processes under measurement: starts them, measures them and ends them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 import aiohttp
 
 IDLE = 0.05
-"""A process that uses less of a core than this has nothing left to do."""
+"""A process that uses less of a core than this counts as idle."""
 
 
 @asynccontextmanager
 async def process(*args: str, env: dict[str, str]) -> AsyncIterator[subprocess.Popen[str]]:
-    """Python with these arguments, until the block ends. What it logs is dropped."""
+    """Runs Python with these arguments until the block ends. Its logs are dropped."""
     command, pipe, null = [sys.executable, *args], subprocess.PIPE, subprocess.DEVNULL
     started = await asyncio.to_thread(
         subprocess.Popen, command, env={**os.environ, **env}, stdout=pipe, stderr=null, text=True
@@ -50,14 +50,14 @@ def free_ports(count: int) -> list[int]:
 
 
 def usage(pid: int) -> tuple[float, float]:
-    """CPU seconds and resident megabytes."""
+    """The process's CPU seconds and resident megabytes."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def until_idle(pid: int, within: float) -> float:
-    """Waits until the process has nothing left to do, and returns the CPU seconds that it used meanwhile."""
+    """Waits until the process is idle, and returns the CPU seconds that it used meanwhile."""
     began, _ = usage(pid)
     before = began
     for _ in range(int(within)):
@@ -70,7 +70,7 @@ async def until_idle(pid: int, within: float) -> float:
 
 
 async def until_ready(port: int, within: float = 60.0) -> None:
-    """Waits until a service says that it is ready."""
+    """Waits until a service reports that it is ready."""
     async with aiohttp.ClientSession() as session, asyncio.timeout(within):
         while not await _is_ready(session, port):
             await asyncio.sleep(0.02)
@@ -89,6 +89,6 @@ def cores() -> int:
 
 
 def busy_seconds() -> float:
-    """Seconds that all cores of this machine together were busy, since it started."""
+    """How many seconds all cores of this machine together were busy since it started."""
     user, nice, system, _, _, irq, soft, *_ = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:])
     return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")

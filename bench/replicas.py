@@ -1,5 +1,4 @@
-"""One, two and three processes on one PostgreSQL: cycles a second, timers that are due at once, and how soon another
-takes over what one left."""
+"""One, two and three processes on one PostgreSQL: cycles a second, timers that are due at once, and take-overs."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
     seconds, timers = (1.0, 50) if quick else (3.0, TIMERS)
     for _ in range(1 if quick else 2):
         for replicas in REPLICAS:
-            await _together(found, replicas, postgres, seconds)
-        found.add("take-over", value=await _taken_over(postgres))
+            await _measure_cycles(found, replicas, postgres, seconds)
+        found.add("take-over", value=await _measure_take_over(postgres))
     for place, replicas in enumerate(REPLICAS):
         took = await _timers(folder, postgres, replicas, range(place * timers, (place + 1) * timers))
         found.add(f"timers {replicas}", value=took)
@@ -54,18 +53,18 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
         [
             f"Cycles a second of all replicas together, each with {SESSIONS} sessions at once, and the cores that they "
             f"and PostgreSQL keep busy meanwhile. {timers} confirmations then expire at one moment; the last column "
-            "says how long after it the last of them is recorded as expired.",
+            "says how long after that moment the last of them is recorded as expired.",
             table(heads, rows),
-            _binding(found),
+            _limiting(found),
             "Take-over: a replica is killed (`kill -9`) while it runs a tool that may be repeated. Another replica "
             f"ends the run {found.shown('take-over', unit=' s')} after that. Its lease lasts 10 s, and each replica "
-            "looks every 5 s for what others left.",
+            "looks every 5 s for work that others left.",
         ]
     )
 
 
-def _binding(found: Rounds) -> str:
-    """What binds, by the cores that were busy."""
+def _limiting(found: Rounds) -> str:
+    """What limits the rate, judged by how many cores were busy."""
     told = []
     for n in (REPLICAS[0], REPLICAS[-1]):
         mine, server = found.median(f"replicas {n}"), found.median(f"server {n}")
@@ -73,14 +72,14 @@ def _binding(found: Rounds) -> str:
             part = server / (mine + server) * 100
             what = f"the machine: all of its {cores()} cores are busy, {number(part)} % of that with PostgreSQL"
         elif mine > 0.85 * n:
-            what = "the core that a process of Python has"
+            what = "the one core that a Python process can use"
         else:
             what = f"the disk: commits are waited for, and only {number(mine + server)} of {cores()} cores are busy"
-        told.append(f"What binds {n} is {what}.")
+        told.append(f"What limits {n} is {what}.")
     return " ".join(told)
 
 
-async def _together(found: Rounds, replicas: int, url: str, seconds: float) -> None:
+async def _measure_cycles(found: Rounds, replicas: int, url: str, seconds: float) -> None:
     async with AsyncExitStack() as stack:
         starting = [_replica("cycles", url, str(n), str(seconds)) for n in range(replicas)]
         started = [await stack.enter_async_context(one) for one in starting]
@@ -100,7 +99,8 @@ async def _together(found: Rounds, replicas: int, url: str, seconds: float) -> N
 
 
 async def _timers(folder: Path, url: str, replicas: int, numbers: range) -> float:
-    """Confirmations that expire at the same moment, before that many replicas: seconds until the last is expired."""
+    """Lets confirmations expire at the same moment, with this many replicas. Returns the seconds until the last has
+    expired."""
     began, some = time.time(), max(10, len(numbers) // 10)
     await fill(url, some, first=10_000 * (replicas + 1))  # tells how long it takes
     due = time.time() + 5 * replicas + 1.5 * (time.time() - began) * len(numbers) / some
@@ -126,7 +126,7 @@ async def _timers(folder: Path, url: str, replicas: int, numbers: range) -> floa
 
 
 async def _last_expired(url: str, count: int) -> float:
-    """When so many had expired."""
+    """Waits until this many have expired. Returns when that was."""
     connection = await asyncpg.connect(url)
     try:
         async with asyncio.timeout(FIRED_WITHIN):
@@ -139,7 +139,7 @@ async def _last_expired(url: str, count: int) -> float:
         await connection.close()
 
 
-async def _taken_over(url: str) -> float:
+async def _measure_take_over(url: str) -> float:
     async with _replica("attends", url) as other, _replica("begins", url) as dies:
         await _line(other)
         await _line(dies)  # its tool runs

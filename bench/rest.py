@@ -25,11 +25,11 @@ _ADKS_AGENT = "from bench.rest import adk_agent\n\nroot_agent = adk_agent()\n"
 _ALONE = "one session does everything in turn: the CPU of a cycle, six fsyncs and two requests over HTTP"
 _TOGETHER = "the rest is HTTP and JSON, on one core"
 _sessions = count(1)
-_for_good = ExitStack()  # in the servers: what lasts as long as the process
+_for_good = ExitStack()  # in the servers: open as long as the process runs
 
 
 class Failed(Exception):
-    """A cycle did not get to its end."""
+    """A cycle failed."""
 
 
 def our_agent() -> Any:
@@ -81,7 +81,8 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     return "\n\n".join(
         [
             "Cycles a second over HTTP: two `POST /run`, the second with the approval. Each server is a process of its "
-            "own, with a store on SQLite. What fails at google-adk (its store is locked) is not counted.",
+            "own, with a store on SQLite. Cycles that fail because google-adk's store is locked are "
+            "not counted.",
             table(["", "one session", "16 sessions at once", "p50 of one cycle", "p99"], rows),
             goals(
                 Goal("one session: 5 times `adk api_server`", times(ratios[0]), ratios[0] >= 5, _ALONE),
@@ -130,7 +131,7 @@ async def _ready(url: str) -> str:
 async def _cycles(
     client: aiohttp.ClientSession, url: str, sessions: int, each: int, *, fails: bool
 ) -> tuple[float, list[float]]:
-    """Cycles a second, and how long each took. `fails`: what fails ("database is locked") is not counted."""
+    """Cycles a second, and the duration of each. `fails`: failures ("database is locked") are not counted."""
     names = [f"s{next(_sessions)}" for _ in range(sessions)]
     for name in names:
         async with client.post(f"{url}/apps/clerk/users/u/sessions/{name}", json={}) as answer:

@@ -1,7 +1,7 @@
-"""google-genai without a network: whoever asks Gemini in this process gets an answer by script.
+"""google-genai without a network: in this process, a script answers every request to Gemini.
 
-Everything above the socket is as it is in production, for google-adk and for us: the SDK, its types, and the request's
-body as bytes.
+Everything above the socket is the same as in production, for google-adk and for us: the SDK, its types, and the
+request's body as bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unittest import mock
 import aiohttp
 
 MODEL = "gemini-2.5-flash"
-WORDS = "please pay"  # what people say; the model answers it with a call, and the call's result with words
+WORDS = "please pay"  # people's message; the model answers it with a call, and the call's result with a text
 TOOL = "reimburse"
 DONE = "Done."
 
@@ -39,7 +39,7 @@ class _Response(aiohttp.ClientResponse):
         self._text = body
 
     def __del__(self, *_: object) -> None:
-        """There is no connection to give back."""
+        """Does nothing: there is no connection to close."""
 
     async def text(self, encoding: str | None = None, errors: str = "strict") -> str:  # noqa: ARG002  (aiohttp's)
         return self._text
@@ -65,7 +65,7 @@ def scripted_gemini() -> Iterator[None]:
 
         handler: Any = answered
         for middleware in session._middlewares:
-            handler = _around(middleware, handler)
+            handler = _wrap(middleware, handler)
         return await handler(_Request(data))
 
     with (
@@ -75,5 +75,5 @@ def scripted_gemini() -> Iterator[None]:
         yield
 
 
-def _around(middleware: Any, handler: Any) -> Any:
+def _wrap(middleware: Any, handler: Any) -> Any:
     return lambda request: middleware(request, handler)

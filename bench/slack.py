@@ -1,4 +1,4 @@
-"""The whole way in Slack: from a mention to the card, and from a click to the ack, the tool and the final card."""
+"""Times in Slack: from a mention to the card, and from a click to the ack, the tool and the final card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.records import Channel
 
 PATIENCE = 150.0
-"""Seconds that a scenario waits for something before the part fails."""
+"""How many seconds a scenario waits for something before the part fails."""
 CHANNELS, THREADS, EACH, RATE, KNOWN = 40, 100, 10, 100.0, 4
 HEADS = ("", "mention → card", "click → ack", "click → tool starts", "click → final card", "CPU", "Slack calls")
 _CLICK = (
@@ -31,13 +31,14 @@ _MANY = (
 _SHARED = "the people and their Slack use the same two cores"
 _ONE_CORE = (
     "until its tool starts, a click costs about 10 ms of CPU, half of it in the store's thread: 100 a second keep the "
-    "one core busy that a process of Python has. Cards and lines hardly begin meanwhile"
+    "one core busy that a Python process can use. Cards and lines hardly progress meanwhile"
 )
 
 
 @dataclass
 class Found:
-    """Seconds for each card, ack, start of a tool and final card; per cycle the CPU seconds, and calls by method."""
+    """Seconds for each card, ack, start of a tool and final card; and per cycle the CPU seconds and the calls by
+    method."""
 
     cards: list[float] = field(default_factory=list)
     acks: list[float] = field(default_factory=list)
@@ -86,7 +87,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             "updates a minute:",
             table(HEADS, [_row(name, of) for name, of in found.items()]),
             _methods(one),
-            "The rates are off from here on, so that a thousand cards stand soon:",
+            "From here on the rates are off, so that a thousand cards appear quickly:",
             table(HEADS, [_row(name, of) for name, of in many.items()]),
             _against_bolt(clicked),
             goals(*_goals_of_cycles(one, forty, asked), *_goals_of_clicks(clicked, steady, burst, failing)),
@@ -98,7 +99,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
 
 
 async def _one_at_a_time(folder: Path, cycles: int) -> Found:
-    """The first cycle of each channel is not counted: the channel and its people are known from there on."""
+    """The first cycle of each channel is not counted, because the channel and its people are looked up in it."""
     found = Found(cycles=cycles)
     async with office(folder, channels=KNOWN) as at:
         cpu, calls = 0.0, 0
@@ -121,30 +122,30 @@ async def _at_once(folder: Path, channels: int) -> Found:
 
 
 async def _asked_at_once(folder: Path, channels: int) -> Found:
-    """Only the cards: with 50 updates a minute, so many final cards take minutes."""
+    """Measures the cards only: at 50 updates a minute, this many final cards would take minutes."""
     async with office(folder, channels=channels) as at:
         orders = [[f"o-{n}"] for n in range(4 * channels)]
-        return Found(cards=await _asked(at, orders, at.channels * 4))
+        return Found(cards=await _ask(at, orders, at.channels * 4))
 
 
 async def _many_clicks(folder: Path, threads: int) -> tuple[Found, Found, Found]:
-    """Each thread's agent asks for several calls; then these are clicked, one of each thread in turn."""
+    """Each thread's agent asks for several calls. Then the calls are clicked, one of each thread in turn."""
     several = [[f"o-{thread * EACH + n}" for n in range(EACH)] for thread in range(2 * threads + threads // 5 + 1)]
     async with office(folder, channels=threads, limits=False) as at:
         found = []
         for begin, rate in ((0, RATE), (threads, None)):
             orders = several[begin : begin + threads]
             replies = at.watched.replies
-            await _asked(at, orders, at.channels)
+            await _ask(at, orders, at.channels)
             cpu = at.cpu()
-            decided = await _decided(at, _in_turn(orders), rate)
+            decided = await _decide(at, _in_turn(orders), rate)
             await at.replies(replies + threads, PATIENCE)
             decided.cpu = (at.cpu() - cpu) / (threads * EACH)
             found.append(decided)
         few = several[2 * threads :]
-        await _asked(at, few, at.channels)
+        await _ask(at, few, at.channels)
         at.slack.faults.fails("chat.*", times=None)
-        failing = await _decided(at, _in_turn(few), RATE, final=False)
+        failing = await _decide(at, _in_turn(few), RATE, final=False)
         at.slack.faults.clear()
     return found[0], found[1], failing
 
@@ -153,20 +154,20 @@ async def _many_clicks(folder: Path, threads: int) -> tuple[Found, Found, Found]
 
 
 def _in_turn(orders: Sequence[list[str]]) -> list[str]:
-    """The first of each thread, then the second of each."""
+    """The first of each thread, then the second of each, and so on."""
     return [order for several in zip(*orders, strict=True) for order in several]
 
 
 async def _whole_way(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> Found:
     replies = at.watched.replies
-    cards = await _asked(at, orders, channels)
-    found = await _decided(at, _in_turn(orders), None)
+    cards = await _ask(at, orders, channels)
+    found = await _decide(at, _in_turn(orders), None)
     await at.replies(replies + len(orders), PATIENCE)
     found.cards = cards
     return found
 
 
-async def _asked(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> list[float]:
+async def _ask(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> list[float]:
     """Asks for each list of orders in a thread of its own, and waits for the cards."""
     said: dict[str, float] = {}
     for each, channel in zip(orders, channels, strict=False):
@@ -176,8 +177,8 @@ async def _asked(at: Office, orders: Sequence[list[str]], channels: Sequence[Cha
     return [at.watched.posted[order] - when for order, when in said.items()]
 
 
-async def _decided(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> Found:
-    """Approves each order, all at once or so many a second, and again where Slack got no ack."""
+async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> Found:
+    """Approves each order, all at once or this many a second. Clicks again where Slack got no ack."""
     clicked: dict[str, float] = {}
 
     async def click(order: str, number: int) -> Delivery:
@@ -205,7 +206,7 @@ async def _decided(at: Office, orders: Sequence[str], rate: float | None, *, fin
 
 
 def _with_costs(at: Office, found: Found, cpu: float, calls: int) -> Found:
-    """`cpu` and `calls` are what had been used before."""
+    """Adds the costs. `cpu` and `calls` are what had been used before."""
     found.cpu = (at.cpu() - cpu) / found.cycles
     made = at.slack.calls[calls:]
     found.calls = Counter(one.method for one in made if one.status != 429)
@@ -213,7 +214,7 @@ def _with_costs(at: Office, found: Found, cpu: float, calls: int) -> Found:
     return found
 
 
-# What is said
+# The texts of the document
 
 
 def _row(name: str, of: Found) -> list[str]:
@@ -225,10 +226,10 @@ def _row(name: str, of: Found) -> list[str]:
 def _cell(seconds: Sequence[float], high: float) -> str:
     if not seconds:
         return "–"
-    return f"{_shown(percentile(seconds, 0.5))} ({_shown(percentile(seconds, high))})"
+    return f"{_duration(percentile(seconds, 0.5))} ({_duration(percentile(seconds, high))})"
 
 
-def _shown(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{number(seconds)} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
@@ -236,8 +237,8 @@ def _methods(of: Found) -> str:
     told = ", ".join(f"{count / of.cycles:.2f} `{method}`" for method, count in of.calls.most_common())
     return (
         f"The calls of a cycle, one at a time: {told}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
-        "and made again: people here click within milliseconds, so that all posts of a cycle fall into one second. In "
-        "the other rows the channels and people are new, and what is asked about them is among the calls."
+        "and repeated: people here click within milliseconds, so that all posts of a cycle fall into one second. In "
+        "the other rows the channels and people are new, and the calls include the look-ups of them."
     )
 
 
@@ -288,4 +289,4 @@ def _goals_of_clicks(clicked: Clicked, steady: Found, burst: Found, failing: Fou
 
 def _within(wanted: str, seconds: Sequence[float], part: float, most: float, why: str = _SHARED) -> Goal:
     found = percentile(seconds, part)
-    return Goal(wanted, _shown(found), found <= most, why)
+    return Goal(wanted, _duration(found), found <= most, why)

@@ -1,4 +1,4 @@
-"""What a start costs: CPU seconds until `serve` is ready and of `--help`, and the modules that they import."""
+"""Measures what a start costs: CPU seconds until `serve` is ready and of `--help`, and the modules that they import."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             "ADK_CONFIRM_SECRET": "not a secret, but long enough",
             "DATABASE_URL": f"sqlite:///{folder / 'start.db'}",
         }
-        await _serve(config, port, env)  # makes the tables
+        await _serve(config, port, env)  # creates the tables
         for _ in range(1 if quick else 5):
             found.add("serve", value=await _serve(config, port, env))
             found.add("--help", value=await asyncio.to_thread(_cpu_of, "-m", "bot.cli", "--help"))
@@ -71,7 +71,7 @@ def _cpu_of(*arguments: str) -> float:
 
 
 def _modules(code: str) -> int:
-    """How many are loaded after this ran; the command itself may end with `SystemExit`."""
+    """How many modules are loaded after this code ran. The command itself may end with `SystemExit`."""
     code = _MODULES.format(f"try:\n    {code or 'pass'}\nexcept SystemExit:\n    pass")
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return int(told.stderr.split()[-1])

@@ -1,4 +1,4 @@
-"""Confirmations that wait: what they cost a service that has nothing to do with them, and those who look at them."""
+"""What waiting confirmations cost a service that has nothing to do with them, and the people who look at them."""
 
 from __future__ import annotations
 
@@ -67,12 +67,13 @@ class Cost:
 
 async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)
     counts = (0, 5_000) if quick else COUNTS
-    found = {count: await _with(count, folder, quick=quick) for count in counts}
+    found = {count: await _measure(count, folder, quick=quick) for count in counts}
     return "\n\n".join(
         [
             f"One service on SQLite. {LISTED} more wait in each store, and {CLICKS} of these are clicked one after "
             "another. `/approvals` is shown six times, Home once to each of two people. The cells are medians. Most "
-            "that wait are copies, written straight into the store; the product's checkpoints are made over them.",
+            "of the waiting confirmations are copies that were written directly into the store; the product's "
+            "checkpoints are made over them.",
             table(HEADS, [cost.row(count) for count, cost in found.items()]),
             _goals(found[0], found[counts[-1]], counts[-1]),
         ]
@@ -96,7 +97,7 @@ def _goals(none: Cost, many: Cost, count: int) -> str:
     )
 
 
-async def _with(count: int, folder: Path, *, quick: bool) -> Cost:
+async def _measure(count: int, folder: Path, *, quick: bool) -> Cost:
     file = folder / f"{count}.db"
     refs = await fill(f"sqlite:///{file}", LISTED, config=CONFIG)
     if count:
@@ -124,21 +125,21 @@ async def _with(count: int, folder: Path, *, quick: bool) -> Cost:
                 bodies = [click(ref, each, APPROVERS) for each, ref in enumerate(refs[-CLICKS:])]
                 acks = [await send(session, url, body) for body in bodies]
             approvers = [people["bob"], people["cyd"]] * 3
-            listed = [await _took(_lists(slack, person, deploys)) for person in approvers]
-            homes = [await _took(person.opens_home(timeout=60.0)) for person in approvers[:2]]
+            listed = [await _seconds_of(_lists(slack, person, deploys)) for person in approvers]
+            homes = [await _seconds_of(person.opens_home(timeout=60.0)) for person in approvers[:2]]
     await asyncio.to_thread(file.unlink)
     return Cost(ready, settling, memory, idle, median(acks), median(listed), median(homes))
 
 
 async def _idle(pid: int, seconds: float) -> tuple[float, float]:
-    """The part of a core that it uses, and its resident megabytes."""
+    """The part of a core that the process uses, and its resident megabytes."""
     before, _ = usage(pid)
     await asyncio.sleep(seconds)
     after, memory = usage(pid)
     return (after - before) / seconds, memory
 
 
-async def _took(look: Awaitable[object]) -> float:
+async def _seconds_of(look: Awaitable[object]) -> float:
     began = time.perf_counter()
     await look
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""`make chaos`: a plan from a seed, carried out; then all of it is put right, and held against the promises."""
+"""`make chaos`: makes a plan from a seed, carries it out, repairs everything, and then checks every promise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bench.chaos.troubles import Troubles
 _LEASE = 6.0
 _GOES_HOME = 30.0
 _QUIET_WITHIN = 180.0
-"""And as long again as things went wrong: cards catch up at Slack's pace, fifty changes a minute."""
+"""Seconds, plus as many as the faults lasted: cards catch up at Slack's pace, fifty updates a minute."""
 _NEW_WORK_WITHIN = 20.0
 _ROUNDS = 6
 _GLANCE = 0.05
@@ -41,26 +41,26 @@ async def run(plan: Plan, folder: Path) -> tuple[History, Troubles, Office]:
         await troubles.heal()
         _tell("all is well again; people clear their desks")
         await at.people.finish(_GOES_HOME)
-        owed = await _cleared(at, plan)
+        owed = await _decide_the_rest(at, plan)
         _tell("quiet; new work begins")
-        renewed = await asyncio.gather(*(_anew(at, rehearsal(number)) for number in range(len(at.replicas))))
+        renewed = await asyncio.gather(*(_do_new_work(at, rehearsal(number)) for number in range(len(at.replicas))))
         owed += await at.quiet(_QUIET_WITHIN + plan.seconds)
         history = await collect(at, tuple(troubles.happened), tuple(owed), tuple(renewed))
         return history, troubles, at
 
 
-async def _cleared(at: Office, plan: Plan) -> list[str]:
-    """Whatever still waits for people gets their word."""
+async def _decide_the_rest(at: Office, plan: Plan) -> list[str]:
+    """Decides every confirmation that is still waiting."""
     owed: list[str] = []
     for _ in range(_ROUNDS):
         owed = await at.quiet(_QUIET_WITHIN + plan.seconds)
-        if owed or not await _decided(at, plan):
+        if owed or not await _decide_open_calls(at, plan):
             return owed
     return [*owed, "people's words did not bring everything to an end"]
 
 
-async def _decided(at: Office, plan: Plan) -> bool:
-    """Whether there was anything left to say."""
+async def _decide_open_calls(at: Office, plan: Plan) -> bool:
+    """Decides the calls that still wait or are unknown. Returns whether there were any."""
     said = False
     for ticket, (_, call) in plan.calls.items():
         found = at.people.card(ticket)
@@ -72,7 +72,7 @@ async def _decided(at: Office, plan: Plan) -> bool:
     return said
 
 
-async def _anew(at: Office, errand: Errand) -> Renewed:
+async def _do_new_work(at: Office, errand: Errand) -> Renewed:
     (call,) = errand.calls
     began = time.monotonic()
     working = asyncio.create_task(at.people.runs(errand))

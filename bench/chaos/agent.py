@@ -1,7 +1,7 @@
-"""The agent under test: each line of somebody's words is a call, "think 2.5", or something to answer.
+"""The agent under test: each line of a message is a call, "think 2.5", or something to answer.
 
-Its tools do nothing but write to a log outside the database: one line when they begin and one when they end, each on
-disk before the tool goes on.
+Its tools only write to a log outside the database: a line when they begin and a line when they end. Each line is on
+disk before the tool continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The promises, each held against a history. Pure: a finding is a broken promise, no finding is none."""
+"""Checks every promise against a history. Each finding is a broken promise. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(history: History) -> list[Finding]:
 
 
 def heard(story: Story) -> Iterator[Finding]:
-    """Words that were acknowledged are answered, once."""
+    """Every acknowledged message is answered once."""
     said = [(one.place, one.text) for one in story.history.messages if one.kind == "said"]
     for one in story.history.said:
         if not one.answer:
@@ -43,7 +43,7 @@ def heard(story: Story) -> Iterator[Finding]:
 
 
 def asked(story: Story) -> Iterator[Finding]:
-    """A call that the agent was asked for is put to people once."""
+    """Every call that somebody requested from the agent becomes one confirmation."""
     put: Counter[tuple[Place | None, str]] = Counter(
         (thread_of(entry.session), entry.tool)
         for entry in story.history.ledger
@@ -57,7 +57,7 @@ def asked(story: Story) -> Iterator[Finding]:
 
 
 def asked_by(story: Story) -> Iterator[Finding]:
-    """In the name of whoever asked for it."""
+    """Each confirmation names the person who requested the call."""
     wanted = {call.ticket: call for call in story.history.asked}
     for confirmation, entry in story.confirmations.items():
         call, name = wanted.get(story.ticket(confirmation)), story.history.names.get(entry.who)
@@ -67,14 +67,14 @@ def asked_by(story: Story) -> Iterator[Finding]:
 
 
 def counted(story: Story) -> Iterator[Finding]:
-    """What somebody said by acknowledged clicks is in the ledger, and nothing that they did not click. A button that
-    is pressed again while its first press waits to be counted says nothing new."""
+    """The ledger has every vote from acknowledged clicks, and no vote without a click. Pressing a button again while
+    the first press waits to be counted adds no vote."""
     ids = {name: id_ for id_, name in story.history.names.items()}
     for confirmation in {*story.clicks, *story.confirmations}:
         lines = Counter(entry.who for entry in story.lines[confirmation] if entry.kind in WORDS_OF_PEOPLE)
         clicks = _grouped_by_voter(story.clicks[confirmation], ids)
         for who in {*lines, *clicks}:
-            said = {_word(click) for click in clicks[who] if click.acked}
+            said = {_vote_of(click) for click in clicks[who] if click.acked}
             made = {click.same for click in clicks[who]}
             if not len(said) <= lines[who] <= len(made):
                 name = story.history.names.get(who, who)
@@ -89,12 +89,13 @@ def _grouped_by_voter(clicks: Sequence[Clicked], ids: Mapping[str, str]) -> dict
     return found
 
 
-def _word(click: Clicked) -> str:
+def _vote_of(click: Clicked) -> str:
     return click.same if click.form else f"{click.how} {click.amount}"
 
 
 def answered(story: Story) -> Iterator[Finding]:
-    """Whoever is refused hears why: of several words about one confirmation, the newest."""
+    """Everybody whose vote is refused is told why. Of several votes on one confirmation, only the newest counts
+    here."""
     whispers = Counter(one.who for one in story.history.whispers)
     owed: dict[str, set[str]] = defaultdict(set)
     for entry in story.history.ledger:
@@ -117,7 +118,7 @@ def decided_once(story: Story) -> Iterator[Finding]:
 
 
 def ran_once(story: Story) -> Iterator[Finding]:
-    """An approved call ran once for each attempt, or nobody knows and the card asks."""
+    """An approved call ran once for each attempt, or its outcome is unknown and the card asks about it."""
     for confirmation, entry in story.confirmations.items():
         kinds, (began, ended) = story.kinds(confirmation), story.ran(confirmation)
         ticket = story.ticket(confirmation)
@@ -141,7 +142,8 @@ def ran_once(story: Story) -> Iterator[Finding]:
 
 
 def ran_as_approved(story: Story) -> Iterator[Finding]:
-    """With the amount that the ledger's last revision has, and that enough people saw or typed when they clicked."""
+    """A call ran with the amount of the ledger's last revision, which enough approvers saw or typed when they
+    clicked."""
     for confirmation, entry in story.confirmations.items():
         ticket = story.ticket(confirmation)
         amounts = {effect.amount for effect in story.effects[ticket]}
@@ -214,7 +216,8 @@ def ledger_verifies(story: Story) -> Iterator[Finding]:
 
 
 def ledger_tells_the_log(story: Story) -> Iterator[Finding]:
-    """What ended is done or unknown; what is done has ended; nothing failed, since no tool does."""
+    """Every call that ended is done or unknown in the ledger, and every call that is done has ended. None failed,
+    because no tool fails."""
     for confirmation in story.confirmations:
         kinds, (began, ended) = story.kinds(confirmation), story.ran(confirmation)
         ticket = story.ticket(confirmation)
@@ -237,7 +240,7 @@ def nothing_is_owed(story: Story) -> Iterator[Finding]:
 
 
 def replicas_go_on(story: Story) -> Iterator[Finding]:
-    """A replica that lost its database or Slack for a while is not started anew for it."""
+    """A replica that loses its database or Slack for a while continues without a restart."""
     for one in story.history.gave_up:
         yield Finding("replicas go on", one)
 
@@ -251,7 +254,7 @@ def new_work_is_done(story: Story) -> Iterator[Finding]:
 
 
 def homes_show_the_end(story: Story) -> Iterator[Finding]:
-    """Where nothing waits for people any more, no Home tab says that something does."""
+    """Once nothing waits for people, no Home tab lists anything."""
     open_ones = {Face.WAITING, Face.UNKNOWN}
     if any(story.face(confirmation) in open_ones for confirmation in story.confirmations):
         return

@@ -1,4 +1,4 @@
-"""From the office as it stands at the end to its history: Slack's messages, the tools' log, the exported ledger."""
+"""Collects a history at the end of a run: Slack's messages, the tools' log, the exported ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def collect(
     messages = tuple(_messages(office.slack))
     return History(
         asked=tuple(office.people.asked),
-        said=tuple(_said(office)),
+        said=tuple(_messages_to_agent(office)),
         clicked=tuple(office.people.clicked),
         effects=tuple(effects(office)),
         messages=messages,
@@ -38,7 +38,7 @@ async def collect(
         renewed=renewed,
         happened=happened,
         homes=office.people.homes(),
-        gave_up=tuple(_gave_up(office)),
+        gave_up=tuple(_unexpected_ends(office)),
     )
 
 
@@ -52,15 +52,15 @@ def effects(office: Office) -> list[Effect]:
     ]
 
 
-def _gave_up(office: Office) -> Iterator[str]:
+def _unexpected_ends(office: Office) -> Iterator[str]:
     for replica in office.replicas:
         for one in replica.exits:
             if one.served:
                 yield f"replica {one.replica} ended with {one.code}: {one.said}"
 
 
-def _said(office: Office) -> Iterator[Said]:
-    """Slack knows which events were acknowledged."""
+def _messages_to_agent(office: Office) -> Iterator[Said]:
+    """The messages to the agent. Slack knows which of their events were acknowledged."""
     acked = {
         (str(event.get("channel")), str(event.get("ts")))
         for made in office.slack.deliveries

@@ -1,6 +1,6 @@
-"""What came of a run, as data: what people said and clicked, what the tools did, what Slack and the ledger show.
+"""The results of a run, as data: what people said and clicked, what the tools did, what Slack and the ledger show.
 
-The checks see nothing else, so that a forged history can be held against each of them.
+The checks see nothing else, so each of them can be tested with a forged history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind = Literal["card", "pointer", "lines", "said", "other"]
 
 @dataclass(frozen=True)
 class Asked:
-    """A call that somebody asked the agent for."""
+    """A call that somebody requested from the agent."""
 
     ticket: str
     tool: str
@@ -28,7 +28,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """Words to the agent. `heard`: Slack got an acknowledgement. `answer` is what the agent has to say to them."""
+    """A message to the agent. `heard`: Slack got an acknowledgement. `answer` is what the agent has to reply."""
 
     at: float
     who: str
@@ -40,9 +40,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Clicked:
-    """One gesture: a button, or a form that was sent. `same` names the vote that it is: sent twice, it is one vote.
+    """One gesture: a button, or a form that was sent. `same` identifies the vote: a vote that is sent twice is one
+    vote.
 
-    `amount` is what stood on the card or in the form. `answer` is what a form showed in the end.
+    `amount` is the amount on the card or in the form. `answer` is what a form showed in the end.
     """
 
     at: float
@@ -72,7 +73,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Message:
-    """A message of the app as it stands at the end. `about`: whose card, which session's lines, which event's words."""
+    """A message of the app in its final form. `about`: whose card, which session's lines, which event's answer."""
 
     place: Place
     ts: str
@@ -84,7 +85,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Whisper:
-    """What one person alone was shown, in a window or at a place in a channel."""
+    """A message that only one person saw, in a window or in a channel."""
 
     place: Place
     who: str
@@ -111,7 +112,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Renewed:
-    """New work once all was well again: seconds until its card, and from the click until its tool began."""
+    """New work after all faults ended: seconds until its card, and seconds from the click until its tool began."""
 
     ticket: str
     card: float | None
@@ -120,7 +121,7 @@ class Renewed:
 
 @dataclass(frozen=True)
 class Happened:
-    """Something that broke, and when."""
+    """A fault, and when it happened."""
 
     at: float
     what: str
@@ -139,22 +140,22 @@ class History:
     names: dict[str, str] = field(default_factory=dict)
     """People by their ids."""
     tickets: dict[str, str] = field(default_factory=dict)
-    """Tickets by the confirmation that asks for them."""
+    """Tickets by the id of their confirmation."""
     verified: tuple[int, str] = (0, "")
-    """What `audit verify` said, and its exit code."""
+    """The output of `audit verify`, and its exit code."""
     owed: tuple[str, ...] = ()
-    """Rows that were still owed something when there was nothing left to wait for."""
+    """Rows that still had something to do when the run stopped waiting."""
     renewed: tuple[Renewed, ...] = ()
     happened: tuple[Happened, ...] = ()
     homes: dict[str, str] = field(default_factory=dict)
-    """What stands on the Home tabs of those who opened theirs."""
+    """The text of each Home tab that somebody opened."""
     gave_up: tuple[str, ...] = ()
-    """Replicas that ended by themselves although they had begun to serve."""
+    """Replicas that ended by themselves after they had begun to serve."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A promise that was broken, and what the story is about: a ticket, or a thread."""
+    """A broken promise, and what it is about: a ticket, or a thread."""
 
     promise: str
     what: str

@@ -1,4 +1,4 @@
-"""The parts of a run: PostgreSQL, the local Slack, the replicas with a wire each, and the door to them."""
+"""The parts of a run: PostgreSQL, the local Slack, the replicas with a wire each, and the door in front of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bot.store.tables import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server
 
 REDELIVERED_AFTER = (1.0, 4.0, 15.0)
-"""Slack's minutes, shortened: what was not acknowledged comes again while the run lasts."""
+"""Slack's retry intervals, shortened so that retries come while the run lasts."""
 
 _OWED = """
 WITH now AS (SELECT extract(epoch FROM clock_timestamp())::float8 AS at)
@@ -54,7 +54,7 @@ class Office:
         return self.folder / "tools.log"
 
     async def command(self, *arguments: str) -> tuple[int, str]:
-        """`adk-confirm` as an operator runs it: its exit code and what it printed."""
+        """Runs `adk-confirm` as an operator does. Returns its exit code and its output."""
         config = self.folder / "operator.toml"
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "bot.cli", *arguments, "--config", str(config)),
@@ -68,7 +68,7 @@ class Office:
         return process.returncode or 0, (out or err).decode()
 
     async def verified(self) -> tuple[int, str]:
-        """What `audit verify` says; the replicas' logs are the anchor."""
+        """The output of `audit verify`, with the replicas' logs as the anchor."""
         anchor = self.folder / "anchor.txt"
         logs = [replica.log.read_text(encoding="utf-8", errors="replace") for replica in self.replicas]
         anchor.write_text("".join(logs), encoding="utf-8")
@@ -78,7 +78,7 @@ class Office:
         await asyncio.gather(*(replica.ready(_READY_WITHIN) for replica in self.replicas))
 
     async def owed(self) -> list[str]:
-        """Rows that are due, attended, put off or parked, with what stands in their way."""
+        """Rows that are due, leased, put off or parked, each with the reason."""
         connection = await asyncpg.connect(self.url)
         try:
             found: list[str] = []
@@ -92,7 +92,7 @@ class Office:
             await connection.close()
 
     async def quiet(self, within: float) -> list[str]:
-        """Waits until nothing has been owed for a while; what still is, if that takes too long."""
+        """Waits until no row has been due for a while. Returns the rows that still are, if that takes too long."""
         until, since = time.monotonic() + within, time.monotonic()
         owed: list[str] = []
         while time.monotonic() < until:
@@ -108,7 +108,7 @@ class Office:
 
 @contextlib.asynccontextmanager
 async def office(folder: Path, *, lease: float | None = None) -> AsyncIterator[Office]:
-    """Everything up and ready; nothing of it outlives the block."""
+    """Starts all parts, and ends them with the block."""
     async with contextlib.AsyncExitStack() as stack:
         postgres = await asyncio.to_thread(stack.enter_context, postgres_server())
         url = await asyncio.to_thread(stack.enter_context, postgres.database())

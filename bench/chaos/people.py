@@ -1,4 +1,4 @@
-"""People at their screens: they carry out errands, look at cards, click, and try again when Slack says it failed."""
+"""People at their screens: they run errands, look at cards, click, and try again when Slack reports a failure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _FORM_WITHIN = 6.0
 _VERDICT_WITHIN = 15.0
 _CARD_WITHIN = 60.0
 _FORMS = {"Deny": "Reason", "Edit": "amount", "Withdraw": "It won't run"}
-"""What opens a form, and a field or some words by which it is known."""
+"""The control that opens a form, and a field or words by which to recognise the form."""
 _TICKET = re.compile(r"\b[tn]\d+(x\d+)?\b")
 
 
 @dataclass(frozen=True)
 class Heard:
-    """Words that were said, by the message's ts; whether they were heard Slack knows in the end."""
+    """Messages, by their ts. Whether the app got them is looked up in Slack at the end."""
 
     at: float
     who: str
@@ -47,11 +47,11 @@ class Heard:
 
 
 class People:
-    """Everybody. What they did is in `asked`, `heard` and `clicked`."""
+    """Everybody in the workspace. Their actions are recorded in `asked`, `heard` and `clicked`."""
 
     def __init__(self, slack: FakeSlack, cast: dict[str, Person], channels: dict[str, Channel]) -> None:
         self._slack, self._cast, self._channels = slack, cast, channels
-        self._hands = {name: asyncio.Lock() for name in cast}  # nobody fills in two forms at once
+        self._hands = {name: asyncio.Lock() for name in cast}  # nobody fills in two forms at the same time
         self._tickets: dict[str, str] = {}
         self._errands: list[asyncio.Task[None]] = []
         self._patient = True
@@ -62,14 +62,14 @@ class People:
     # The plan
 
     async def live(self, plan: Plan) -> None:
-        """Begins every errand at its time; returns after the last one's."""
+        """Begins every errand at its time. Returns after the last one has begun."""
         began = time.monotonic()
         for errand in sorted(plan.errands, key=lambda one: one.at):
             await asyncio.sleep(max(0.0, began + errand.at - time.monotonic()))
             self._errands.append(asyncio.create_task(self.runs(errand), name=f"errand {errand.number}"))
 
     async def finish(self, within: float) -> None:
-        """Lets everybody end what they began; whoever still waits for something then waits no longer."""
+        """Lets everybody finish. Whoever still waits for something then stops waiting."""
         if self._errands:
             await asyncio.wait(self._errands, timeout=within)
             self._patient = False
@@ -77,7 +77,7 @@ class People:
             self._patient = True
 
     def homes(self) -> dict[str, str]:
-        """The Home tabs that were opened, as they stand now."""
+        """The current text of every Home tab that was opened."""
         return {name: str(home) for name, person in self._cast.items() if (home := person.home()) is not None}
 
     async def runs(self, errand: Errand) -> None:
@@ -117,13 +117,13 @@ class People:
 
     @property
     def tickets(self) -> dict[str, str]:
-        """By confirmation, as far as cards were seen."""
+        """Tickets by confirmation, as far as cards were seen."""
         for asked in self.asked:
             self.card(asked.ticket)
         return dict(self._tickets)
 
     def card(self, ticket: str) -> tuple[str, Message] | None:
-        """Whose card it is, and the card as it stands now."""
+        """The ticket of a card, and the card in its current form."""
         for channel in self._channels.values():
             for message in channel.messages.values():
                 mark = parse_mark(message.metadata)
@@ -156,7 +156,7 @@ class People:
             await self.acts(call.ticket, click)
 
     async def acts(self, ticket: str, click: Click) -> bool:
-        """Tries until Slack does not say that it failed, or there is nothing to press any more."""
+        """Clicks until Slack reports no failure, or until there is nothing to click any more."""
         for _ in range(_TRIES):
             found = self.card(ticket)
             if found is None or not self._patient:
@@ -169,14 +169,14 @@ class People:
                 else:
                     done = await self._presses(ticket, confirmation, message, click)
             except ConfirmError:
-                return False  # the button is gone: somebody was faster
+                return False  # the button is gone: somebody else was faster
             if done:
                 return True
             await asyncio.sleep(_TRIES_AGAIN_AFTER)
         return False
 
     async def settles(self, ticket: str, who: str, word: Word) -> bool:
-        """What somebody says of a call that nobody knows about; False: nobody asked, or it did not get through."""
+        """Says whether an unknown call took effect. False: nobody asked, or the answer did not get through."""
         found = self.card(ticket)
         if found is None or not word:
             return False
@@ -213,7 +213,7 @@ class People:
             return False
         note = partial(self._note, ticket, confirmation, click.who, click.how, amount, made, modal=modal)
         if not made.acked:
-            note()  # a replica may have stored it all the same, or may yet
+            note()  # a replica may have stored it nevertheless, or may still store it
             return False
         if click.twice:
             await self._slack.repeats(made)
@@ -222,7 +222,7 @@ class People:
         return True
 
     async def _submits(self, modal: Modal, typed: dict[str, Json]) -> Delivery | None:
-        """Again and again, until Slack does not say that it failed, or shows something else in its place."""
+        """Submits again and again, until Slack reports no failure or shows something else."""
         made: Delivery | None = None
         for _ in range(_TRIES):
             try:
@@ -235,7 +235,7 @@ class People:
         return made
 
     async def _modal(self, person: Person, words: str) -> Modal | None:
-        """The form, once it is there."""
+        """The form, as soon as it is open."""
         until = time.monotonic() + _FORM_WITHIN
         while time.monotonic() < until:
             modal = person.modal()
@@ -281,12 +281,12 @@ class People:
 
 
 def shown_amount(text: str) -> int:
-    """What a card says that the call runs with: after an edit the old amount stands before it."""
+    """The amount with which a card says that the call runs. After an edit the card shows the old amount before it."""
     found = re.search(r"^amount (?:[\d,]+ → )?([\d,]+)$", text, re.MULTILINE)
     return int(found[1].replace(",", "")) if found else -1
 
 
 def everywhere(slack: FakeSlack, cast: dict[str, Person]) -> dict[str, Channel]:
-    """The channels, with everybody in them."""
+    """Creates the channels, with everybody in them."""
     channels = {name: slack.channel(name, *cast.values(), id=f"C0{name.upper()}") for name in CHANNELS}
     return {**channels, "desk": slack.channel("desk", *cast.values(), id="C0DESK")}

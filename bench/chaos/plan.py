@@ -1,4 +1,4 @@
-"""What people do and what breaks, from a seed. Pure: the same seed and length make the same plan."""
+"""Makes a plan from a seed: what people do and what breaks. Pure. The same seed and length make the same plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 REPLICAS = 3
 PACE = 5.0
-"""Somebody asks so often, in seconds: Slack takes fifty changes of cards a minute, and a call needs two or three."""
+"""Seconds between two requests. Slack takes fifty updates of cards a minute, and a call needs two or three."""
 CHANNELS = ("north", "south", "east", "west", "harbour", "station")
 ASKERS = ("ann", "ava", "abe")
 APPROVERS = ("bob", "cyd", "dan")
@@ -24,7 +24,7 @@ Trouble = Literal["kill", "freeze", "cut off", "stall", "restart PostgreSQL", "c
 
 @dataclass(frozen=True)
 class Tool:
-    """One policy each. No thread asks for the same tool twice, so that its lines can be told apart."""
+    """A tool, with a policy of its own. No thread uses a tool twice, so that its lines can be told apart."""
 
     name: str
     quorum: int = 1
@@ -47,7 +47,8 @@ TOOLS = (
 
 @dataclass(frozen=True)
 class Click:
-    """What somebody does with a card, so many seconds after it was there. `twice`: Slack delivers the click again."""
+    """What somebody does with a card, and how many seconds after it appeared. `twice`: Slack delivers the click
+    again."""
 
     who: str
     how: How
@@ -58,7 +59,7 @@ class Click:
 
 @dataclass(frozen=True)
 class Call:
-    """`settled` is what people say if nobody knows how the call ended; empty: nothing."""
+    """`settled` is what people say if the outcome of the call is unknown; empty: nothing."""
 
     ticket: str
     tool: str
@@ -78,7 +79,7 @@ class Chat:
 
 @dataclass(frozen=True)
 class Errand:
-    """One thread: what is asked in it, and what is said besides."""
+    """One thread: the calls that are requested in it, and the other messages."""
 
     number: int
     at: float
@@ -91,8 +92,8 @@ class Errand:
 
 @dataclass(frozen=True)
 class Break:
-    """Something that breaks at a time. `busy`: it strikes where a tool runs, if one does, else the `replica` with this
-    number. The other fields are for Slack's troubles."""
+    """A fault at a time. `busy`: it hits the replica in which a tool runs, if there is one, else the `replica` with
+    this number. The other fields are for faults of Slack."""
 
     at: float
     kind: Trouble
@@ -106,7 +107,7 @@ class Break:
 
     @property
     def name(self) -> str:
-        """The row in the table of faults."""
+        """The name of its row in the table of faults."""
         if self.kind != "Slack":
             return f"{self.kind} in the middle of a tool" if self.busy else self.kind
         after = " after acting" if self.acted and self.slack in ("fail", "cut") else ""
@@ -124,12 +125,12 @@ class Plan:
 
     @property
     def calls(self) -> dict[str, tuple[Errand, Call]]:
-        """By ticket."""
+        """All calls, by ticket."""
         return {call.ticket: (errand, call) for errand in self.errands for call in errand.calls}
 
 
 def make_plan(seed: int, seconds: float, *, lease: float, every: float = PACE) -> Plan:
-    """`lease`: a frozen replica stands still for longer than this. `every`: somebody asks so often, in seconds."""
+    """`lease`: a frozen replica stops for longer than this. `every`: seconds between two requests."""
     people, world = random.Random(f"people {seed}"), random.Random(f"world {seed}")
     errands = tuple(_errand(people, number, number * every) for number in range(max(1, int(seconds / every))))
     breaks = sorted((*_broken_replicas(world, seconds, lease), *_broken_slack(world, seconds)), key=lambda one: one.at)
@@ -137,7 +138,7 @@ def make_plan(seed: int, seconds: float, *, lease: float, every: float = PACE) -
 
 
 def rehearsal(number: int) -> Errand:
-    """New work, once all is well again."""
+    """New work for the time after all faults ended."""
     click = Click(APPROVERS[number % len(APPROVERS)], "Approve", 0.0)
     call = Call(f"n{number}", "pay", 100 + number, 0.0, (click,), "")
     return Errand(number, 0.0, CHANNELS[number % len(CHANNELS)], ASKERS[number % len(ASKERS)], 0.0, (call,), ())
@@ -179,19 +180,19 @@ def _call(rng: random.Random, ticket: str, tool: Tool, asker: str) -> Call:
         both_ways,
         [click(asker, "Withdraw", later)],
         [click(first, "Approve", soon), click(asker, "Withdraw", soon)],
-        [click(asker, "Approve", soon), *approved],  # whoever asks may not decide
+        [click(asker, "Approve", soon), *approved],  # whoever asks must not decide
         [click(OUTSIDER, "Approve", soon), *approved],
-        [*approved, click(third, "Deny", later + 3)],  # too late, or nearly
+        [*approved, click(third, "Deny", later + 3)],  # too late, or almost
         [],  # nobody looks at it in time
     ]
     if tool.expires != LONG:
-        ways += [[]] * len(ways)  # it is there to expire
+        ways += [[]] * len(ways)  # meant to expire
     takes = rng.choice((0.0, rng.uniform(0.1, 1), rng.uniform(1, 5), rng.uniform(2, 8)))
     settled: Word = rng.choice(("It took effect", "It did not", "Run again", ""))
     return Call(ticket, tool.name, amount, takes, tuple(rng.choice(ways)), settled)
 
 
-# What breaks
+# Faults
 
 _REPLICA_TROUBLES: tuple[Trouble, ...] = (
     *(("kill",) * 7),
@@ -206,7 +207,7 @@ _FIRST = 4.0
 
 
 def _broken_replicas(rng: random.Random, seconds: float, lease: float) -> list[Break]:
-    """One trouble a replica at a time; PostgreSQL's are everybody's."""
+    """Faults of single replicas, one at a time for each. Faults of PostgreSQL affect all of them."""
     found: list[Break] = []
     busy_until = [0.0] * REPLICAS
     at = _FIRST + rng.uniform(0, 3)

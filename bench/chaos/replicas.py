@@ -1,4 +1,4 @@
-"""Replicas of `adk-confirm serve` as real processes, each started again when it ends, as a service manager would."""
+"""Replicas of `adk-confirm serve` as real processes. Each is started again when it ends, as by a service manager."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NotReady(ConfirmError):
 
 @dataclass(frozen=True)
 class Exit:
-    """`served`: it had begun to listen; else it could not start."""
+    """`served`: it had begun to listen; otherwise it could not start."""
 
     at: float
     replica: int
@@ -38,7 +38,7 @@ class Exit:
 
 @dataclass
 class Replica:
-    """One process and its successors. `exits` are those that nobody here caused."""
+    """One process and its successors. `exits` are those that this run did not cause."""
 
     number: int
     port: int
@@ -57,7 +57,7 @@ class Replica:
         return None if self._process is None or self._process.returncode is not None else self._process.pid
 
     async def run(self) -> None:
-        """Until it is cancelled or ended: the process lives, and is replaced when it is gone."""
+        """Keeps a process running until this is cancelled or ended."""
         try:
             while True:
                 await self._once()
@@ -65,7 +65,7 @@ class Replica:
             self._signal(signal.SIGKILL)
 
     def kill(self, down_for: float) -> None:
-        """SIGKILL; the next one starts after so many seconds."""
+        """Kills the process with SIGKILL. The next one starts after this many seconds."""
         self._down_for = down_for
         self._signal(signal.SIGKILL)
 
@@ -76,7 +76,7 @@ class Replica:
         self._signal(signal.SIGCONT)
 
     async def ready(self, within: float) -> None:
-        """Returns once it says that it is ready."""
+        """Waits until the replica reports that it is ready."""
         try:
             async with asyncio.timeout(within), aiohttp.ClientSession() as session:
                 while not await _is_ready(session, f"http://127.0.0.1:{self.port}/readyz"):

@@ -1,4 +1,4 @@
-"""What is printed: a table of what broke, a table of what people did, the verdict, and the story of what went wrong."""
+"""The printed report: tables of faults and of what people did, the verdict, and what happened around each finding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_STORIES = 3
 
 
 def table_of_faults(plan: Plan, met: Mapping[str, int], exits: Sequence[Exit]) -> list[str]:
-    """What broke, how often, and how many of Slack's calls ran into it."""
+    """Each kind of fault: how often it occurred, and how many of Slack's calls it affected."""
     struck = Counter(one.name for one in plan.breaks)
     lines = [f"{'what broke':40} {'times':>6} {'calls':>6}"]
     for name, times in sorted(struck.items()):
@@ -51,7 +51,7 @@ def verdict(plan: Plan, history: History, findings: Sequence[Finding]) -> list[s
     broken = Counter(finding.promise for finding in findings)
     lines = [f"{times:4} x broken: {promise}" for promise, times in broken.most_common()]
     for finding in _first_of_each(findings):
-        lines += ["", f"BROKEN: {finding.promise}: {_about(finding)}{finding.what}", *story_of(history, finding)]
+        lines += ["", f"BROKEN: {finding.promise}: {_subject(finding)}{finding.what}", *story_of(history, finding)]
     again = f"python -m bench.chaos --seconds {plan.seconds:g} --seed {plan.seed}"
     return [*lines, "", f"{len(findings)} findings. The same plan again: {again}"]
 
@@ -61,7 +61,7 @@ def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
     return [first[promise] for promise in dict.fromkeys(finding.promise for finding in findings)][:_MOST_STORIES]
 
 
-def _about(finding: Finding) -> str:
+def _subject(finding: Finding) -> str:
     return f"{finding.ticket}: " if finding.ticket else ""
 
 
@@ -69,7 +69,7 @@ def _about(finding: Finding) -> str:
 
 
 def story_of(history: History, finding: Finding) -> list[str]:
-    """Everything that happened in the finding's thread, and what broke meanwhile, in the order of time."""
+    """Everything that happened in the finding's thread, and the faults in that time, in order of time."""
     threads = {call.ticket: call.thread for call in history.asked}
     thread = finding.thread or threads.get(finding.ticket)
     if thread is None:
@@ -88,10 +88,10 @@ def _moments(history: History, thread: Place) -> Iterator[tuple[float, str]]:
     tickets = {call.ticket for call in history.asked if call.thread == thread}
     for said in history.said:
         if said.thread == thread:
-            yield said.at, f"{said.who} says: {said.words}{_unless(said.heard)}"
+            yield said.at, f"{said.who} says: {said.words}{_unless_acked(said.heard)}"
     for click in history.clicked:
         if click.ticket in tickets:
-            what = f"{click.who}: {click.how} {click.ticket} at amount {click.amount}{_unless(click.acked)}"
+            what = f"{click.who}: {click.how} {click.ticket} at amount {click.amount}{_unless_acked(click.acked)}"
             yield click.at, f"{what} {click.answer}".rstrip()
     for effect in history.effects:
         if effect.ticket in tickets:
@@ -103,7 +103,7 @@ def _moments(history: History, thread: Place) -> Iterator[tuple[float, str]]:
             yield datetime.fromisoformat(entry.at).timestamp(), what.rstrip()
 
 
-def _unless(acked: bool) -> str:
+def _unless_acked(acked: bool) -> str:
     return "" if acked else " (not acknowledged)"
 
 

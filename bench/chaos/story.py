@@ -1,4 +1,4 @@
-"""A history, sorted by what the checks ask it for. Pure."""
+"""A history, indexed for the checks. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _THREAD_OF = re.compile(r".*/slack-[A-Z0-9]+-([A-Z0-9]+)-([0-9.]+)$")
 
 
 class Story:
-    """A history, sorted by what the checks ask it for."""
+    """A history, indexed for the checks."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         ledger = sorted(history.ledger, key=lambda entry: (entry.session, entry.seq))
-        self.lines: Mapping[str, list[Entry]] = _grouped(ledger, lambda entry: entry.confirmation)
-        self.chains: Mapping[str, list[Entry]] = _grouped(ledger, lambda entry: entry.session)
-        self.effects: Mapping[str, list[Effect]] = _grouped(history.effects, lambda effect: effect.ticket)
-        self.clicks: Mapping[str, list[Clicked]] = _grouped(history.clicked, lambda click: click.confirmation)
-        self.cards: Mapping[str, list[Message]] = _grouped(
+        self.lines: Mapping[str, list[Entry]] = _group(ledger, lambda entry: entry.confirmation)
+        self.chains: Mapping[str, list[Entry]] = _group(ledger, lambda entry: entry.session)
+        self.effects: Mapping[str, list[Effect]] = _group(history.effects, lambda effect: effect.ticket)
+        self.clicks: Mapping[str, list[Clicked]] = _group(history.clicked, lambda click: click.confirmation)
+        self.cards: Mapping[str, list[Message]] = _group(
             [one for one in history.messages if one.kind == "card"], lambda one: one.about
         )
         self.confirmations = {entry.confirmation: entry for entry in ledger if entry.kind == "asked"}
 
     def ticket(self, confirmation: str) -> str:
-        """By what the ledger says that was asked for."""
+        """The ticket of a confirmation, according to the ledger."""
         entry = self.confirmations.get(confirmation)
         arguments = entry.content.get("arguments") if entry is not None else None
         found = arguments.get("ticket") if isinstance(arguments, dict) else None
@@ -45,7 +45,7 @@ class Story:
         return phases.count("begins"), phases.count("ends")
 
     def face(self, confirmation: str) -> Face:
-        """What its card has to show, by the ledger alone."""
+        """What its card must show, according to the ledger."""
         face = Face.WAITING
         for kind in self.kinds(confirmation):
             face = _FACES.get(kind, face)
@@ -75,7 +75,7 @@ def thread_of(session: str) -> Place | None:
     return (found[1], found[2]) if found else None
 
 
-def _grouped(things: Sequence[_T], key: Callable[[_T], str]) -> Mapping[str, list[_T]]:
+def _group(things: Sequence[_T], key: Callable[[_T], str]) -> Mapping[str, list[_T]]:
     found: dict[str, list[_T]] = defaultdict(list)
     for thing in things:
         found[key(thing)].append(thing)

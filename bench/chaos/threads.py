@@ -1,6 +1,6 @@
-"""Whether threads show the ledger's decisions: each has its line, once, in the ledger's order. Pure.
+"""Checks that threads show the ledger's decisions: each has one line, in the ledger's order. Pure.
 
-What a line has to look like comes from the words of `blocks`, and whom it names from the ledger.
+The expected text comes from the words of `blocks`, and the names in it from the ledger.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _FIRST_SIGNS = {*(sign[0] for sign in _ENDS.values()), *(one[0] for each in _TEM
 
 
 def _is_ours(line: str) -> bool:
-    """A sentence of the bot's own, and not what it quotes below one."""
+    """Whether a sentence is the bot's own, and not a quotation below one."""
     return bool(line) and line[0] in _FIRST_SIGNS
 
 
-def _told(story: Story, entries: Sequence[Entry], at: int) -> re.Pattern[str] | None:
-    """The line that the thread has to show of this entry, if it has to show one."""
+def _expected_line(story: Story, entries: Sequence[Entry], at: int) -> re.Pattern[str] | None:
+    """The line that the thread must show for this entry, if it must show one."""
     entry = entries[at]
     kind = LineKind(entry.kind) if entry.kind in set(LineKind) else None
     who = story.history.names.get(entry.who, entry.who)
@@ -68,12 +68,12 @@ def _pattern(template: str, tool: str, who: str) -> str:
     return "".join(known.get(part, ".*") if part.startswith("{") else re.escape(part) for part in parts) + "$"
 
 
-def _times(line: str, wanted: Sequence[re.Pattern[str]]) -> int:
+def _count(line: str, wanted: Sequence[re.Pattern[str]]) -> int:
     return sum(1 for pattern in wanted if pattern.match(line))
 
 
 def threads_tell_it_once(story: Story) -> Iterator[Finding]:
-    """Each decision of the ledger has its line in the thread once, in the ledger's order."""
+    """Each decision of the ledger has one line in the thread, in the ledger's order."""
     for session, entries in story.chains.items():
         thread = thread_of(session)
         if thread is None:
@@ -85,8 +85,8 @@ def threads_tell_it_once(story: Story) -> Iterator[Finding]:
             for line in message.text.splitlines()
             if _is_ours(line)
         ]
-        wanted = [pattern for at in range(len(entries)) if (pattern := _told(story, entries, at)) is not None]
-        doubled = [line for line, times in Counter(told).items() if times > _times(line, wanted)]
+        wanted = [pattern for at in range(len(entries)) if (pattern := _expected_line(story, entries, at)) is not None]
+        doubled = [line for line, times in Counter(told).items() if times > _count(line, wanted)]
         missing = [found.pattern for found in wanted if not any(found.match(line) for line in told)]
         if doubled:
             yield Finding("no line stands twice", f"doubled: {doubled}", thread=thread)
@@ -97,7 +97,7 @@ def threads_tell_it_once(story: Story) -> Iterator[Finding]:
 
 
 def words_stand_once(story: Story) -> Iterator[Finding]:
-    """No message of the agent's, no pointer and no line stands twice."""
+    """No message of the agent, no pointer and no line appears twice."""
     known = Counter(
         (message.place, message.kind, message.about) for message in story.history.messages if message.kind != "other"
     )

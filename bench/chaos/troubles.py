@@ -1,4 +1,4 @@
-"""Carrying out what the plan breaks, and putting it right again."""
+"""Causes the faults of the plan, and ends them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _WAITS_FOR_A_TOOL, _GLANCE = 4.0, 0.05
 class Troubles:
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._database = asyncio.Lock()  # PostgreSQL is stopped by one trouble at a time
+        self._database = asyncio.Lock()  # only one fault at a time stops PostgreSQL
         self.happened: list[Happened] = []
         self.met: dict[str, int] = {}
-        """How many of Slack's calls ran into each trouble."""
+        """How many of Slack's calls each fault affected."""
 
     async def strike(self, plan: Plan) -> None:
-        """Every trouble at its time; returns when the last one is over."""
+        """Causes every fault at its time. Returns when the last one is over."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for one in plan.breaks:
                 await asyncio.sleep(max(0.0, began + one.at - time.monotonic()))
-                group.create_task(self._strikes(one))
+                group.create_task(self._cause(one))
 
     async def heal(self) -> None:
-        """All is well from here on."""
+        """Ends all faults."""
         self._office.slack.faults.clear()
         for wire in self._office.wires:
             wire.heal()
@@ -43,9 +43,9 @@ class Troubles:
             replica.thaw()
         await self._office.all_ready()
 
-    async def _strikes(self, one: Break) -> None:
+    async def _cause(self, one: Break) -> None:
         replica = await self._victim(one)
-        self.happened.append(Happened(time.time(), self._described(one, replica.number), one.seconds))
+        self.happened.append(Happened(time.time(), self._describe(one, replica.number), one.seconds))
         wire = self._office.wires[replica.number]
         match one.kind:
             case "kill":
@@ -110,7 +110,7 @@ class Troubles:
                 return faults.slows(one.method, min(one.seconds, 3.0), times=times)
 
     @staticmethod
-    def _described(one: Break, replica: int) -> str:
+    def _describe(one: Break, replica: int) -> str:
         match one.kind:
             case "Slack":
                 acted = " after acting" if one.acted and one.slack in ("fail", "cut", "hang") else ""

@@ -1,4 +1,4 @@
-"""What stands between the parts: a wire to PostgreSQL that can be cut, and one door to several replicas."""
+"""Connections between the parts: a wire to PostgreSQL that can be cut, and one door to several replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PASSED_ON = ("Content-Type", "X-Slack-No-Retry")
 
 
 class Wire:
-    """Loopback TCP in front of PostgreSQL's own socket."""
+    """A TCP port on loopback that forwards to PostgreSQL's own socket."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
@@ -35,13 +35,13 @@ class Wire:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
-        """Every connection breaks, and none can be made."""
+        """Breaks every connection, and refuses new ones."""
         self._is_cut = True
         for end in tuple(self._ends):
             end.transport.abort()
 
     def stall(self) -> None:
-        """Nothing gets through, and nobody is told."""
+        """Holds back all data without closing any connection."""
         self._flows.clear()
 
     def heal(self) -> None:
@@ -54,7 +54,7 @@ class Wire:
         self.heal()
         self.cut()
         await asyncio.gather(*self._serving, return_exceptions=True)
-        await asyncio.sleep(0)  # what was aborted is closed by the loop
+        await asyncio.sleep(0)  # the loop closes what was aborted
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer))
@@ -80,7 +80,7 @@ class Wire:
                 self._ends.discard(server_writer)
                 server_writer.transport.abort()
         except OSError:
-            pass  # PostgreSQL is away: the replica finds out as it would anywhere
+            pass  # PostgreSQL is away: the replica sees a closed connection
         finally:
             self._ends.discard(writer)
             writer.transport.abort()
@@ -95,9 +95,9 @@ class Wire:
 
 @asynccontextmanager
 async def door(ports: Sequence[int]) -> AsyncIterator[str]:
-    """Where Slack sends everything. Replicas take turns; one that refuses the connection is passed over."""
+    """The address to which Slack sends everything. Replicas take turns; one that refuses the connection is skipped."""
     turns = itertools.cycle(ports)
-    # Fresh connections: a balancer would close its own to a replica that is gone.
+    # New connections each time: a balancer would close its connections to a replica that is gone.
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
 
     async def passes(request: web.Request) -> web.Response:
