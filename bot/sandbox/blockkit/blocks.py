@@ -74,7 +74,7 @@ def _block(required: dict[str, Check] | None = None, also: object = None, **opti
     return Shape(required or {}, {"block_id": _BLOCK_ID, **optional}, rule)
 
 
-def _has(*names: str) -> object:
+def _requires_any(*names: str) -> object:
     def check(block: JsonObject, place: str) -> Complaints:
         if not any(name in block for name in names):
             yield complaint(f"one of {', '.join(names)} is required", place)
@@ -82,7 +82,7 @@ def _has(*names: str) -> object:
     return check
 
 
-def _either(one: str, other: str) -> object:
+def _requires_one(one: str, other: str) -> object:
     def check(block: JsonObject, place: str) -> Complaints:
         if (one in block) == (other in block):
             yield complaint(f"exactly one of {one} and {other} is required", place)
@@ -108,12 +108,12 @@ _task = Shape(
 
 
 def _unique_tasks(block: JsonObject, place: str) -> Complaints:
-    for name in _repeated(as_text(task.get("task_id")) for task in objects(block.get("tasks"))):
+    for name in _duplicates(as_text(task.get("task_id")) for task in objects(block.get("tasks"))):
         yield complaint(f"task_id already exists: {name}", f"{place}/tasks")
 
 
 _card = _block(
-    also=_has("hero_image", "title", "actions", "body"),
+    also=_requires_any("hero_image", "title", "actions", "body"),
     hero_image=IMAGE, icon=IMAGE, slack_icon=anything, title=text(150, *ANY_TEXT), subtitle=text(150, *ANY_TEXT),
     body=text(200, *ANY_TEXT), subtext=text(200, *ANY_TEXT), actions=array(BUTTON, 5),
 )  # fmt: skip
@@ -135,7 +135,7 @@ _context = kinds(
 
 BLOCKS: dict[str, Shape] = {
     "section": _block(
-        also=_has("text", "fields"),
+        also=_requires_any("text", "fields"),
         text=text(3000, *ANY_TEXT), fields=array(text(2000, *ANY_TEXT), 10), accessory=IN_SECTION, expand=boolean,
     ),
     "header": _block({"text": text(150)}),
@@ -147,7 +147,7 @@ BLOCKS: dict[str, Shape] = {
         {"label": text(2000), "element": IN_INPUT}, hint=text(2000), optional=boolean, dispatch_action=boolean
     ),
     "image": _block(
-        {"alt_text": string(2000)}, _either("image_url", "slack_file"),
+        {"alt_text": string(2000)}, _requires_one("image_url", "slack_file"),
         image_url=string(3000), slack_file=anything, title=text(2000),
     ),
     "rich_text": _block(RICH_TEXT),
@@ -192,7 +192,7 @@ def complaints(blocks: Json, surface: Surface, place: str = "/blocks", refused: 
     tables = [block for block in every if block.get("type") == "table"]
     if len(tables) > 1:
         yield complaint("only one table is allowed in a message", place)
-    if sum(map(_written, tables)) > LONGEST_TABLE:
+    if sum(map(_count_characters, tables)) > LONGEST_TABLE:
         yield complaint(f"a table must have less than {LONGEST_TABLE + 1} characters", place)
     if surface == "message" and {"plan", "task_card"} <= {as_text(block.get("type")) for block in found}:
         yield complaint("plan and task_card blocks can't be in one message", place)
@@ -203,23 +203,23 @@ def complaints(blocks: Json, surface: Surface, place: str = "/blocks", refused: 
         yield complaint("only one element may have focus_on_load", place)
 
 
-def _written(value: Json) -> int:
-    """How many characters a table's cells have."""
+def _count_characters(value: Json) -> int:
+    """The number of characters in a table's cells."""
     if isinstance(value, list):
-        return sum(map(_written, value))
+        return sum(map(_count_characters, value))
     if not isinstance(value, dict):
         return 0
-    inside = sum(_written(value.get(name)) for name in ("rows", "elements"))
+    inside = sum(_count_characters(value.get(name)) for name in ("rows", "elements"))
     return inside + len(as_text(value.get("text")))
 
 
-def _repeated(ids: Iterator[str]) -> list[str]:
+def _duplicates(ids: Iterator[str]) -> list[str]:
     return [name for name, count in Counter(ids).items() if name and count > 1]
 
 
 def _unique_ids(blocks: Sequence[JsonObject], place: str) -> Complaints:
-    for name in _repeated(as_text(block.get("block_id")) for block in blocks):
+    for name in _duplicates(as_text(block.get("block_id")) for block in blocks):
         yield complaint(f"block_id already exists: {name}", place)
     for index, block in enumerate(blocks):
-        for name in _repeated(as_text(element.get("action_id")) for element in interactive(block)):
+        for name in _duplicates(as_text(element.get("action_id")) for element in interactive(block)):
             yield complaint(f"action_id already exists in this block: {name}", f"{place}/{index}")

@@ -209,7 +209,7 @@ def interactive(block: JsonObject) -> Iterator[JsonObject]:
 
 
 def element_labels(element: JsonObject) -> list[str]:
-    """What a control says; of a menu, what its entries say."""
+    """The label of a control, or the labels of a menu's entries."""
     if element.get("type") == "overflow":
         return [label(option.get("text")) for option in every_option(element)]
     return [element_label(element)]

@@ -47,16 +47,16 @@ def check_blocks(blocks: Json, refused: Collection[str] = ()) -> list[JsonObject
         raise ApiRefusal("invalid_blocks", messages=found, extra={"errors": list(found)})
     kept = objects(blocks)
     markdown = sum(len(as_text(block.get("text"))) for block in kept if block.get("type") == "markdown")
-    rich = sum(len(part) for block in kept if block.get("type") in ("rich_text", "container") for part in _words(block))
+    rich = sum(len(part) for block in kept if block.get("type") in ("rich_text", "container") for part in _texts(block))
     if markdown > LONGEST_MARKDOWN or rich > LONGEST_RICH_TEXT:
         raise ApiRefusal("msg_blocks_too_long")
     return kept
 
 
-def _words(element: JsonObject) -> Iterator[str]:
+def _texts(element: JsonObject) -> Iterator[str]:
     yield as_text(element.get("text"))
     for inner in objects(element.get("elements")) + objects(element.get("child_blocks")):
-        yield from _words(inner)
+        yield from _texts(inner)
 
 
 def check_metadata(metadata: Json) -> JsonObject:
@@ -77,12 +77,12 @@ def check_view(view: Json, surface: Surface, refused: Collection[str] = ()) -> J
         raise ApiRefusal("view_too_large")
     shape = _MODAL if surface == "modal" else _HOME
     wrong = [*shape(view, "/view"), *complaints(found.get("blocks"), surface, "/view/blocks", refused)]
-    if surface == "modal" and "submit" not in found and _asks(objects(found.get("blocks"))):
+    if surface == "modal" and "submit" not in found and _has_input(objects(found.get("blocks"))):
         wrong.append("[ERROR] missing required field: submit, as the view has an input [json-pointer:/view]")
     if wrong:
         raise ApiRefusal("invalid_arguments", messages=wrong)
     return found
 
 
-def _asks(blocks: Sequence[JsonObject]) -> bool:
+def _has_input(blocks: Sequence[JsonObject]) -> bool:
     return any(block.get("type") == "input" for block in blocks)

@@ -1,4 +1,4 @@
-"""Functions to write Slack's limits with. Each check yields Slack's own error messages, with the place."""
+"""Functions that make checks of Slack's limits. A check yields Slack's own error messages, with the place."""
 
 from __future__ import annotations
 

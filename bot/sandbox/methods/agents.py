@@ -21,7 +21,7 @@ def set_status(call: Call) -> JsonObject:
     status = session_status(call.args.required("status"))
     title, initiator = call.args.text("title"), call.args.text("initiator_user_id")
     if len(title) > LONGEST_TITLE:
-        raise _wrong("title")
+        raise _invalid("title")
     if initiator and initiator not in channel.members:
         raise ApiRefusal("user_not_in_channel")
     session = channel.sessions.setdefault(thread_ts, AgentSession(status, title, initiator))
@@ -39,7 +39,7 @@ def rename(call: Call) -> JsonObject:
     channel, thread_ts = _thread(call)
     title = call.args.required("title")
     if len(title) > LONGEST_TITLE:
-        raise _wrong("title")
+        raise _invalid("title")
     session = channel.sessions.get(thread_ts)
     if session is None:
         raise ApiRefusal("session_not_found")
@@ -49,15 +49,15 @@ def rename(call: Call) -> JsonObject:
 
 
 def suggest_prompts(call: Call) -> JsonObject:
-    """In an agent they stand in the direct message. A call that names a thread does nothing there, as documented."""
+    """An agent's prompts are shown in the direct message. A call that names a thread does nothing, as documented."""
     require_agent(call)
     channel = call.channel("channel_id")
     listed = call.args.json("prompts")
     prompts = [as_object(each) for each in listed] if isinstance(listed, list) else []
     if not prompts or len(prompts) > MOST_PROMPTS:
-        raise _wrong("prompts")
+        raise _invalid("prompts")
     if any(not as_text(each.get("title")) or not as_text(each.get("message")) for each in prompts):
-        raise _wrong("prompts")
+        raise _invalid("prompts")
     if "thread_ts" not in call.args:
         channel.prompts = [(as_text(each["title"]), as_text(each["message"])) for each in prompts]
         call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id)
@@ -69,7 +69,7 @@ def session_status(name: str) -> SessionStatus:
         if status == name:
             found: SessionStatus = status
             return found
-    raise _wrong("status")
+    raise _invalid("status")
 
 
 def require_agent(call: Call) -> None:
@@ -85,7 +85,7 @@ def _thread(call: Call) -> tuple[Channel, str]:
     return channel, thread_ts
 
 
-def _wrong(name: str) -> ApiRefusal:
+def _invalid(name: str) -> ApiRefusal:
     return ApiRefusal("invalid_arguments", messages=[f"[ERROR] not allowed [json-pointer:/{name}]"])
 
 

@@ -180,7 +180,7 @@ Methods = dict[str, Method]
 
 
 @dataclass(slots=True)
-class Made:
+class CallRecord:
     """The record of a call."""
 
     method: str

@@ -56,7 +56,7 @@ def post_message(call: Call) -> JsonObject:
         held["subtype"] = "thread_broadcast"
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
     channel.statuses.pop(thread_ts, None)
-    return _told(channel, message)
+    return _posted_message(channel, message)
 
 
 def post_ephemeral(call: Call) -> JsonObject:
@@ -83,7 +83,7 @@ def update(call: Call) -> JsonObject:
     if "text" in held and "blocks" not in held:
         held["blocks"] = []
     call.workspace.messages.edit(channel, message, call.bot, **held)
-    return {**_told(channel, message), "text": message.text}
+    return {**_posted_message(channel, message), "text": message.text}
 
 
 def delete(call: Call) -> JsonObject:
@@ -101,7 +101,7 @@ def get_permalink(call: Call) -> JsonObject:
     return {"ok": True, "channel": channel.id, "permalink": call.workspace.permalink(message)}
 
 
-def _told(channel: Channel, message: Message) -> JsonObject:
+def _posted_message(channel: Channel, message: Message) -> JsonObject:
     told = message.to_json(with_metadata=True)
     return {"ok": True, "channel": channel.id, "ts": message.ts, "message": told}
 

@@ -65,7 +65,7 @@ def join(call: Call) -> JsonObject:
     return {"ok": True, "channel": channel.to_json(call.bot)}
 
 
-def _readable(call: Call) -> Channel:
+def _readable_channel(call: Call) -> Channel:
     channel = call.channel()
     call.scoped(channel, "history")
     if call.bot not in channel.members:
@@ -85,15 +85,15 @@ def _between(call: Call, messages: Sequence[Message]) -> list[Message]:
 
 def history(call: Call) -> JsonObject:
     """Newest first, without replies that are only in threads."""
-    channel = _readable(call)
+    channel = _readable_channel(call)
     top = [each for each in channel.messages.values() if not each.is_reply or each.subtype == "thread_broadcast"]
     page, cursor = call.page(list(reversed(_between(call, top))))
-    return _said(call, channel, page, cursor)
+    return _messages_page(call, channel, page, cursor)
 
 
 def replies(call: Call) -> JsonObject:
     """The parent, then its replies, oldest first."""
-    channel = _readable(call)
+    channel = _readable_channel(call)
     named = channel.messages.get(call.args.required("ts"))
     if named is None:
         raise ApiRefusal("thread_not_found")
@@ -101,10 +101,10 @@ def replies(call: Call) -> JsonObject:
     thread = call.workspace.messages.thread(channel, root)
     after_root = _between(call, [each for each in thread if each.ts != root])
     page, cursor = call.page([*(each for each in thread if each.ts == root), *after_root], default=1000)
-    return _said(call, channel, page, cursor)
+    return _messages_page(call, channel, page, cursor)
 
 
-def _said(call: Call, channel: Channel, page: Sequence[Message], cursor: str) -> JsonObject:
+def _messages_page(call: Call, channel: Channel, page: Sequence[Message], cursor: str) -> JsonObject:
     with_metadata = call.args.flag("include_all_metadata")
     found: list[JsonObject] = []
     for message in page:

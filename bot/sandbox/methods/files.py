@@ -23,7 +23,7 @@ def complete(call: Call) -> JsonObject:
     named = objects(call.args.json("files"))
     if not named:
         raise ApiRefusal("invalid_arguments", messages=["[ERROR] missing required field: files"])
-    files = [_uploaded(call, as_text(each.get("id"))) for each in named]
+    files = [_uploaded_file(call, as_text(each.get("id"))) for each in named]
     for file, each in zip(files, named, strict=True):
         file.title = as_text(each.get("title"))
     for channel in _channels(call):
@@ -31,7 +31,7 @@ def complete(call: Call) -> JsonObject:
     return {"ok": True, "files": [file.to_json(call.base, call.now) for file in files]}
 
 
-def _uploaded(call: Call, file_id: str) -> StoredFile:
+def _uploaded_file(call: Call, file_id: str) -> StoredFile:
     file = call.workspace.files.get(file_id)
     if file is None or file.team_id not in call.teams or file.content is None:
         raise ApiRefusal("file_not_found")
@@ -68,7 +68,7 @@ def _share(call: Call, channel: Channel, files: list[StoredFile]) -> None:
 
 
 def info(call: Call) -> JsonObject:
-    file = _uploaded(call, call.args.required("file"))
+    file = _uploaded_file(call, call.args.required("file"))
     return {"ok": True, "file": file.to_json(call.base, call.now)}
 
 

@@ -8,7 +8,7 @@ from bot.sandbox.workspace.records import Group, User
 from runtime.jsontypes import JsonObject
 
 
-def _told(call: Call, user: User) -> JsonObject:
+def _user_json(call: Call, user: User) -> JsonObject:
     """An organisation's token sees people as their own workspace does."""
     with_email = "users:read.email" in call.install.scopes
     seen_from = user.team_id if user.team_id in call.teams else call.install.team_id
@@ -17,20 +17,20 @@ def _told(call: Call, user: User) -> JsonObject:
 
 
 def user_info(call: Call) -> JsonObject:
-    return {"ok": True, "user": _told(call, call.user(call.args.required("user")))}
+    return {"ok": True, "user": _user_json(call, call.user(call.args.required("user")))}
 
 
 def user_list(call: Call) -> JsonObject:
     everyone = [user for user in call.workspace.directory.users.values() if user.team_id in call.teams]
     page, cursor = call.page(everyone, default=1000)
-    return paged({"ok": True, "members": [_told(call, user) for user in page], "cache_ts": int(call.now)}, cursor)
+    return paged({"ok": True, "members": [_user_json(call, user) for user in page], "cache_ts": int(call.now)}, cursor)
 
 
 def user_by_email(call: Call) -> JsonObject:
     email = call.args.required("email").lower()
     for user in call.workspace.directory.users.values():
         if user.email.lower() == email and user.team_id in call.teams and not user.deleted:
-            return {"ok": True, "user": _told(call, user)}
+            return {"ok": True, "user": _user_json(call, user)}
     raise ApiRefusal("users_not_found")
 
 

@@ -15,7 +15,7 @@ from bot.sandbox.workspace.streamed import Display, Streamed
 from runtime.jsontypes import JsonObject
 
 
-def _grown(call: Call, streamed: Streamed, *, live: bool = True) -> Content:
+def _new_content(call: Call, streamed: Streamed, *, live: bool = True) -> Content:
     """The message's content with the arguments added to what came so far."""
     after = copy.deepcopy(streamed)
     after.grow(call.args.text("markdown_text") if "markdown_text" in call.args else None, call.args.json("chunks"))
@@ -43,7 +43,7 @@ def start(call: Call) -> JsonObject:
             if not call.args.text(name):
                 raise ApiRefusal(f"missing_{name}")
         call.user(call.args.text("recipient_user_id"))
-    held = _grown(call, Streamed(_display(call)))
+    held = _new_content(call, Streamed(_display(call)))
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
     channel.statuses.pop(thread_ts, None)
     _set_status(call, channel, thread_ts, "processing")
@@ -74,14 +74,14 @@ def append(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     if "markdown_text" not in call.args and "chunks" not in call.args:
         raise ApiRefusal("no_text")
-    call.workspace.messages.grow(channel, message, **_grown(call, message.streamed or Streamed()))
+    call.workspace.messages.grow(channel, message, **_new_content(call, message.streamed or Streamed()))
     return {"ok": True, "channel": channel.id, "ts": message.ts}
 
 
 def stop(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     below = check_blocks(call.args.json("blocks", "invalid_blocks_format")) if "blocks" in call.args else []
-    final = _grown(call, message.streamed or Streamed(), live=False)
+    final = _new_content(call, message.streamed or Streamed(), live=False)
     final["blocks"] = [*final["blocks"], *below]
     if "metadata" in call.args:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))

@@ -10,16 +10,16 @@ from bot.sandbox.workspace.tickets import Trigger
 from runtime.jsontypes import JsonObject
 
 
-def _told(call: Call, view: View) -> JsonObject:
+def _view_json(call: Call, view: View) -> JsonObject:
     return {"ok": True, "view": call.workspace.views.to_json(view, call.install)}
 
 
 def _trigger(call: Call) -> Trigger:
     """The trigger is checked last, so that a bad view does not use it up."""
-    return call.workspace.tickets.check(call.args.required("trigger_id"), _reached(call))
+    return call.workspace.tickets.check(call.args.required("trigger_id"), _reachable_teams(call))
 
 
-def _reached(call: Call) -> frozenset[str]:
+def _reachable_teams(call: Call) -> frozenset[str]:
     channels = call.workspace.directory.channels.values()
     return call.teams.union(*(each.teams for each in channels if each.teams & call.teams))
 
@@ -29,7 +29,7 @@ def open_view(call: Call) -> JsonObject:
     trigger = _trigger(call)
     view = call.workspace.views.open(trigger.team_id, trigger.user, body)
     trigger.used = True
-    return _told(call, view)
+    return _view_json(call, view)
 
 
 def push_view(call: Call) -> JsonObject:
@@ -39,7 +39,7 @@ def push_view(call: Call) -> JsonObject:
         raise ApiRefusal("invalid_trigger_id")
     view = call.workspace.views.push(trigger.team_id, trigger.user, body)
     trigger.used = True
-    return _told(call, view)
+    return _view_json(call, view)
 
 
 def update_view(call: Call) -> JsonObject:
@@ -47,10 +47,10 @@ def update_view(call: Call) -> JsonObject:
     if not view_id and not external_id:
         raise ApiRefusal("invalid_arguments", messages=["[ERROR] one of view_id and external_id is required"])
     view = call.workspace.views.find(view_id, external_id)
-    if view.team_id not in _reached(call):
+    if view.team_id not in _reachable_teams(call):
         raise ApiRefusal("not_found")
     body = check_view(call.args.json("view"), view.kind, call.workspace.refused_blocks)
-    return _told(call, call.workspace.views.update(view, body, call.args.text("hash")))
+    return _view_json(call, call.workspace.views.update(view, body, call.args.text("hash")))
 
 
 def publish_view(call: Call) -> JsonObject:
@@ -59,7 +59,7 @@ def publish_view(call: Call) -> JsonObject:
         raise ApiRefusal("not_enabled")
     body = check_view(call.args.json("view"), "home", call.workspace.refused_blocks)
     view = call.workspace.views.publish(user.team_id, user.id, body, call.args.text("hash"))
-    return _told(call, view)
+    return _view_json(call, view)
 
 
 METHODS: Methods = {

@@ -50,7 +50,7 @@ class Gesture(BaseModel):
 
     @abstractmethod
     async def perform(self, hands: Hands) -> JsonObject:
-        """Does it. Returns what the page needs besides the changes that it sees."""
+        """Carries out the gesture. Returns what the page needs besides the changes of its screen."""
 
 
 class Attached(BaseModel):

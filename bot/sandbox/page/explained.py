@@ -110,12 +110,12 @@ class _Line:
 
     @property
     def text(self) -> str:
-        return _short(as_text(self.content.get("text")))
+        return _shorten(as_text(self.content.get("text")))
 
     @property
     def reason(self) -> str:
         given = as_text(self.content.get("reason"))
-        return f"the reason “{_short(given)}”" if given else "no reason"
+        return f"the reason “{_shorten(given)}”" if given else "no reason"
 
     @property
     def because(self) -> str:
@@ -212,12 +212,12 @@ def _change(change: JsonObject) -> str:
 
 def _call(tool: str, arguments: JsonObject) -> str:
     values = ", ".join(f"{name} {_value(value)}" for name, value in arguments.items())
-    return f"{tool} ({_short(values)})" if values else tool
+    return f"{tool} ({_shorten(values)})" if values else tool
 
 
 def _value(value: Json) -> str:
-    return _short(value if isinstance(value, str) else json.dumps(value))
+    return _shorten(value if isinstance(value, str) else json.dumps(value))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.page.explained import Names, listed
 from bot.sandbox.reading import label
 from bot.sandbox.server.delivery import Delivery
@@ -137,7 +137,7 @@ class _Call:
         return self.names.person(self.args.get(key))
 
 
-def call(made: Made, names: Names) -> str:
+def call(made: CallRecord, names: Names) -> str:
     tell = _CALLS.get(made.method, f"The app calls {made.method}.")
     sentence = tell if isinstance(tell, str) else tell(_Call(made.args, made.answer, names))
     refused = made.error or made.fault

@@ -77,7 +77,7 @@ class Page:
             served.router.add_get(path, guarded(self._index))
         served.router.add_get("/page/{file:.+}", guarded(self._file))
         served.router.add_get("/sandbox/feed", guarded(self._feed))
-        served.router.add_get("/sandbox/travels/{number:[0-9]{1,9}}", guarded(self._travelled))
+        served.router.add_get("/sandbox/travels/{number:[0-9]{1,9}}", guarded(self._item))
         served.router.add_get("/sandbox/files/{id}", guarded(self._download))
         served.router.add_post("/sandbox/do/{gesture}", guarded(self._do))
 
@@ -100,10 +100,10 @@ class Page:
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._watching.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._forget)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         self._watching.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("The panel can't follow any more. It shows nothing new from here on.", exc_info=error)
@@ -131,7 +131,7 @@ class Page:
         """
         people = [each for each in self._slack.workspace.directory.users.values() if _may_be(each)]
         if not people:
-            return _refused(404, "Nobody is here yet.")
+            return _refusal(404, "Nobody is here yet.")
         user = next((each for each in people if each.id == request.query.get("as")), people[0])
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -148,7 +148,7 @@ class Page:
         while True:
             if update:
                 await response.write(f"event: {event}\ndata: {json.dumps(update)}\n\n".encode())
-            elif not await _either(changes.after(number), travels.changes.after(version)):
+            elif not await _changed_in_time(changes.after(number), travels.changes.after(version)):
                 await response.write(b": still here\n\n")
             fresh, event = changes.since(number), "patch"
             if fresh and fresh[0].number > number + 1:  # more has happened than is kept
@@ -159,22 +159,22 @@ class Page:
                 update["travels"] = [*travels.since(version)]
             number, version = changes.number, travels.version
 
-    async def _travelled(self, request: web.Request) -> web.Response:
+    async def _item(self, request: web.Request) -> web.Response:
         found = self.travels.whole(int(request.match_info["number"]))
         if found is None:
-            return _refused(404, "This happened too long ago. The panel does not have it any more.")
+            return _refusal(404, "This happened too long ago. The panel does not have it any more.")
         return web.json_response(found)
 
     async def _download(self, request: web.Request) -> web.Response:
         try:
             user = self._who(request.query.get("as", ""))
         except ConfirmError as error:
-            return _refused(403, str(error))
+            return _refusal(403, str(error))
         workspace = self._slack.workspace
         file = workspace.files.get(request.match_info["id"])
         channels = [workspace.directory.channel(each) for each in file.channels] if file else []
         if file is None or file.content is None or not any(sees(user, channel) for channel in channels):
-            return _refused(404, "There is no such file, or it was not shared with you.")
+            return _refusal(404, "There is no such file, or it was not shared with you.")
         return web.Response(body=file.content, content_type="text/plain", charset="utf-8")
 
     # What the visitor does
@@ -182,7 +182,7 @@ class Page:
     async def _do(self, request: web.Request) -> web.Response:
         gesture = GESTURES.get(request.match_info["gesture"])
         if gesture is None:
-            return _refused(404, "There is no such gesture.")
+            return _refusal(404, "There is no such gesture.")
         try:
             asked: Json = await request.json()
             if not isinstance(asked, dict):
@@ -190,12 +190,12 @@ class Page:
             hands = Hands(self._slack, self._who(asked.pop("as", None)), self.stage.controls)
             return web.json_response(await gesture.model_validate(asked).perform(hands))
         except json.JSONDecodeError:
-            return _refused(400, "This is not JSON.")
+            return _refusal(400, "This is not JSON.")
         except ValidationError as error:
             wrong = error.errors(include_url=False)[0]
-            return _refused(400, f"{'.'.join(map(str, wrong['loc'])) or 'It'}: {wrong['msg']}.")
+            return _refusal(400, f"{'.'.join(map(str, wrong['loc'])) or 'It'}: {wrong['msg']}.")
         except ConfirmError as error:
-            return _refused(_STATUS.get(type(error), 400), str(error))
+            return _refusal(_STATUS.get(type(error), 400), str(error))
 
     def _who(self, user_id: Json) -> User:
         """The person that the visitor acts as; never a bot."""
@@ -210,7 +210,7 @@ def _may_be(user: User) -> bool:
     return not user.is_bot and not user.deleted
 
 
-async def _either(*waits: Coroutine[None, None, None]) -> bool:
+async def _changed_in_time(*waits: Coroutine[None, None, None]) -> bool:
     """True when one of them is done, False when nothing happened for the length of a heartbeat."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
@@ -222,6 +222,6 @@ async def _either(*waits: Coroutine[None, None, None]) -> bool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _refused(status: int, sentence: str) -> web.Response:
+def _refusal(status: int, sentence: str) -> web.Response:
     body: JsonObject = {"error": sentence}
     return web.json_response(body, status=status)

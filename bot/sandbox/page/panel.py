@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal, Protocol
 
 from bot.audit.ledger import LedgerLine
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.page import explained, explained_slack
 from bot.sandbox.page.explained import Names
 from bot.sandbox.reading import label
@@ -30,7 +30,7 @@ _PENDING = "…"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that went over a wire, or was written down. `note` explains it in one sentence."""
+    """One request, call, event or ledger line. `note` explains it in one sentence."""
 
     kind: Kind
     title: str
@@ -94,17 +94,17 @@ def delivered(made: Delivery, names: Names) -> Item:
     """A request to the app, and how it was answered."""
     return Item(
         kind="event" if made.kind == "events_api" else "click",
-        title=_what_was_done(made),
+        title=_title_of(made),
         note=explained_slack.delivery(made, names),
         body=made.body,
         at=made.at,
         reply=made.json or made.answer or None,
-        status=_how_it_was_taken(made),
+        status=_status_of(made),
         trouble=bool(made.reason) and not made.acked,
     )
 
 
-def called(made: Made, names: Names) -> Item:
+def called(made: CallRecord, names: Names) -> Item:
     """A call of the Web API, and its answer."""
     return Item(
         kind="call",
@@ -118,7 +118,7 @@ def called(made: Made, names: Names) -> Item:
     )
 
 
-def _what_was_done(made: Delivery) -> str:
+def _title_of(made: Delivery) -> str:
     body = made.body
     who = as_text(as_object(body.get("user")).get("name")) or as_text(body.get("user_name"))
     by = f" by {who}" if who else ""
@@ -132,7 +132,7 @@ def _what_was_done(made: Delivery) -> str:
     return f"{f'“{title}”{done}' if title else made.what}{by}{again}"
 
 
-def _how_it_was_taken(made: Delivery) -> str:
+def _status_of(made: Delivery) -> str:
     if made.acked:  # how long it took is known a moment later
         return _PENDING if made.acked_after is None else f"{made.status} in {made.acked_after * 1000:.0f} ms"
     if made.status is not None:
@@ -150,9 +150,9 @@ class _Kept:
 
 
 class Travels:
-    """Everything that went over a wire, numbered; `version` grows with each item and each change of one."""
+    """All items of the panel, numbered. `version` grows with each item and each change of one."""
 
-    def __init__(self, workspace: Workspace, calls: Sequence[Made], deliveries: Sequence[Delivery]) -> None:
+    def __init__(self, workspace: Workspace, calls: Sequence[CallRecord], deliveries: Sequence[Delivery]) -> None:
         self.changes = Changes()
         self.names = Names(workspace.directory)
         self._slack = workspace.changes
@@ -191,20 +191,20 @@ class Travels:
     async def watch(self, observed: Observed) -> None:
         async for item in observed.follow():
             self.collect()
-            self._keep(item)
+            self._add(item)
 
     def collect(self) -> None:
         """Reads what the server has recorded since the last time, in the order of time."""
-        self._unfinished = [kept for kept in self._unfinished if not self._finished(kept)]
+        self._unfinished = [kept for kept in self._unfinished if not self._refresh(kept)]
         fresh: list[Callable[[], Item]] = [
             partial(delivered, each, self.names) for each in self._deliveries[self._read_deliveries :]
         ]
         fresh += [partial(called, each, self.names) for each in self._calls[self._read_calls :]]
         self._read_deliveries, self._read_calls = len(self._deliveries), len(self._calls)
         for source in sorted(fresh, key=lambda each: each().at):
-            self._keep(source(), source)
+            self._add(source(), source)
 
-    def _keep(self, item: Item, source: Callable[[], Item] | None = None) -> None:
+    def _add(self, item: Item, source: Callable[[], Item] | None = None) -> None:
         self.changes.tell("delivery")
         number = next(self._numbers)
         kept = self._kept[number] = _Kept(number, self.version, item)
@@ -213,7 +213,7 @@ class Travels:
             kept.source = source
             self._unfinished.append(kept)
 
-    def _finished(self, kept: _Kept) -> bool:
+    def _refresh(self, kept: _Kept) -> bool:
         """Makes the item again, and says whether it is final."""
         item = kept.source() if kept.source is not None else kept.item
         if item != kept.item:

@@ -60,7 +60,7 @@ class Screen:
             "now": self._workspace.clock.now(),
             "team": self._team(),
             "app": {"name": self._workspace.app.name, "bot": install.bot_user_id if install else "", "direct": direct},
-            "stage": self._staged(),
+            "stage": self._stage_json(),
             "people": self._people(),
             "groups": self._groups(),
             "channels": {each.id: self._channel(each) for each in channels},
@@ -79,7 +79,7 @@ class Screen:
             if channel is not None and (change.kind != "channel" or change.user in ("", self._user.id)):
                 channels[channel.id] = self._channel(channel)
                 if self._sees(channel):
-                    self._told_of_messages(messages.setdefault(channel.id, {}), channel, change)
+                    self._add_messages(messages.setdefault(channel.id, {}), channel, change)
             if change.kind in ("person", "install"):
                 shown["people"] = self._people()
             elif change.kind == "group":
@@ -89,12 +89,12 @@ class Screen:
             elif change.kind == "home" and change.user == self._user.id:
                 shown["home"] = self._home()
             elif change.kind == "stage":
-                shown |= {"stage": self._staged(), "now": self._workspace.clock.now()}
+                shown |= {"stage": self._stage_json(), "now": self._workspace.clock.now()}
         if channels:
             shown |= {"channels": channels, "messages": {**messages}}
         return shown
 
-    def _told_of_messages(self, messages: JsonObject, channel: Channel, change: WorkspaceChange) -> None:
+    def _add_messages(self, messages: JsonObject, channel: Channel, change: WorkspaceChange) -> None:
         if change.ts:
             messages[change.ts] = self._message(channel, change.ts)
         elif change.kind == "channel" and not change.user:
@@ -127,7 +127,7 @@ class Screen:
         message = channel.messages.get(ts) or next((each for each in channel.ephemerals if each.ts == ts), None)
         if message is None or message.only_for not in ("", self._user.id):
             return None
-        return _shown(message)
+        return _message_json(message)
 
     def _views(self) -> JsonObject:
         top = self._workspace.views.top(self._user.id)
@@ -166,7 +166,7 @@ class Screen:
         groups = self._workspace.directory.groups.values()
         return {each.id: {"handle": each.handle, "members": [*each.members]} for each in groups if not each.disabled}
 
-    def _staged(self) -> JsonObject:
+    def _stage_json(self) -> JsonObject:
         commands = sorted(self._workspace.app.commands)
         return {
             "commands": [{"name": name, "hint": self._stage.commands.get(name, "")} for name in commands],
@@ -215,7 +215,7 @@ def seen_message(workspace: Workspace, user: User, channel_id: str, ts: str) -> 
     return message
 
 
-def _shown(message: Message) -> JsonObject:
+def _message_json(message: Message) -> JsonObject:
     shown = message.to_json()
     shown["streaming"] = message.streaming_since is not None
     shown["files"] = [

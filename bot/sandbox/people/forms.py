@@ -29,13 +29,13 @@ def problems(view: View) -> dict[str, str]:
         element = as_object(block.get("element"))
         slot = SLOTS.get(as_text(element.get("type")))
         value = entered_in(view, block).get(slot.key) if slot else None
-        wrong = _wrong(element, value, required=block.get("optional") is not True)
+        wrong = _problem_in(element, value, required=block.get("optional") is not True)
         if wrong:
             found[as_text(block.get("block_id"))] = wrong
     return found
 
 
-def _wrong(element: JsonObject, value: Json, *, required: bool) -> str:
+def _problem_in(element: JsonObject, value: Json, *, required: bool) -> str:
     if value in (None, "", []):
         return "Please complete this required field." if required else ""
     kind, text = element.get("type"), as_text(value)

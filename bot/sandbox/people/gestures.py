@@ -47,7 +47,7 @@ class Gestures:
     ) -> Message:
         if user.id not in channel.members:
             raise Forbidden(f"{user.name} is not in {channel.name or channel.id} and cannot write there.")
-        blocks: list[JsonObject] = [_as_typed(text)] if text else []
+        blocks: list[JsonObject] = [_rich_text(text)] if text else []
         subtype = "thread_broadcast" if broadcast and thread_ts else "file_share" if files else ""
         kept = [self._workspace.keep_file(user, channel, name, data) for name, data in (files or {}).items()]
         attached = [file.to_json(self.base, self._workspace.clock.now()) for file in kept]
@@ -56,17 +56,17 @@ class Gestures:
         )
 
     def edit(self, user: User, message: Message, text: str) -> None:
-        channel, found = self._own(user, message)
-        self._workspace.messages.edit(channel, found, user.id, text=text, blocks=[_as_typed(text)])
+        channel, found = self._own_message(user, message)
+        self._workspace.messages.edit(channel, found, user.id, text=text, blocks=[_rich_text(text)])
 
     def delete(self, user: User, message: Message) -> None:
-        channel, found = self._own(user, message)
+        channel, found = self._own_message(user, message)
         self._workspace.messages.delete(channel, found)
 
     async def act(self, user: User, message: Message, block_id: str, action_id: str, value: Json = None) -> Delivery:
         """A click or a choice in this copy of a message."""
         channel = self._workspace.directory.channel(message.channel_id)
-        self._may_be_in(user, channel)
+        self._require_access(user, channel)
         if message.only_for not in ("", user.id):
             raise Forbidden(f"{user.name} cannot see this message: only {message.only_for} can.")
         install = self._install(channel, user)
@@ -173,7 +173,7 @@ class Gestures:
 
     async def message_shortcut(self, user: User, message: Message, callback_id: str) -> Delivery:
         channel = self._workspace.directory.channel(message.channel_id)
-        self._may_be_in(user, channel)
+        self._require_access(user, channel)
         install = self._install(channel, user)
         payload = self._payloads.on_message("message_action", user, install, channel, message)
         hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id, "", message.thread_ts)
@@ -204,7 +204,7 @@ class Gestures:
 
     def stop(self, user: User, channel: Channel, thread_ts: str) -> None:
         """The stop button of a session. Slack ends the streams in the thread, and the status stays as it is."""
-        self._may_be_in(user, channel)
+        self._require_access(user, channel)
         session = channel.sessions.get(thread_ts)
         if session is None or session.status != "processing":
             raise Invalid("The agent is not at work here, so there is nothing to stop.")
@@ -261,13 +261,13 @@ class Gestures:
             made.reason = str(refused)
             self._workspace.notice(user.id, TROUBLE)
 
-    def _own(self, user: User, message: Message) -> tuple[Channel, Message]:
+    def _own_message(self, user: User, message: Message) -> tuple[Channel, Message]:
         found = self._workspace.messages.find(message.channel_id, message.ts)
         if found.user != user.id:
             raise Forbidden("People can change their own messages only.")
         return self._workspace.directory.channel(message.channel_id), found
 
-    def _may_be_in(self, user: User, channel: Channel) -> None:
+    def _require_access(self, user: User, channel: Channel) -> None:
         if user.id not in channel.members and channel.kind != "public":
             raise Forbidden(f"{user.name} is not in {channel.name or channel.id} and cannot see it.")
 
@@ -287,7 +287,7 @@ class Gestures:
         raise NotFound(f"{self._workspace.app.name} is not installed where {user.name} is.")
 
 
-def _as_typed(text: str) -> JsonObject:
+def _rich_text(text: str) -> JsonObject:
     """Slack's composer sends rich text beside the text: mentions as elements, other text unescaped."""
     leaves: list[Json] = []
     for piece in _MENTION.split(text):

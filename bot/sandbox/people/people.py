@@ -64,11 +64,11 @@ class Person:
         shown = sorted([*channel.messages.values(), *mine], key=lambda each: each.ts)
         beside = [each.ts for each in mine if not each.thread_ts and root is not None and each.ts > root]
         return [
-            self._seen(each) for each in shown if root is None or root in (each.ts, each.thread_ts) or each.ts in beside
+            self._see(each) for each in shown if root is None or root in (each.ts, each.thread_ts) or each.ts in beside
         ]
 
     def sees(self, place: Place | None = None, *, thread: Seen | str | None = None) -> str:
-        """The same as one text."""
+        """The conversation as one text."""
         return "\n".join(str(each) for each in self.messages(place, thread=thread))
 
     async def finds(
@@ -84,7 +84,7 @@ class Person:
 
     def now(self, seen: Seen) -> Seen:
         """The same message as it is now."""
-        return self._seen(self._workspace.messages.find(seen.channel, seen.ts))
+        return self._see(self._workspace.messages.find(seen.channel, seen.ts))
 
     def modal(self) -> Modal | None:
         view = self._workspace.views.top(self.id)
@@ -92,7 +92,7 @@ class Person:
 
     @property
     def windows(self) -> list[Modal]:
-        """Every modal that this person got, those that are closed now included."""
+        """Every modal that this person got, including closed ones."""
         views = self._workspace.views.opened
         return [Modal(view, self._reader, self._gestures) for view in views if view.user == self.id]
 
@@ -124,14 +124,19 @@ class Person:
         root = thread.thread if isinstance(thread, Seen) else thread or ""
         place = place if place is not None or not isinstance(thread, Seen) else thread.channel
         channel = self.place(place)
-        return self._seen(
+        return self._see(
             self._gestures.say(
-                self.user, channel, self._typed(text, channel), thread_ts=root, broadcast=also_to_channel, files=files
+                self.user,
+                channel,
+                self._with_mentions(text, channel),
+                thread_ts=root,
+                broadcast=also_to_channel,
+                files=files,
             )
         )
 
     async def edits(self, seen: Seen, text: str) -> None:
-        self._gestures.edit(self.user, seen.message, self._typed(text, self.place(seen)))
+        self._gestures.edit(self.user, seen.message, self._with_mentions(text, self.place(seen)))
 
     async def deletes(self, seen: Seen) -> None:
         self._gestures.delete(self.user, seen.message)
@@ -141,8 +146,8 @@ class Person:
     ) -> Delivery:
         """Clicks a control of the message as it is now, or, if `stale`, as it was when it was seen.
 
-        Where Slack asks "are you sure" first, `sure` says yes; without it nothing is sent and AskedFirst tells what
-        the dialog said.
+        Where Slack asks "are you sure" first, `sure` says yes. Without it nothing is sent, and AskedFirst has the
+        text of the dialog.
         """
         message = seen.message if stale else self._workspace.messages.find(seen.channel, seen.ts)
         block_id, element = find_control(message.blocks, button)
@@ -209,7 +214,7 @@ class Person:
             return directory.channel(place)
         return directory.channel_named(place, self.user.team_id)
 
-    def _seen(self, message: Message) -> Seen:
+    def _see(self, message: Message) -> Seen:
         author = self._workspace.directory.user(message.user).name
         return Seen(author, self._reader.message(message), message.copy())
 
@@ -217,7 +222,7 @@ class Person:
     def _reader(self) -> Reader:
         return Reader(self._workspace.directory, self.user)
 
-    def _typed(self, text: str, channel: Channel) -> str:
+    def _with_mentions(self, text: str, channel: Channel) -> str:
         names = {
             each.name: each.id for each in self._workspace.directory.users.values() if self._can_mention(each, channel)
         }

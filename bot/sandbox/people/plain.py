@@ -94,10 +94,10 @@ class Reader:
         elif kind == "image":
             yield f"[image: {as_text(block.get('alt_text'))}]"
         else:
-            yield from self._titled(block, shown)
+            yield from self._texts_of(block, shown)
 
     def _task(self, task: JsonObject) -> Iterator[str]:
-        """`[in_progress] Deploy checkout`, then what it tells."""
+        """`[in_progress] Deploy checkout`, then its details."""
         yield f"[{as_text(task.get('status'))}] {as_text(task.get('title'))}"
         for name in ("details", "output"):
             if told := as_object(task.get(name)):
@@ -105,7 +105,7 @@ class Reader:
         for source in objects(task.get("sources")):
             yield f"{as_text(source.get('text'))} ({as_text(source.get('url'))})"
 
-    def _titled(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> Iterator[str]:
+    def _texts_of(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> Iterator[str]:
         for name in ("title", "subtitle", "text", "body"):
             yield self.text(block.get(name))
         for part in objects(block.get("fields")):
@@ -114,7 +114,7 @@ class Reader:
             yield from self._block(inner, shown)
         cards = [each for each in objects(block.get("elements")) if each.get("type") == "card"]
         for card in cards:
-            yield from self._titled(card, shown)
+            yield from self._texts_of(card, shown)
         own = [] if cards or "child_blocks" in block else list(interactive(block))
         yield " ".join(f"[{name}]" for each in own for name in element_labels(each))
 

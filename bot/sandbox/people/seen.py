@@ -47,7 +47,7 @@ class Seen:
 
     @property
     def buttons(self) -> tuple[str, ...]:
-        """Everything that can be pressed, what stands behind "⋯" included."""
+        """Everything that can be pressed, including the entries behind "⋯"."""
         return tuple(name for _, element in controls(self.message.blocks) for name in element_labels(element))
 
     def __contains__(self, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""Waits for what people should see. It looks after every change. If it waits in vain, the error shows what there is."""
+"""Waits for what people should see, and looks after every change. If it never comes, the error shows all screens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.people.plain import Reader
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.records import User
@@ -47,7 +47,7 @@ def _try(look: Callable[[], T | None]) -> T | None:
         return None
 
 
-def scene(workspace: Workspace, calls: list[Made], deliveries: list[Delivery]) -> str:
+def scene(workspace: Workspace, calls: list[CallRecord], deliveries: list[Delivery]) -> str:
     """All conversations, modals, and what went wrong on the wire."""
     reader, lines = Reader(workspace.directory, _NOBODY), []
     for channel in workspace.directory.channels.values():

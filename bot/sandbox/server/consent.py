@@ -11,20 +11,20 @@ from runtime.errors import Forbidden, Invalid
 
 def allow(workspace: Workspace, user: User, url: str, *, enterprise_wide: bool) -> str:
     """The person allows it: the browser goes back to the app with a code. A wrong request is refused here."""
-    asked = _asked(workspace, url)
+    asked = _checked_query(workspace, url)
     if user.is_restricted or user.is_ultra_restricted:
         raise Forbidden(f"{user.name} is a guest and can't install apps.")
     code = workspace.expect_install(
         user.team_id, enterprise_wide=enterprise_wide, user=user.id, redirect_uri=asked.get("redirect_uri", "")
     )
-    return _back(workspace, asked, code=code)
+    return _return_address(workspace, asked, code=code)
 
 
 def cancel(workspace: Workspace, url: str) -> str:
-    return _back(workspace, _asked(workspace, url), error="access_denied")
+    return _return_address(workspace, _checked_query(workspace, url), error="access_denied")
 
 
-def _asked(workspace: Workspace, url: str) -> dict[str, str]:
+def _checked_query(workspace: Workspace, url: str) -> dict[str, str]:
     parts = urlsplit(url)
     if parts.path != "/oauth/v2/authorize":
         raise Invalid(f"{url} is not where Slack asks.")
@@ -43,6 +43,6 @@ def _asked(workspace: Workspace, url: str) -> dict[str, str]:
     return asked
 
 
-def _back(workspace: Workspace, asked: dict[str, str], **told: str) -> str:
+def _return_address(workspace: Workspace, asked: dict[str, str], **told: str) -> str:
     address = asked.get("redirect_uri") or workspace.app.redirect_urls[0]
     return f"{address}?{urlencode({**told, 'state': asked.get('state', '')})}"

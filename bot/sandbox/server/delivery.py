@@ -81,7 +81,7 @@ class Outbox:
         self.request_url = ""
         self.retries_after: tuple[float, ...] = RETRIES_AFTER
         self.deliveries: list[Delivery] = []
-        workspace.messages.listeners.append(self._happened)
+        workspace.messages.listeners.append(self._deliver_events)
         workspace.directory.listeners.append(self._user_changed)
 
     async def close(self) -> None:
@@ -135,11 +135,11 @@ class Outbox:
     async def _transmit(self, made: Delivery) -> None:
         if self._socket.connections:
             payload = await self._socket.send(made.kind, made.body, made.attempt, made.reason)
-            made.status, made.answer = 200, payload if isinstance(payload, str) else _dumped(payload)
+            made.status, made.answer = 200, payload if isinstance(payload, str) else _dump(payload)
             return
         if not self.request_url:
             raise ConnectionRefusedError("the app has no request URL and no socket")
-        body, content_type = _encoded(made)
+        body, content_type = _encode(made)
         headers = self.signed(body, content_type)
         if made.attempt:
             headers |= {"X-Slack-Retry-Num": str(made.attempt), "X-Slack-Retry-Reason": made.reason}
@@ -151,11 +151,11 @@ class Outbox:
             if made.acked or made.no_retry:
                 return
             if pause:
-                await self._rest(pause)
+                await self._pause(pause)
             reason = made.reason if made.status is None else "http_error"
             made = await self.deliver("events_api", body, attempt=attempt, reason=reason)
 
-    def _happened(self, happening: Happening) -> None:
+    def _deliver_events(self, happening: Happening) -> None:
         channel = happening.channel
         for team_id in sorted(channel.teams):
             install = self._workspace.directory.installed_in(team_id)
@@ -170,7 +170,7 @@ class Outbox:
             told = user.to_json(self._workspace.clock.now(), install.team_id, with_email=True)
             self.event(install, {"type": "user_change", "user": told})
 
-    async def _rest(self, pause: float) -> None:
+    async def _pause(self, pause: float) -> None:
         task = asyncio.current_task()
         self._stops_working(task)
         await self._workspace.clock.sleep(pause)
@@ -193,12 +193,12 @@ class Outbox:
         return self._session
 
 
-def _encoded(made: Delivery) -> tuple[str, str]:
+def _encode(made: Delivery) -> tuple[str, str]:
     if made.kind == "events_api":
         return json.dumps(made.body), "application/json"
     form = made.body if made.kind == "slash_commands" else {"payload": json.dumps(made.body)}
     return urlencode(form), "application/x-www-form-urlencoded"
 
 
-def _dumped(payload: Json) -> str:
+def _dump(payload: Json) -> str:
     return "" if payload is None else json.dumps(payload)

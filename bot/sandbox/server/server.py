@@ -12,7 +12,7 @@ from typing import Self, TypeVar, Unpack
 from aiohttp import web
 
 from bot.sandbox.methods import access
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.people import waiting
 from bot.sandbox.people.gestures import Gestures
 from bot.sandbox.people.people import Person
@@ -187,14 +187,14 @@ class FakeSlack:
         return self.api.rates
 
     @property
-    def calls(self) -> list[Made]:
+    def calls(self) -> list[CallRecord]:
         return self.api.calls
 
     @property
     def deliveries(self) -> list[Delivery]:
         return self.outbox.deliveries
 
-    def calls_of(self, method: str) -> list[Made]:
+    def calls_of(self, method: str) -> list[CallRecord]:
         return [made for made in self.calls if made.method == method]
 
     async def repeats(self, delivery: Delivery) -> Delivery:

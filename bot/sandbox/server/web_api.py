@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from bot.sandbox.methods import access, agents, chat, conversations, extras, files, people, streams, views
-from bot.sandbox.methods.call import Args, Call, Made, Method, Methods
+from bot.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.api_request import ApiRequest, read
 from bot.sandbox.server.faults import Faults
@@ -40,11 +40,11 @@ class WebApi:
         self._open_socket = open_socket
         self.faults = Faults()
         self.rates = Rates()
-        self.calls: list[Made] = []
+        self.calls: list[CallRecord] = []
         self.base = ""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        made = Made(request.match_info["method"], {}, self._workspace.clock.now())
+        made = CallRecord(request.match_info["method"], {}, self._workspace.clock.now())
         self.calls.append(made)
         try:
             asked = await read(request)
@@ -62,7 +62,7 @@ class WebApi:
         finally:
             self._workspace.changes.tell("call", team=made.team_id)
 
-    def _answer(self, made: Made, asked: ApiRequest) -> web.Response:
+    def _answer(self, made: CallRecord, asked: ApiRequest) -> web.Response:
         try:
             made.answer = self._run(made.method, asked)
         except ApiRefusal as refused:
@@ -124,6 +124,6 @@ class WebApi:
         return {"x-oauth-scopes": ",".join(sorted(install.scopes))} if install else {}
 
 
-def _refusal(made: Made, refused: ApiRefusal) -> web.Response:
+def _refusal(made: CallRecord, refused: ApiRefusal) -> web.Response:
     made.status, made.answer = refused.status, refused.body()
     return web.json_response(made.answer, status=refused.status, headers=refused.headers)

@@ -139,13 +139,13 @@ class Directory:
         return next(reversed([*wide, *own]), None)
 
     def team(self, team_id: str) -> Team:
-        return _found(self.teams, team_id, "workspace")
+        return _find(self.teams, team_id, "workspace")
 
     def user(self, user_id: str) -> User:
-        return _found(self.users, user_id, "person")
+        return _find(self.users, user_id, "person")
 
     def channel(self, channel_id: str) -> Channel:
-        return _found(self.channels, channel_id, "channel")
+        return _find(self.channels, channel_id, "channel")
 
     def user_named(self, name: str, team_id: str) -> User:
         for user in self.users.values():
@@ -160,7 +160,7 @@ class Directory:
         raise NotFound(f"There is no channel {name} in {team_id}.")
 
 
-def _found(kept: dict[str, T], key: str, what: str) -> T:
+def _find(kept: dict[str, T], key: str, what: str) -> T:
     if key not in kept:
         raise NotFound(f"This Slack knows no {what} {key}.")
     return kept[key]

@@ -174,7 +174,7 @@ class Message:
         return bool(self.thread_ts) and self.thread_ts != self.ts
 
     def copy(self) -> Message:
-        """An edit replaces what a message contains and changes nothing in it, so a copy shares it."""
+        """A copy that shares the content: an edit replaces the content and never changes it in place."""
         return replace(self, reactions={name: set(users) for name, users in self.reactions.items()})
 
     def to_json(self, *, with_metadata: bool = False) -> JsonObject:

@@ -1,8 +1,8 @@
-"""What a streamed message is made of: text, tasks and blocks, in the order in which they came.
+"""The content of a streamed message: text, tasks and blocks, in the order in which they came.
 
 Slack's documentation says what chunks there are. It does not say what happens to a repeated `details` or `output` (they
-are added to what stands there), nor to tasks that are open when a stream ends (they are shown as failed). Both were
-seen by others who stream to Slack.
+are appended), nor to tasks that are open when a stream ends (they are shown as failed). Others who
+stream to Slack have seen both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CHUNKS = kinds(
 
 @dataclass(slots=True)
 class Streamed:
-    """`by_chunks` is fixed by the first call that brings something: a stream is fed by one kind of argument."""
+    """`by_chunks` is set by the first call with content. All calls of a stream must use the same kind of argument."""
 
     display: Display = "timeline"
     title: str = ""
@@ -53,7 +53,7 @@ class Streamed:
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def grow(self, markdown: str | None, chunks: Json) -> None:
-        """Takes what a call brings. Raises Slack's refusal, and then nothing has changed."""
+        """Adds the content of a call. If Slack refuses it, raises that refusal and changes nothing."""
         if markdown is not None and chunks is not None:
             raise ApiRefusal("cannot_provide_both_markdown_text_and_chunks")
         wrong = [] if chunks is None else list(_chunk_complaints(chunks))
@@ -75,7 +75,7 @@ class Streamed:
             self._take(each)
 
     def end(self) -> None:
-        """No more comes: what is still open did not end well."""
+        """Ends the stream. Tasks that are still open count as failed."""
         for task in self.tasks.values():
             if task["status"] in OPEN:
                 task["status"] = "error"
@@ -114,7 +114,7 @@ class Streamed:
         """Title and status take the place of those before; details, output and sources are added."""
         name = as_text(brought.get("id"))
         if name not in self.tasks and (self.display == "timeline" or not self.tasks):
-            self.parts.append((name,))  # a plan stands where its first task came
+            self.parts.append((name,))  # a plan keeps the place of its first task
         task = self.tasks.setdefault(name, {"task_id": name})
         task |= {"title": brought["title"], "status": brought["status"]}
         for key in ("details", "output"):

@@ -26,7 +26,7 @@ class Views:
         self._stacks: dict[str, list[View]] = {}
         self._homes: dict[tuple[str, str], View] = {}
         self.opened: list[View] = []
-        """Every modal that an app opened or pushed, those that are closed now included."""
+        """Every modal that an app opened or pushed, including closed ones."""
 
     def top(self, user: str) -> View | None:
         """The modal that this person sees."""
@@ -61,7 +61,7 @@ class Views:
         if expected_hash and expected_hash != view.hash:
             raise ApiRefusal("hash_conflict")
         self._refuse_taken_external_id(body, besides=view)
-        view.body = _kept(body)
+        view.body = _with_block_ids(body)
         view.hash = self._new_hash()
         view.errors = {}
         standing = state.values(objects(view.body.get("blocks")), {})
@@ -127,7 +127,9 @@ class Views:
         self, team_id: str, user: str, kind: Literal["modal", "home"], body: JsonObject, after: View | None = None
     ) -> View:
         new_id = self._directory.new_id("V")
-        view = View(new_id, team_id, user, kind, _kept(body), self._new_hash(), after.root_id if after else new_id)
+        view = View(
+            new_id, team_id, user, kind, _with_block_ids(body), self._new_hash(), after.root_id if after else new_id
+        )
         view.previous_id = after.id if after else ""
         self._views[view.id] = view
         if kind == "modal":
@@ -148,5 +150,5 @@ class Views:
         self._changes.tell(kind, team=view.team_id, user=view.user)
 
 
-def _kept(body: JsonObject) -> JsonObject:
+def _with_block_ids(body: JsonObject) -> JsonObject:
     return {**copied(body), "blocks": [*with_ids(objects(body.get("blocks")))]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from tests.support.office import Office, office
 
 TWO = """
@@ -96,5 +96,5 @@ async def test_verdicts_that_are_quicker_than_slack_stand_there_in_the_end(
         await at.bob.gets_modal("Reimburse €1,500 for the team dinner: denied")
 
 
-def updates(at: Office) -> list[Made]:
+def updates(at: Office) -> list[CallRecord]:
     return at.slack.calls_of("views.update")

@@ -9,7 +9,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import select, text
 
 from bot.confirmation.model import SessionKey, State
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.store.mailbox import read_session
@@ -34,7 +34,7 @@ from tests.support.workspaces import (
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
 
 
-def posts(at: Office, channel: Channel) -> list[Made]:
+def posts(at: Office, channel: Channel) -> list[CallRecord]:
     return [made for made in at.slack.calls_of("chat.postMessage") if made.args.get("channel") == channel.id]
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.audit.ledger import Head, LineKind, append
-from bot.sandbox.methods.call import Made
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.page import explained, explained_slack
 from bot.sandbox.page.explained import Names
 from bot.sandbox.server.delivery import Delivery, Kind
@@ -140,4 +140,4 @@ def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
 def test_a_call_is_explained_by_its_arguments_and_answer(
     names: Names, method: str, args: JsonObject, answer: JsonObject, sentence: str
 ) -> None:
-    assert sentence in explained_slack.call(Made(method, args, 1.0, answer=answer), names)
+    assert sentence in explained_slack.call(CallRecord(method, args, 1.0, answer=answer), names)
