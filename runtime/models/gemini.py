@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from runtime.models import gemini_failures
 from runtime.models.gemini_failures import Trouble
-from runtime.models.gemini_json import Chunk, Gathering, HistoryJson, instruction_json, tools_json
+from runtime.models.gemini_json import Chunk, Gathering, HistoryJson, instruction_json, read_answer, tools_json
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Content
 
@@ -37,11 +37,18 @@ _READ_BUFFER = 2**22  # as in the SDK's own session: one line of a stream may be
 
 
 # The SDK asks `name in config` for each of forty fields before it reads the attribute. A pydantic model answers that by
-# walking through all of its fields, a quarter of what the SDK takes for a request. Made by `type`, since mypy cannot
-# resolve a name in the base class.
+# walking through all of its fields, a quarter of what the SDK takes for a request. It also copies the configuration
+# deeply, though nobody else has it. Made by `type`, since mypy cannot resolve a name in the base class.
 _Config: Any = type(
-    "_Config", (types.GenerateContentConfig,), {"__module__": __name__, "__contains__": lambda _, _name: False}
+    "_Config",
+    (types.GenerateContentConfig,),
+    {
+        "__module__": __name__,
+        "__contains__": lambda _, _name: False,
+        "__deepcopy__": lambda config, _memo=None: config.__copy__(),
+    },
 )
+_NOTHING = types.Content()  # cheap to convert
 
 
 @dataclass(frozen=True)
@@ -55,13 +62,17 @@ class _Question:
     streaming: bool
 
     async def ask(self) -> AsyncGenerator[Chunk, None]:
-        models = self.client.aio.models
+        models, config = self.client.aio.models, self.config
         _ours.set(self.ours)
         # The configuration's extra body replaces these contents, and `_put_ours_in` replaces what stands there then.
-        if not self.streaming:
-            yield _chunk(await models.generate_content(model=self.model, contents="-", config=self.config))
-            return
-        stream = await models.generate_content_stream(model=self.model, contents="-", config=self.config)
+        while not self.streaming:
+            response = await models.generate_content(model=self.model, contents=_NOTHING, config=config)
+            chunk, token = read_answer((response.sdk_http_response and response.sdk_http_response.body) or "")
+            yield chunk
+            if token is None or getattr(config, "automatic_continuation", False) is False:
+                return
+            config = config.model_copy(update={"continuation_token": token})
+        stream = await models.generate_content_stream(model=self.model, contents=_NOTHING, config=config)
         try:
             async for response in stream:
                 yield _chunk(response)
@@ -234,6 +245,7 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
             for t in request.tools
         ]
         config.tools = [*config.tools, types.Tool(function_declarations=declared)]
+    config.should_return_http_response = not request.streaming  # `read_answer` reads it, ten times as fast
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     options = config.http_options or types.HttpOptions()
     options.extra_body = {**(options.extra_body or {}), "contents": [_OURS_GOES_HERE]}
@@ -242,6 +254,7 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
 
 
 def _chunk(response: types.GenerateContentResponse) -> Chunk:
+    """A piece of a stream."""
     candidate = response.candidates[0] if response.candidates else None
     feedback = response.prompt_feedback
     usage = response.usage_metadata

@@ -14,7 +14,7 @@ from operator import is_
 from runtime.jsontypes import JsonObject
 from runtime.models.model import ModelResponse
 from runtime.tool import Declaration
-from runtime.wire import Content, Part
+from runtime.wire import Content, Part, WireModel
 
 _OURS = "adk-"  # begins the ids that the runtime gave to calls without one; Gemini never saw them
 _FINISHED = {None, "STOP", "FINISH_REASON_UNSPECIFIED"}
@@ -86,6 +86,44 @@ class Chunk:
     block_message: str | None = None
     usage: JsonObject | None = None
     model_version: str | None = None
+
+
+class _Candidate(WireModel):
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    continuation_token: bytes | None = None
+
+
+class _Feedback(WireModel):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class _Answer(WireModel):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: JsonObject | None = None
+    model_version: str | None = None
+
+
+def read_answer(body: str) -> tuple[Chunk, bytes | None]:
+    """An answer that came whole. With a token it is not complete: another request with that token gets the rest. Raises
+    `ValueError` for what is no answer of Gemini's."""
+    answer = _Answer.model_validate_json(body or "{}")
+    candidate = answer.candidates[0] if answer.candidates else _Candidate()
+    feedback = answer.prompt_feedback or _Feedback()
+    unfinished = candidate.finish_reason in (None, "CONTINUATION")
+    chunk = Chunk(
+        content=candidate.content,
+        finish_reason=candidate.finish_reason,
+        finish_message=candidate.finish_message,
+        block_reason=feedback.block_reason,
+        block_message=feedback.block_reason_message,
+        usage=answer.usage_metadata,
+        model_version=answer.model_version,
+    )
+    return chunk, candidate.continuation_token if unfinished else None
 
 
 class Gathering:

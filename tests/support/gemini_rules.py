@@ -10,7 +10,16 @@ from typing import Any
 
 JsonDict = dict[str, Any]
 
-_TOP = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent"}
+_TOP = {
+    "contents",
+    "systemInstruction",
+    "tools",
+    "toolConfig",
+    "generationConfig",
+    "safetySettings",
+    "cachedContent",
+    "continuationToken",
+}
 _DATA = {
     "text": {"text"},
     "inlineData": {"mimeType", "data"},

@@ -102,6 +102,16 @@ async def test_a_text_is_answered_with_a_text(gemini: FakeGemini, model: GeminiM
     assert gemini.paths == [f"/v1beta/models/{MODEL}:generateContent"]
 
 
+async def test_an_answer_that_gemini_interrupts_is_continued(gemini: FakeGemini, model: GeminiModel) -> None:
+    begun = piece({"text": "Hello "}, finish="CONTINUATION")
+    begun["candidates"][0]["continuationToken"] = "+/8="
+    gemini.will(Chunks([begun]), say("to you."))
+    [whole] = await ask(model)
+    assert (text(whole), whole.finish_reason) == ("Hello to you.", "STOP")
+    first, second = gemini.heard
+    assert second == {**first, "continuationToken": "-_8="}
+
+
 async def test_the_tools_are_told_with_their_schema_as_it_is(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(call("lookup", city="Oslo"))
     config: JsonObject = {"tools": [{"googleSearch": {}}]}
