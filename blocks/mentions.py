@@ -1,4 +1,4 @@
-"""Mentions and names in messages. A mention notifies a person, a name does not."""
+"""Mentions and names in messages and views. A mention in a message notifies a person, a name does not."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def with_names(message: Message, names: Mapping[str, str]) -> Message:
         return message
     blocks = tuple(cast("JsonObject", _named(block, names)) for block in message.blocks)
     return replace(message, text=_in_markup(message.text, names), blocks=blocks)
+
+
+def mentions_in_view(view: JsonObject) -> frozenset[str]:
+    """The users whom a form or a window mentions."""
+    return frozenset(_found(view))
+
+
+def view_with_names(view: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    """The view with names instead of mentions of these users."""
+    return cast("JsonObject", _named(view, names))
 
 
 def groups(message: Message) -> frozenset[str]:

@@ -208,7 +208,9 @@ class Parts:
     @cached_property
     def home_events(self) -> HomeEvents:
         prompts = Prompts(self.sender, self.settings.slack.prompts)
-        return HomeEvents(self.database, self.sender, self.rules, self.home_tabs, self.approvals_list, prompts)
+        return HomeEvents(
+            self.database, self.sender, self.directory.names, self.rules, self.home_tabs, self.approvals_list, prompts
+        )
 
     @cached_property
     def commands(self) -> Commands:

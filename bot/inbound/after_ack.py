@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from blocks.kit import Message
+from blocks.mentions import mentions_in_view, view_with_names
 from blocks.verdict import notice_message, notice_modal
 from bot.cards.forms import with_target
 from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.payloads import Body, answer_target, at_of, person_of
+from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
 from runtime.errors import ConfirmError, StoreError, reason
@@ -53,8 +55,8 @@ class Addressee:
 
 
 class AfterAck:
-    def __init__(self, sender: Sender) -> None:
-        self._sender, self._turns = sender, FairTurns()
+    def __init__(self, sender: Sender, names: NameLookup) -> None:
+        self._sender, self._names, self._turns = sender, names, FairTurns()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
@@ -92,10 +94,12 @@ class AfterAck:
             self.tell(why_not(what, failed), waiting)
 
     async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
-        person = person_of(body)
-        turn = self._sender.turn_for_view(at_of(body), person.user)
+        person, at = person_of(body), at_of(body)
+        turn = self._sender.turn_for_view(at, person.user)
         async with self._turns.form(person):
             composed = await compose()
+        # The card is there already, so its names are known. A trigger is too short to ask Slack for others.
+        composed = view_with_names(composed, self._names.known(at, mentions_in_view(composed)))
         view = with_target(composed, answer_target(body, person))
         await self._sender.open_view(turn, body["trigger_id"], view)
 

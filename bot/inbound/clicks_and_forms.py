@@ -104,7 +104,7 @@ class ClicksAndForms:
         self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._errands, self._hints = AfterAck(sender), HintSender(database, sender, directory)
+        self._errands, self._hints = AfterAck(sender, directory.names), HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""

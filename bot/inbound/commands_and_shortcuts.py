@@ -39,7 +39,7 @@ NO_CARD = "This message is not a card. Use this on a message that asks for appro
 class Commands:
     def __init__(self, database: Database, sender: Sender, directory: Directory, lists: ApprovalsList) -> None:
         self._database, self._sender, self._directory, self._lists = database, sender, directory, lists
-        self._errands = AfterAck(sender)
+        self._errands = AfterAck(sender, directory.names)
 
     def register(self, app: AsyncApp) -> None:
         app.command(COMMAND)(self.approvals)

@@ -23,6 +23,7 @@ from bot.inbound.after_ack import AfterAck
 from bot.inbound.payloads import Body, at_of, click_id, person_of, workspace_of_event
 from bot.inbound.prompts import Prompts
 from bot.policy.approvers import Person
+from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.client import Sender
 from bot.store.batch_votes import cast_all
 from bot.store.casting import SubmittedVote
@@ -40,6 +41,7 @@ class HomeEvents:
         self,
         database: Database,
         sender: Sender,
+        names: NameLookup,
         rules: RulesInForce,
         homes: HomeTabs,
         lists: ApprovalsList,
@@ -47,7 +49,7 @@ class HomeEvents:
     ) -> None:
         self._database, self._rules = database, rules
         self._homes, self._lists, self._prompts = homes, lists, prompts
-        self._errands = AfterAck(sender)
+        self._errands = AfterAck(sender, names)
 
     def register(self, app: AsyncApp) -> None:
         app.event("app_home_opened")(self.home_opened)

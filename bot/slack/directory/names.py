@@ -33,6 +33,10 @@ class NameLookup:
     async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, as far as they are known or Slack gives them in time."""
         await asyncio.gather(*(self._ask(at, user) for user in users if self._get(at, user) is None))
+        return self.known(at, users)
+
+    def known(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
+        """The names of these users, as far as they are known. Slack is not asked."""
         known = {user: self._get(at, user) for user in users}
         return {user: name for user, name in known.items() if name}
 

@@ -98,3 +98,22 @@ async def test_verdicts_that_are_quicker_than_slack_stand_there_in_the_end(
 
 def updates(at: Office) -> list[CallRecord]:
     return at.slack.calls_of("views.update")
+
+
+async def test_windows_name_people_as_their_cards_do(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        card = await at.cyd.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
+        for button, words in (
+            ("History", "bob approved reimburse: 1 of 2 approvals."),
+            ("See everything", "Asked by ann through oncall"),
+            ("See everything", "Approved by bob · Needs 1 more approval from @oncall or @lead"),
+        ):
+            await at.cyd.clicks(card, button)
+            window = await at.cyd.gets_modal(words)
+            assert "@bob" not in window
+            assert "@ann" not in window
+            await window.closes()

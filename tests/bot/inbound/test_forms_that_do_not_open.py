@@ -14,6 +14,7 @@ from bot.inbound.after_ack import PAUSES, Addressee, AfterAck
 from bot.inbound.commands_and_shortcuts import HISTORY
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
+from bot.slack.directory.names import NameLookup
 from tests.support.office import Office, office
 from tests.support.outgoing import outgoing
 
@@ -137,7 +138,7 @@ async def test_an_unexpected_error_is_logged_and_the_person_is_notified(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with outgoing() as out:
-        errands = AfterAck(out.sender)
+        errands = AfterAck(out.sender, NameLookup(out.sender))
 
         async def breaks() -> None:
             await asyncio.sleep(0)
