@@ -1,4 +1,4 @@
-"""An agent whose one tool takes anything: somebody's words are its argument, as JSON.
+"""An agent with one tool that takes anything: the message is the tool's argument, as JSON.
 
 @adk-confirm {"a": [1.0, null]}
 """
@@ -16,7 +16,7 @@ taken: list[object] = []
 
 
 def take(x: Any) -> JsonObject:
-    """Takes it."""
+    """Does nothing with it."""
     taken.append(x)
     return {"took": type(x).__name__}
 

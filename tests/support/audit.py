@@ -1,4 +1,4 @@
-"""What an accessibility checker would say of a page as it stands: names of controls and contrast of texts."""
+"""Finds what an accessibility checker would report about a page: names of controls and contrast of texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOK = Path(__file__).with_suffix(".js").read_text()
 
 
 async def audit(page: Page) -> list[str]:
-    """Everything that is wrong; names are those that Chromium tells a screen reader."""
+    """Everything that is wrong. The names are the ones that Chromium gives to a screen reader."""
     wrong: list[str] = await page.evaluate(_LOOK)
     session = await page.context.new_cdp_session(page)
     tree = await session.send("Accessibility.getFullAXTree")

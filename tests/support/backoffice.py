@@ -1,4 +1,4 @@
-"""A store with a team's work in it, made by the desk's own transactions, and the command line that looks after it.
+"""A store with a team's work in it, written by the desk's own transactions, and the command line beside it.
 
 async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
     await at.hears("deploy it")
@@ -77,7 +77,7 @@ class Said:
 
 @dataclass
 class Office:
-    """Who can be asked about people: everybody is a full member, groups have whom the test puts there."""
+    """Answers questions about people: everybody is a full member, and the test fills the groups."""
 
     members: dict[Approver, Members] = field(default_factory=dict)
     silent: bool = False
@@ -108,7 +108,7 @@ class Backoffice:
         self.policies(POLICIES)
 
     def policies(self, text: str) -> None:
-        """The file as it is from now on; the service has it as it was when it started."""
+        """Changes the policies in the file. The service keeps those with which it started."""
         (self.directory / "adk-confirm.toml").write_text(f'[store]\nurl = "{self.url}"\n{text}')
         self.rules = Rules(_policies(self.directory), Fingerprints(SECRET, "call"))
 
@@ -136,18 +136,18 @@ class Backoffice:
         rights: Mapping[Person, Facts] | None = None,
         **more: object,
     ) -> str:
-        """The agent's call comes before people; the id of its confirmation. `rights`: of those who gave a grant."""
-        row = await self._opened(tool, {"version": "2.4.1"} if arguments is None else arguments, rights, **more)
+        """Puts the agent's call before people. Returns its confirmation's id. `rights`: of those who gave a grant."""
+        row = await self._open(tool, {"version": "2.4.1"} if arguments is None else arguments, rights, **more)
         assert row is not None
         return row.id
 
     async def refuses(self, tool: str, arguments: JsonObject) -> str:
-        """Nobody is asked about the call; what the agent is told."""
-        assert await self._opened(tool, arguments) is None
+        """Refuses the call, so that nobody is asked. Returns what the agent hears."""
+        assert await self._open(tool, arguments) is None
         found = select(mail.c.body).where(mail.c.kind == "refusal").order_by(mail.c.id.desc()).limit(1)
         return str(await self.database.read(lambda tx: tx.execute(found).scalar_one()))
 
-    async def _opened(
+    async def _open(
         self, tool: str, arguments: JsonObject, rights: Mapping[Person, Facts] | None = None, **more: object
     ) -> Confirmation | None:
         if not self.key:
@@ -198,7 +198,7 @@ class Backoffice:
         return await self.database.run(cast, ballot, self.rules, lambda *_: known)
 
     async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:
-        """The approved call begins, and ends."""
+        """Lets the approved call begin and end."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
         await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.fingerprints)
         await self.database.run(copy_report, confirmation, HostReport(kind=OutcomeKind.RUNNING))
@@ -206,8 +206,8 @@ class Backoffice:
             await self.database.run(copy_report, confirmation, HostReport(kind=kind, text=text))
 
     async def is_told(self) -> None:
-        """The session's agent and thread have heard all there is, and the cards show it."""
-        await self.database.run(_told, self.key)
+        """Marks everything as delivered: the agent has its letters, the thread its lines, the cards are up to date."""
+        await self.database.run(_mark_delivered, self.key)
         await self.is_drawn()
 
     async def is_drawn(self) -> None:
@@ -222,20 +222,20 @@ class Backoffice:
         return row
 
     async def lines(self, chain: str | None = None) -> list[Row[tuple[str, str | None]]]:
-        """Kind and content of each line, in order."""
+        """The kind and content of each line, in order."""
         found = select(ledger.c.kind, ledger.c.content).where(ledger.c.chain == (chain or self.key))
         return await self.database.read(lambda tx: list(tx.execute(found.order_by(ledger.c.seq))))
 
     # What the operator does
 
     async def command(self, *arguments: str) -> Said:
-        """Beside whoever has the store open, as from another shell. A store on SQLite has the service in front."""
+        """Runs a command beside whoever has the store open, as from another shell. On SQLite that is a service."""
         desk = OperatorContext(self.database, RulesInForce(self.rules), self.office)
         async with serve_control(socket_path(self.url), operator_handlers(desk)):
             return await self.alone(*arguments)
 
     async def alone(self, *arguments: str) -> Said:
-        """With nobody listening."""
+        """Runs a command while no service is reachable."""
         self.capsys.readouterr()
         code = await asyncio.to_thread(main, list(arguments), self.clock)
         said = self.capsys.readouterr()
@@ -243,7 +243,7 @@ class Backoffice:
         return Said(code, said.out, said.err)
 
     async def refusal(self, *arguments: str) -> str:
-        """What is said when it can't be done."""
+        """The error message of a command that fails."""
         said = await self.command(*arguments)
         assert (said.code, said.out) == (2, "")
         return said.err.partition(": ")[2].strip()
@@ -253,7 +253,7 @@ class Backoffice:
 
 
 class Clock:
-    """What time it is in the store; it begins as the machine's, and passes when the test says so."""
+    """The time in the store. It begins with the machine's time, and passes when the test says so."""
 
     def __init__(self) -> None:
         self.at = float(int(time.time()))
@@ -301,7 +301,7 @@ def _answer(tx: Tx, confirmation: str) -> str:
     return body
 
 
-def _told(tx: Tx, key: str) -> None:
+def _mark_delivered(tx: Tx, key: str) -> None:
     while letters := next_letters(tx, key, together=False):
         letters_done(tx, letters)
     posted_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)

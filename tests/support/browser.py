@@ -1,4 +1,4 @@
-"""A real Chromium, headless, that reaches this machine only."""
+"""A real, headless Chromium that can reach only this machine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _BROWSERS = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
-expect.set_options(timeout=20_000)  # a machine that has much else to do
+expect.set_options(timeout=20_000)  # for a busy machine
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """The system's own. Where there is none the tests are skipped and say so; in CI they fail."""
+    """Finds the system's own Chromium. Without one the tests are skipped and say so; in CI they fail."""
     path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
         assert not os.environ.get("CI"), "CI needs a Chromium"
@@ -53,8 +53,8 @@ async def _only_here(route: Route) -> None:
 
 
 def complaints_of(page: Page, *, expected: str = "") -> list[str]:
-    """Fills with whatever the page complains about from now on: errors, and what its policy blocks. Answers to
-    addresses that have `expected` in them may be refusals."""
+    """A list that collects the page's complaints from now on: errors, and what its policy blocks. Error answers from
+    addresses that contain one of `expected` are not complaints."""
     heard: list[str] = []
 
     def said(message: ConsoleMessage) -> None:

@@ -1,4 +1,4 @@
-"""An agent with tools of an MCP server whose schemas cost a lot, except for the calls that the agent makes."""
+"""An agent with tools of an MCP server whose schemas cost much time, except those of the tools that the agent calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts that do not depend on the machine, compared with `tests/counts.json`: what grows there makes us slower.
+"""Counts that do not depend on the machine, compared with `tests/counts.json`: a count that grows makes us slower.
 
     with counted_sql() as counted:
         …
@@ -39,14 +39,14 @@ def compare(scenario: str, counted: Mapping[str, int]) -> None:
 
 
 def at_most(scenario: str, counted: float) -> None:
-    """For a count that differs between versions of our dependencies."""
+    """For a count that differs between versions of our dependencies: it may be lower."""
     most = json.loads(STORED.read_text())["at most"][scenario]
     assert counted <= most, f"{scenario}: {counted}, and {most} are allowed by {STORED.name}"
 
 
 @contextmanager
 def counted_work() -> Iterator[Counter[str]]:
-    """The writing transactions that are begun within, by the names of their functions."""
+    """The writing transactions that begin in this block, by the names of their functions."""
     counted = Counter[str]()
     run = Database.run
 
@@ -61,8 +61,8 @@ def counted_work() -> Iterator[Counter[str]]:
 
 @contextmanager
 def counted_sql() -> Iterator[Counter[str]]:
-    """What passes through the connections that are opened within: statements, transactions that write and that only
-    read, and commits. Each commit costs an fsync, and on PostgreSQL each statement a round trip."""
+    """Counts what passes through the connections that are opened in this block: statements, transactions that write and
+    that only read, and commits. Each commit costs an fsync, and on PostgreSQL each statement a round trip."""
     counted = Counter[str]()
 
     def sqlite_statement(text: str) -> None:

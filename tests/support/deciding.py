@@ -1,4 +1,4 @@
-"""A desk without a store: clicks, the clock and a host's words go to the pure half, and what came out is kept."""
+"""A desk without a store: clicks, the clock and the host's words go to the pure code, and it keeps the results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ASKER, ANNA, BEN, LEAD, MALLORY = map(person, ("U0ASKER", "U0ANNA", "U0BEN", "U0
 
 
 def make_policy(**keys: object) -> Policy:
-    """As the file would give it; Anna and Ben decide unless it says otherwise."""
+    """A policy as the file would give it. Anna and Ben decide, unless it says otherwise."""
     given = {"tools": ["*"], "approvers": ["user:U0ANNA", "user:U0BEN"], **keys}
     return Policy.model_validate(given)
 
@@ -68,7 +68,7 @@ def make_asked(tool: str = "deploy", arguments: JsonObject | None = None, **more
 
 
 def refused(steps: Sequence[Step]) -> Refusal | None:
-    """Why the vote did not count, if it did not."""
+    """Why the vote did not count; None if it did."""
     return next((step.refusal for step in steps if step.kind is LineKind.VOTE_REFUSED), None)
 
 
@@ -111,12 +111,12 @@ class Desk:
 
     @property
     def answer(self) -> AnswerDelivery:
-        """The only answer there is."""
+        """The only answer."""
         (answer,) = (delivery for delivery in self.deliveries if isinstance(delivery, AnswerDelivery))
         return answer
 
     def state(self) -> State:
-        """A call, so that a type checker does not take two looks at it for one."""
+        """The state. A method, because a type checker takes two reads of an attribute for the same value."""
         return self.row.state
 
     def took(self, change: Transition) -> None:
@@ -150,7 +150,7 @@ class Desk:
         edit: Edit | None = None,
         grant: bool = False,
     ) -> Vote:
-        """A click, stored and not yet counted. What no seal vouches for goes first, as it does at the desk."""
+        """Stores a click without counting it. As at the desk, anything without a valid fingerprint is removed first."""
         self.took(without_unsealed(self.row, self.now, self.rules.policies, FINGERPRINTS))
         self._votes += 1
         plain = Vote(
@@ -169,7 +169,7 @@ class Desk:
         return vote
 
     def count(self, facts: Facts | None = None) -> Refusal | None:
-        """Counts the oldest stored vote; how it was refused, if it was."""
+        """Counts the oldest stored vote. Returns why it was refused, if it was."""
         vote = self.row.pending[0]
         change = count(self.row, vote.id, facts or self.facts(vote.voter), self.now, self.rules)
         self.took(change)
@@ -185,7 +185,7 @@ class Desk:
         edit: Edit | None = None,
         grant: bool = False,
     ) -> Refusal | None:
-        """A click that is counted as soon as it is stored."""
+        """Stores a click and counts it at once."""
         told = len(self.steps)
         self.store(kind, who, revision=revision, reason=reason, edit=edit, grant=grant)
         if self.row.pending:
@@ -205,7 +205,7 @@ class Desk:
         return self.vote(VoteKind.DENY, who, reason=reason)
 
     def wait(self, **time: float) -> None:
-        """Time passes and the clock is looked at."""
+        """Lets time pass, and does what is due."""
         self.now += timedelta(**time)
         self.took(tick(self.row, self.now))
 

@@ -1,4 +1,4 @@
-"""Talking to an agent as a client does, so that a test reads as a dialogue: said, heard, answered, shown.
+"""Talks to an agent as a client does, so that a test reads as a dialogue.
 
 chat = Chat(runner)
 heard = await chat.say("I paid for the trip")
@@ -37,7 +37,7 @@ _numbers = count(1)
 
 @dataclass
 class Heard:
-    """What a client got for one message."""
+    """What a client got in answer to one message."""
 
     events: list[Event] = field(default_factory=list)
 
@@ -108,7 +108,7 @@ class Chat:
     async def respond(
         self, request_id: str | None, response: JsonObject, *, name: str | None = REQUEST_CONFIRMATION
     ) -> Heard:
-        """A function response as any client may write it."""
+        """A function response, as any client may write it."""
         return await self.say(raw_answer(request_id, response, name=name))
 
     async def resume(self, invocation_id: str) -> Heard:
@@ -126,7 +126,7 @@ class Chat:
 
 
 def answering(*answers: Answer) -> Content:
-    """Several answers in one message."""
+    """One message with several answers."""
     return Content(role="user", parts=[part for answer in answers for part in answer.as_content().parts or ()])
 
 
@@ -136,12 +136,12 @@ def raw_answer(request_id: str | None, response: JsonObject, *, name: str | None
 
 
 async def heard(run: AsyncIterable[Event]) -> Heard:
-    """Listens to the end."""
+    """Collects all events."""
     return Heard([event async for event in run])
 
 
 def told(event: Event) -> Iterator[str]:
-    """An event in words."""
+    """An event as text, for comparison."""
     for part in (event.content.parts if event.content else None) or ():
         if part.text:
             yield f"{event.author} says {part.text}"
@@ -149,7 +149,7 @@ def told(event: Event) -> Iterator[str]:
         if asking is None:
             continue
         if asking.name == REQUEST_CONFIRMATION:
-            yield from _asked(event, part)
+            yield from _request_lines(event, part)
         elif part.function_call:
             yield f"{event.author} calls {asking.name} {canonical(part.function_call.arguments)}"
         elif part.function_response:
@@ -158,7 +158,7 @@ def told(event: Event) -> Iterator[str]:
         yield f"{event.author} fails {event.error_code}: {event.error_message}"
 
 
-def _asked(event: Event, part: Part) -> Iterator[str]:
+def _request_lines(event: Event, part: Part) -> Iterator[str]:
     if event.author == "user":
         assert part.function_response is not None
         yield f"user answers {canonical(part.function_response.response)}"
@@ -170,7 +170,7 @@ def _asked(event: Event, part: Part) -> Iterator[str]:
 
 
 def shown(contents: Sequence[Content]) -> list[str]:
-    """What the model was shown, in words."""
+    """The model's input as text."""
     lines = []
     for content in contents:
         for part in content.parts or ():

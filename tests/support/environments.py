@@ -1,4 +1,4 @@
-"""Python environments of their own, for the versions of a library that can't be installed beside each other."""
+"""Python environments for versions of a library that can't be installed beside each other."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def environment(*instead: str) -> Path:
-    """The Python of an environment that has these versions, and everything else as it is here.
+    """The Python of an environment with these versions; everything else is as in this environment.
 
-    Made once and kept outside the tree. Only what differs is installed: the rest is found in the environment below.
+    It is made once and kept outside the tree. Only what differs is installed in it; the rest comes from
+    this environment.
     """
     caches = Path(os.environ.get("XDG_CACHE_HOME") or tempfile.gettempdir()) / "adk-confirm-tests"
     name = hashlib.sha256("\n".join([sys.version, sys.prefix, *instead]).encode()).hexdigest()[:16]
@@ -30,9 +31,9 @@ def environment(*instead: str) -> Path:
             (own / "_below.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
             run(str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", *instead)
             try:
-                fresh.rename(caches / name)  # whoever finds it finds it complete
+                fresh.rename(caches / name)  # renamed at the end, so that nobody finds half of one
             except OSError:
-                if not python.exists():  # else another worker was quicker
+                if not python.exists():  # another worker was faster
                     raise
     return python
 

@@ -1,4 +1,4 @@
-"""An agent that says what a test lets it say, and whose tools end when a test lets them end."""
+"""An agent whose words a test decides, and whose tools end when the test lets them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ __all__ = ["Errands", "agent", "call", "errands"]
 
 
 class Errands:
-    """Words, calls and `None`, which ends an answer of the model; and what the tools return, by their names."""
+    """What the agent does: words, calls and `None`, which ends an answer of the model; and the tools' results, by
+    name."""
 
     def __init__(self) -> None:
         self.begin_anew()
 
     def begin_anew(self) -> Errands:
-        """For the next test, in its own event loop."""
+        """Starts again for the next test, in its own event loop."""
         self._said: asyncio.Queue[str | FunctionCall | None] = asyncio.Queue()
         self._results: dict[str, asyncio.Queue[Json]] = {}
         self._begun: dict[str, asyncio.Event] = {}
         return self
 
     def say(self, *said: str | FunctionCall) -> None:
-        """One answer of the model."""
+        """Sets one answer of the model."""
         for one in (*said, None):
             self._said.put_nowait(one)
 

@@ -1,4 +1,4 @@
-"""A confirmation in every state and with every outcome that the enums allow, likely or not."""
+"""A confirmation in every state and with every outcome that the enums have, including unlikely ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.deciding import ANNA, BEN, FINGERPRINTS
 
 
 def every_state(row: Confirmation) -> Iterator[Confirmation]:
-    """Each as a version of its own, so that a card would be drawn for it."""
+    """One confirmation for each. Each has a version of its own, so that a card is drawn for it."""
     version = row.version
     for state in State:
         for kind in (None, *OutcomeKind):

@@ -1,4 +1,4 @@
-"""Two PostgreSQL servers, of which one follows the other and can take its place."""
+"""Two PostgreSQL servers, one of which follows the other and can take its place."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """Names both, the standby first: whoever takes the first that answers can't write."""
+        """A URL with both, the standby first: a client that takes the first server that answers can't write."""
         hosts = [one.socket_directory for one in (self.standby, self.primary)]
         return f"postgresql://postgres:@/{NAME}?host={quote(','.join(hosts))}"
 
     async def follows(self, how: str) -> None:
-        """Returns once the standby follows as `sync` or `async`."""
+        """Waits until the standby follows as `sync` or `async`."""
         query = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = $1"
         connection = await asyncpg.connect(self.primary.url(NAME))
         try:
@@ -39,7 +39,7 @@ class Pair:
             await connection.close()
 
     async def becomes_synchronous(self) -> None:
-        """From here on a commit waits for the standby."""
+        """Makes every commit wait for the standby from now on."""
         self.primary.psql("ALTER SYSTEM SET synchronous_standby_names = '*'")
         self.primary.psql("SELECT pg_reload_conf()")
         await self.follows("sync")

@@ -1,6 +1,6 @@
-"""Processes that begin with the bot imported already, because they are forked from one that has it.
+"""Processes with the bot already imported, because they are forked from one that has it.
 
-To start Python and to import the bot takes a second of CPU, and the tests start hundreds of processes.
+Starting Python and importing the bot takes a second of CPU, and the tests start hundreds of processes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Forked:
         return self.returncode
 
     async def close(self) -> None:
-        """Waits for its end, and reads to the end what it says."""
+        """Waits for the end of the process, and reads all of its output."""
         self.stdin.close()
         await self.stdout.read()
         await self.wait()
@@ -67,10 +67,10 @@ class Forked:
 async def forked(
     module: str, function: str, arguments: Sequence[str], *, env: Mapping[str, str], errors: IO[bytes]
 ) -> Forked:
-    """Runs an async function in a process of its own, in the tree's root and with this environment."""
+    """Runs an async function in a process of its own, in the root of the tree and with this environment."""
     (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
     theirs = Connection(their_in), Connection(their_out), Connection(os.dup(errors.fileno()))
-    process = _context.Process(target=_begin, args=(theirs, dict(env), module, function, *arguments))
+    process = _context.Process(target=_run_child, args=(theirs, dict(env), module, function, *arguments))
     await asyncio.to_thread(process.start)
     for each in theirs:
         each.close()
@@ -81,7 +81,7 @@ async def forked(
     return Forked(process, os.fdopen(our_in, "wb", buffering=0), reader)
 
 
-def _begin(ours: Sequence[Connection], env: Mapping[str, str], module: str, function: str, *arguments: str) -> None:
+def _run_child(ours: Sequence[Connection], env: Mapping[str, str], module: str, function: str, *arguments: str) -> None:
     for number, each in enumerate(ours):
         os.dup2(each.fileno(), number)
         each.close()
@@ -89,5 +89,5 @@ def _begin(ours: Sequence[Connection], env: Mapping[str, str], module: str, func
     os.environ.clear()
     os.environ.update(env)
     os.chdir(ROOT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored if the tests run in the background
     asyncio.run(getattr(importlib.import_module(module), function)(*arguments))

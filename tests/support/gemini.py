@@ -1,4 +1,4 @@
-"""Gemini's HTTP API on this machine: strict about what it is sent, and saying what the test wants it to say.
+"""Gemini's HTTP API on this machine: strict about requests, with answers that the test sets.
 
 async with FakeGemini() as gemini:
     gemini.will(say("Hello."), call("lookup", city="Oslo"), refuse(503), CUT)
@@ -26,7 +26,7 @@ JsonDict = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chunks:
-    """An answer in pieces. Asked without streaming, it is the first piece alone. `then` is how it ends."""
+    """An answer in pieces. A request without streaming gets the first piece alone. `then` says how it ends."""
 
     pieces: Sequence[JsonDict]
     then: str = "end"  # end | cut | hang | garbage
@@ -57,7 +57,7 @@ def piece(*parts: JsonDict, finish: str | None = None) -> JsonDict:
 
 
 def say(*texts: str) -> Chunks:
-    """A text, in as many pieces."""
+    """A text, in this many pieces."""
     last = len(texts) - 1
     return Chunks([piece({"text": text}, finish="STOP" if at == last else None) for at, text in enumerate(texts)])
 
@@ -96,7 +96,7 @@ class FakeGemini:
     def __init__(
         self, *, key: str = "test-key", models: Sequence[str] = ("gemini-2.5-flash",), keep_alive: bool = True
     ) -> None:
-        """Without `keep_alive` each answer closes its connection. google-adk never closes those of its models."""
+        """Without `keep_alive` each answer closes its connection: google-adk never closes those of its models."""
         self.key, self._keep_alive = key, keep_alive
         self.models = set(models)
         self.heard: list[JsonDict] = []
@@ -108,15 +108,15 @@ class FakeGemini:
         self.url = ""
 
     def environment(self, directory: Path) -> dict[str, str]:
-        """What the SDK needs to ask this server. It reads all known authorities three times for each client, a
-        twentieth of a second; here one is enough, since nobody is asked over TLS."""
+        """What the SDK needs to ask this server. It reads all known authorities three times for each client, which
+        takes a twentieth of a second; here one is enough, since nothing uses TLS."""
         one = directory / "authority.pem"
         end = "-----END CERTIFICATE-----\n"
         one.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end, encoding="utf-8")
         return {"GOOGLE_GEMINI_BASE_URL": self.url, "GEMINI_API_KEY": self.key, "SSL_CERT_FILE": str(one)}
 
     def will(self, *answers: Answer | Callable[[JsonDict], Answer]) -> None:
-        """What it answers next, in order; a function makes its answer of the request."""
+        """Sets the next answers, in order. A function makes its answer from the request."""
         self._answers.extend(answers)
 
     async def __aenter__(self) -> Self:
@@ -149,13 +149,13 @@ class FakeGemini:
         try:
             streaming = self._admit(request, body)
         except BadRequest as bad:
-            return _refused(refuse(bad.status, bad.name, str(bad), details=bad.details))
+            return _refusal_response(refuse(bad.status, bad.name, str(bad), details=bad.details))
         assert self._answers, f"asked once too often: {json.dumps(body['contents'][-1])}"
         answer = self._answers.pop(0)
         if callable(answer):
             answer = answer(body)
         if isinstance(answer, Refusal):
-            return _refused(answer)
+            return _refusal_response(answer)
         if streaming:
             return await self._stream(request, answer)
         if answer.then == "end":
@@ -201,7 +201,7 @@ async def _close_after(request: web.Request, response: web.StreamResponse) -> No
     response.force_close()
 
 
-def _refused(refusal: Refusal) -> web.Response:
+def _refusal_response(refusal: Refusal) -> web.Response:
     return web.Response(
         status=refusal.status, text=refusal.body, headers=refusal.headers, content_type=refusal.content_type
     )

@@ -1,4 +1,4 @@
-"""What the Gemini API demands of a request. Whatever breaks a rule is a 400, as there."""
+"""The rules of the Gemini API for a request. As there, whatever breaks a rule gets a 400."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BadRequest(Exception):
 
 
 def check(body: JsonDict, *, vertex: bool = False) -> None:
-    _only(body, _TOP, "")
+    _require_known(body, _TOP, "")
     contents = body.get("contents")
     if not isinstance(contents, list) or not contents:
         raise BadRequest("* GenerateContentRequest.contents: contents is not specified")
@@ -58,7 +58,7 @@ def check(body: JsonDict, *, vertex: bool = False) -> None:
 
 
 def _without_names(content: JsonDict) -> JsonDict:
-    """Vertex AI knows what a file is called; the Gemini API does not want to."""
+    """Vertex AI knows the names of files; the Gemini API refuses them."""
     nameless = [
         {
             k: {n: v for n, v in data.items() if n != "displayName"} if isinstance(data, dict) else data
@@ -69,13 +69,13 @@ def _without_names(content: JsonDict) -> JsonDict:
     return {**content, "parts": nameless}
 
 
-def _only(value: JsonDict, known: set[str], where: str) -> None:
+def _require_known(value: JsonDict, known: set[str], where: str) -> None:
     for name in value.keys() - known:
         raise BadRequest(f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}': Cannot find field.")
 
 
 def _content(content: JsonDict, where: str) -> None:
-    _only(content, {"role", "parts"}, where)
+    _require_known(content, {"role", "parts"}, where)
     if content.get("role") not in ("user", "model"):
         raise BadRequest("Please use a valid role: user, model.")
     _parts(content, where)
@@ -92,10 +92,10 @@ def _part(part: JsonDict, where: str) -> None:
     data = part.keys() & _DATA.keys()
     if len(data) != 1:
         raise BadRequest(f"* GenerateContentRequest.{where}.data: required oneof field 'data' must have one value")
-    _only(part, {*data, *_BESIDE}, where)
+    _require_known(part, {*data, *_BESIDE}, where)
     kind = data.pop()
     if kind != "text":
-        _only(part[kind], _DATA[kind], f"{where}.{kind}")
+        _require_known(part[kind], _DATA[kind], f"{where}.{kind}")
     if kind == "functionResponse" and not isinstance(part[kind].get("response"), dict):
         raise BadRequest(f"* GenerateContentRequest.{where}.function_response.response: required")
     if kind in ("functionCall", "functionResponse") and part[kind].get("id", "").startswith("adk-"):
@@ -113,16 +113,16 @@ def _base64(text: str, where: str) -> None:
 
 
 def _order(contents: list[JsonDict]) -> None:
-    """Calls follow a user's turn or results; results follow their calls, as many and of the same names."""
+    """Calls follow a user's turn or results. Results follow their calls, with the same number and names."""
     before: JsonDict | None = None
     for content in contents:
-        calls, results = _of(content, "functionCall"), _of(content, "functionResponse")
+        calls, results = _parts_of_kind(content, "functionCall"), _parts_of_kind(content, "functionResponse")
         if calls and (content["role"] != "model" or before is None or before["role"] != "user"):
             raise BadRequest(
                 "Please ensure that function call turn comes immediately after a user turn or after a function "
                 "response turn."
             )
-        asked = _of(before, "functionCall") if before else []
+        asked = _parts_of_kind(before, "functionCall") if before else []
         if results and not asked:
             raise BadRequest("Please ensure that function response turn comes immediately after a function call turn.")
         if asked and sorted(one["name"] for one in asked) != sorted(one["name"] for one in results):
@@ -131,20 +131,20 @@ def _order(contents: list[JsonDict]) -> None:
                 "parts of the function call turn."
             )
         before = content
-    if before is not None and _of(before, "functionCall"):
+    if before is not None and _parts_of_kind(before, "functionCall"):
         raise BadRequest("Please ensure that the last turn is no function call.")
 
 
-def _of(content: JsonDict, kind: str) -> list[JsonDict]:
+def _parts_of_kind(content: JsonDict, kind: str) -> list[JsonDict]:
     return [part[kind] for part in content["parts"] if kind in part]
 
 
 def _tool(tool: JsonDict, where: str) -> None:
-    _only(tool, {"functionDeclarations", "googleSearch", "codeExecution", "urlContext"}, where)
+    _require_known(tool, {"functionDeclarations", "googleSearch", "codeExecution", "urlContext"}, where)
     seen: set[str] = set()
     for spelled in tool.get("functionDeclarations", []):
-        declared = {_camel(key): value for key, value in spelled.items()}  # the API takes both spellings
-        _only(
+        declared = {_camel(key): value for key, value in spelled.items()}  # the API accepts both spellings
+        _require_known(
             declared,
             {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"},
             where,

@@ -1,4 +1,4 @@
-"""Transactions that wait for SQLite's writer together, and so make one group with one commit."""
+"""Makes transactions wait for SQLite's writer together, so that they form one group with one commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.store.database import Database
 
 
 async def together(database: Database, *calls: Awaitable[object]) -> list[object]:
-    """What each was answered, exceptions included; the writer is held up until all of them stand in line."""
+    """The results, or exceptions, of all of them. The writer is held up until all of them are queued."""
     go_on = threading.Event()
     holding = asyncio.create_task(database.run(lambda _: go_on.wait()))
     await asyncio.sleep(0)
@@ -19,5 +19,5 @@ async def together(database: Database, *calls: Awaitable[object]) -> list[object
     go_on.set()
     answers = await waiting
     await asyncio.wait([holding])
-    holding.exception()  # it may have been in the same group: what became of it is of no interest
+    holding.exception()  # it may have been in the same group; its result is of no interest
     return answers

@@ -1,7 +1,6 @@
-"""An agent that gets stuck, in every way that it can: its tools, and its model in the middle of a reply.
+"""An agent that hangs in every possible way: in its tools, and in its model in the middle of a reply.
 
-It is unstuck once the file that LAB_GATE names is there. Each tool leaves a line in the log when it begins and when it
-ends.
+It goes on once the file that LAB_GATE names exists. Each tool leaves a line in the log when it begins and when it ends.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tests.support.lab import reply
 _LOOK_AGAIN = 0.02
 
 
-def _stuck() -> bool:
+def _is_stuck() -> bool:
     return not Path(os.environ["LAB_GATE"]).exists()
 
 
@@ -28,9 +27,9 @@ def _log(line: str) -> None:
 
 
 async def waits() -> str:
-    """Hangs as a task does."""
+    """Hangs in a task."""
     _log("begins")
-    while _stuck():
+    while _is_stuck():
         await asyncio.sleep(_LOOK_AGAIN)
     _log("ends")
     return "waited"
@@ -39,7 +38,7 @@ async def waits() -> str:
 def sleeps() -> str:
     """Hangs in a thread."""
     _log("begins")
-    while _stuck():
+    while _is_stuck():
         time.sleep(_LOOK_AGAIN)
     _log("ends")
     return "slept"
@@ -48,20 +47,20 @@ def sleeps() -> str:
 async def freezes() -> str:
     """Holds up the whole event loop."""
     _log("begins")
-    while _stuck():
+    while _is_stuck():
         time.sleep(_LOOK_AGAIN)
     _log("ends")
     return "froze"
 
 
 class Rambling(ScriptedModel):
-    """Told to ramble, it begins to speak, and does not come to an end. Told to brood, it says nothing."""
+    """For "ramble" it begins to speak and never ends. For "brood" it says nothing."""
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
-        while request.contents and request.contents[-1].text.startswith("brood") and _stuck():
+        while request.contents and request.contents[-1].text.startswith("brood") and _is_stuck():
             await asyncio.sleep(_LOOK_AGAIN)
         if request.contents and request.contents[-1].text.startswith("ramble"):
-            while _stuck():
+            while _is_stuck():
                 yield ModelResponse(content=Content(role="model", parts=[Part(text="and then ")]), partial=True)
                 await asyncio.sleep(0.1)
         async for response in super().generate(request):

@@ -30,7 +30,7 @@ MARK = "@here "
 
 
 def here(point: str) -> None:
-    """In the child: says where it is, and waits. Without a parent there is nothing left to do."""
+    """In the child: reports this point, and waits. If the parent is gone, the child ends."""
     sys.stdout.flush()
     os.write(1, f"{MARK}{point}\n".encode())
     if sys.stdin.readline() == "":
@@ -48,7 +48,7 @@ class Child:
         return self._process.pid
 
     async def reached(self, point: str) -> None:
-        """Returns when the child stands there; other points before it are passed."""
+        """Waits until the child is at this point. It passes other points before it."""
         while (at := await self._next_point()) != point:
             if at is None:
                 raise AssertionError(await self._obituary(point))
@@ -61,7 +61,7 @@ class Child:
         self._process.kill()
 
     def freezes(self) -> None:
-        """It stands still, with all its threads, until it thaws."""
+        """Stops the process with all its threads, until it thaws."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaws(self) -> None:
@@ -71,11 +71,11 @@ class Child:
         self._process.send_signal(signal.SIGINT)
 
     async def gone(self) -> None:
-        """Returns when the operating system has taken back all that was the process's."""
+        """Waits until the operating system has taken back everything that belonged to the process."""
         await self._process.wait()
 
     async def finished(self) -> list[str]:
-        """Lets it run to its end, which must be a good one; what it printed."""
+        """Lets it run to its end, which must be a success. Returns its output."""
         while await self._next_point() is not None:
             self.go_on()
         if await self._process.wait() != 0:
@@ -83,11 +83,11 @@ class Child:
         return self.said
 
     async def next_lines(self, count: int) -> list[str]:
-        """What it prints meanwhile, between two points."""
+        """Lines that it prints between two points."""
         return [(await self._process.stdout.readline()).decode().rstrip("\n") for _ in range(count)]
 
     async def last_lines(self) -> list[str]:
-        """What it had still printed when it was killed; a line cut off does not count."""
+        """Lines that it had printed before it was killed. A line that is cut off does not count."""
         *whole, _ = (await self._process.stdout.read()).decode().split("\n")
         return whole
 
@@ -113,8 +113,8 @@ class Child:
 async def child(
     function: Callable[..., Awaitable[None]], *arguments: str, env: dict[str, str] | None = None
 ) -> AsyncIterator[Child]:
-    """Runs an async function of a test module in a process of its own. Nothing of it outlives the block."""
-    with TemporaryFile() as errors:  # not a pipe: one that nobody reads would fill and block the child
+    """Runs an async function of a test module in a process of its own. The process ends with the block."""
+    with TemporaryFile() as errors:  # not a pipe: if nobody read it, it would fill up and block the child
         every = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
         process = await forked(function.__module__, function.__qualname__, arguments, env=every, errors=errors)
         running = Child(process, errors)

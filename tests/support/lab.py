@@ -1,11 +1,11 @@
-"""An agent that does what it is told: each line of somebody's words is a tool's name and its arguments as JSON.
+"""An agent that does what a message says: each line is a tool's name and its arguments as JSON.
 
     @adk-confirm pay {"to": "Ada", "amount": 20}
 
-Every effect leaves a line in the log. With a file named in LAB_GATE, `work` and `redo` begin, and end once that file is
-there; so does the model when it is told to `think`, or to `speak`, which it does word by word until then. What is no
-call is answered by what the words ask for: `fail` breaks the model, `repeat 9000 x` says x that often. Words that end
-with `at length` are answered at such length that the reply shares a message with nothing else.
+Every effect leaves a line in the log. If LAB_GATE names a file, `work` and `redo` begin, and end once that file exists.
+The same goes for the model at `think`, and at `speak`, when it says word after word until then. Other words that are no
+call: `fail` breaks the model, `repeat 9000 x` says x that often. A message that ends with `at length` gets a reply so
+long that it shares a message with nothing else.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def reply(request: ModelRequest) -> ScriptLine:
 
 
 class Thoughtful(ScriptedModel):
-    """May be told to think, or to speak, which takes as long as the test lets it take."""
+    """A model that waits at `think` or `speak` as long as the test wants."""
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
         asked = request.contents[-1].text if request.contents else ""
@@ -151,7 +151,7 @@ class Thoughtful(ScriptedModel):
             Path(os.environ["ADK_CONFIRM_DEMO_LOG"]).with_name("thinks").touch()
             await _gate_opens()
         if asked.startswith("speak"):
-            async for response in _speaks():
+            async for response in _speak():
                 yield response
             return
         async for response in super().generate(request):
@@ -163,7 +163,7 @@ async def _gate_opens() -> None:
         await asyncio.sleep(LOOK_AGAIN)
 
 
-async def _speaks() -> AsyncIterator[ModelResponse]:
+async def _speak() -> AsyncIterator[ModelResponse]:
     words = ["It "]
     while _gate_is_shut():
         yield ModelResponse(Content.of_text(words[-1], "model"), partial=True)

@@ -1,6 +1,6 @@
-"""An agent that chatters: it says the secrets that it uses before, with and after every call, and so do its tools.
+"""An agent that leaks: it and its tools repeat their secrets before, with and after every call.
 
-Nobody tells it any: whatever Slack, log or ledger show of them came out of here.
+People never write these secrets. If Slack, the log or the ledger show one, it came from this agent.
 """
 
 from __future__ import annotations

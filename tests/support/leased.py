@@ -1,4 +1,4 @@
-"""A lease for whoever writes as a worker does: on a row of its own, which nobody else wants."""
+"""A lease as a worker has it, on a row that nobody else wants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def try_lease(
     topic: str | None = None,
     term: float = TERM,
 ) -> Lease | None:
-    """The lease, or None when somebody else has it."""
+    """The lease, or None if somebody else has it."""
     token = await database.run(claim, table, where, term=term)
     return None if token is None else Lease(database, table, where, token, topic=topic, term=term)
 
@@ -45,7 +45,7 @@ async def wait_for_lease(
     term: float = TERM,
     poll: float = POLL,
 ) -> Lease:
-    """Waits until whoever holds the row releases it, or its lease lapses; `Busy` after `patience` seconds."""
+    """Waits until the holder releases the row, or its lease lapses. Raises `Busy` after `patience` seconds."""
     loop = asyncio.get_running_loop()
     until = loop.time() + patience
     with database.waiter(topic) as waiter:

@@ -1,7 +1,7 @@
 """A small MCP server of the official package, run as a process of its own: `python mcp_server.py stdio|http`.
 
-Everything it does it tells its test over a Unix socket (`WATCH`), line by line, and where it waits it waits for a line
-from there. So a test knows what ran, and can kill the server in the very middle of it.
+It reports everything to its test over a Unix socket (`WATCH`), line by line. Where it waits, it waits for a line from
+there. So a test knows what ran, and can kill the server in the middle of a tool.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODE = sys.argv[1]
 
 
 class Watch:
-    """Tools run in threads of their own, so each direction has its lock."""
+    """Reports to the test and waits for it. Tools run in threads of their own, so each direction has its lock."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -43,12 +43,12 @@ if os.environ.get("SLOW"):
 
 
 def new_server() -> tuple[Any, Any]:
-    """A server, and the exception whose words it passes on."""
+    """A server, and the exception whose message it passes on."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
     except ImportError:
-        fastmcp = importlib.import_module("mcp.server.fastmcp")  # what major 1 calls it
+        fastmcp = importlib.import_module("mcp.server.fastmcp")  # its name in major version 1
         server = fastmcp.FastMCP("files", host="127.0.0.1", port=int(os.environ.get("PORT", "0")))
         return server, importlib.import_module("mcp.server.fastmcp.exceptions").ToolError
     return MCPServer("files"), ToolError

@@ -1,4 +1,4 @@
-"""MCP servers for tests: real processes that tell what they do."""
+"""MCP servers for tests: real processes that report what they do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER = Path(__file__).with_name("mcp_server.py")
 
 
 class Watched:
-    """What the servers say, all in one place: `said` has every line so far, `heard` waits for one."""
+    """What the servers report, in one place: `said` has every line so far, `heard` waits for one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class Watched:
                     self.said.append(line.decode().rstrip("\n"))
                     self._changed.notify_all()
         except ConnectionResetError:
-            return  # killed: that is what some of them are for
+            return  # killed, as some tests do
 
     async def heard(self, line: str, times: int = 1) -> None:
         async with self._changed:
@@ -51,19 +51,19 @@ class Watched:
     async def pids(self, count: int = 1) -> list[int]:
         """The processes of the first `count` servers that were started."""
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self._told("pid ")) >= count)
-        return [int(line.removeprefix("pid ")) for line in self._told("pid ")]
+            await self._changed.wait_for(lambda: len(self._lines_beginning("pid ")) >= count)
+        return [int(line.removeprefix("pid ")) for line in self._lines_beginning("pid ")]
 
     def ran(self) -> list[str]:
-        """What tools did, in order."""
+        """What the tools did, in order."""
         return [line for line in self.said if not line.startswith("pid ")]
 
     def go_on(self) -> None:
-        """Whoever waits may go on."""
+        """Lets every waiting tool go on."""
         for writer in self._writers:
             writer.write(b"go on\n")
 
-    def _told(self, beginning: str) -> list[str]:
+    def _lines_beginning(self, beginning: str) -> list[str]:
         return [line for line in self.said if line.startswith(beginning)]
 
     def stdio(self, **env: str) -> StdioConnection:
@@ -71,7 +71,7 @@ class Watched:
 
     @asynccontextmanager
     async def http(self, port: int) -> AsyncIterator[tuple[HttpConnection, asyncio.subprocess.Process]]:
-        """A server that listens, from the block's beginning to its end."""
+        """A server that listens until the block ends."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(SERVER),

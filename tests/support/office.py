@@ -41,10 +41,10 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
 
 AT_ONCE = CallLimits(posts=1000)
-"""No test waits for a second to pass between two messages."""
+"""Seconds between two messages: tests do not wait for them."""
 
 IMPATIENT = replace(AT_ONCE, lookups=0.5)
-"""Nor for half a minute until the bot gives up asking who somebody is."""
+"""Seconds until the bot gives up asking who somebody is: tests do not wait for these either."""
 
 
 SERVICE_SECRET = "not a secret, but long enough"
@@ -52,7 +52,7 @@ SERVICE_SECRET = "not a secret, but long enough"
 
 @dataclass
 class Staff:
-    """ann asks, bob and cyd are on call, lead leads, oscar is nobody in particular."""
+    """ann asks, bob and cyd are on call, lead leads, oscar has no role."""
 
     slack: FakeSlack
     log: Path
@@ -65,7 +65,7 @@ class Staff:
 
     @classmethod
     def of(cls, slack: FakeSlack, log: Path) -> Self:
-        """They enter a Slack in which there was nobody."""
+        """Adds them to a Slack without people."""
         ann, bob, cyd, lead, oscar = people = [
             slack.person(name, id=f"U0{name.upper()}") for name in ("ann", "bob", "cyd", "lead", "oscar")
         ]
@@ -73,13 +73,13 @@ class Staff:
         return cls(slack, log, ann, bob, cyd, lead, oscar, slack.channel("deploys", *people))
 
     def ran(self) -> list[JsonObject]:
-        """What the tools did, as their log has it."""
+        """What the tools did, according to their log."""
         if not self.log.exists():
             return []
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     async def ask(self, text: str, person: Person | None = None) -> Seen:
-        """The card that follows from somebody's words."""
+        """Says this, and returns the card that follows."""
         asker = person or self.ann
         said = await asker.says(f"@adk-confirm {text}", self.deploys)
 
@@ -91,19 +91,19 @@ class Staff:
 
 
 async def withdraws(person: Person, card: Seen) -> None:
-    """Through the form that the card's menu opens."""
+    """Withdraws through the form that the card's menu opens."""
     await person.clicks(card, "Withdraw…")
     await (await person.gets_modal("Withdraw")).submits()
 
 
 class Office(Staff):
-    """The bot works here as well, in this process."""
+    """A workspace with the bot, which works in this process."""
 
     bot: Bot
     policies: str
 
     def works_with(self, opens: Callable[[str], AbstractAsyncContextManager[Bot]]) -> None:
-        """`opens` starts a bot under some policies."""
+        """Lets `opens` start a bot with these policies."""
         self._opens, self._running = opens, AsyncExitStack()
 
     async def starts(self, policies: str) -> None:
@@ -111,21 +111,22 @@ class Office(Staff):
         self.bot = await self._running.enter_async_context(self._opens(policies))
 
     async def stops(self) -> None:
-        """The bot is told to stop, and does."""
+        """Stops the bot."""
         await self._running.aclose()
 
     async def later(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, meanwhile: bool = False) -> None:
-        """So much time passes, for Slack and, in an office whose time moves, for the bot.
+        """Lets time pass for Slack and, in an office whose time moves, for the bot.
 
-        What is on its way arrives first, else the jump would take the lease from whoever attends to it just now;
-        unless the time is to pass `meanwhile`."""
+        First it waits until nothing is on its way, because the jump would take the leases of current work. With
+        `meanwhile` it does not wait.
+        """
         if not meanwhile:
             await self.rests()
         self.slack.clock.advance(seconds + 60 * minutes + 3600 * hours)
         await self.bot.database.run(wake)
 
     async def rests(self) -> None:
-        """Returns when nothing is on its way any more, and the bot has nothing left to do for now."""
+        """Waits until nothing is being delivered and the bot has nothing left to do."""
         await self.slack.settled()
         with self.bot.database.waiter(*TOPICS) as waiter:
             while await self.bot.database.read(busy):
@@ -177,7 +178,7 @@ async def office(
     time_moves: bool = False,
     limits: CallLimits = AT_ONCE,
 ) -> AsyncIterator[Office]:
-    """`time_moves`: the bot's clock is Slack's, which `later` pushes on."""
+    """`time_moves`: the bot uses Slack's clock, which `later` moves."""
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(log))
     async with AsyncExitStack() as stack:
         workspace = slack if slack is not None else await stack.enter_async_context(FakeSlack())
@@ -212,7 +213,7 @@ def configured(
 
 
 def config(policies: str, target: str = "examples.oncall:agent") -> str:
-    agent = target if "=" in target else f'target = "{target}"'  # a whole [agent] table may be given
+    agent = target if "=" in target else f'target = "{target}"'  # the test may give a whole [agent] table
     return f'[agent]\n{agent}\n[slack]\nlisten = "127.0.0.1:0"\n{policies}'
 
 
@@ -231,13 +232,13 @@ def environment(
 
 
 def wake(tx: Tx) -> None:
-    """The worker looks at the clock again."""
+    """Makes the worker look at the clock again."""
     for topic in TOPICS:
         tx.notify(topic)
 
 
 def busy(tx: Tx) -> bool:
-    """Whether something is attended, or due. Cards and threads may wait a second for the end of a call."""
+    """Whether something is leased or due. Cards and threads may wait a second for the end of a call."""
     now = tx.now()
     due = {confirmations: now, sessions: now, cards: now + SOON, threads: now + SOON, replies: now}
     return any(

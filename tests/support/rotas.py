@@ -1,4 +1,4 @@
-"""Functions that a policy names as `python:` approvers: good ones, and all the ways in which one can be bad."""
+"""Functions that a policy names as `python:` approvers: good ones, and every kind of bad one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def on_call_later(call: dict[str, Any]) -> set[str]:
 
 
 def by_size(call: dict[str, Any]) -> list[str]:
-    """Many replicas are the lead's business alone."""
+    """Only the lead decides about many replicas."""
     return ["U0LEAD"] if call["args"]["replicas"] > 10 else ["U0ANNA", "U0LEAD"]
 
 

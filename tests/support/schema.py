@@ -1,4 +1,4 @@
-"""Do the migrations make the tables that the code believes in?"""
+"""Checks that the migrations create the tables that the code expects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.store.database import Tx
 
 
 def drift(tx: Tx, metadata: MetaData) -> list[object]:
-    """What a migrated store lacks, or has differently; empty when all is well. Other packages' tables don't count.
+    """The differences between a migrated store and the code; empty if there are none. Ignores other packages' tables.
 
     `assert await database.read(drift, metadata) == []`, after `await migrate(database, HISTORY)`.
     """

@@ -1,4 +1,4 @@
-"""The bot as Prometheus and an orchestrator see it: over HTTP, at the address it listens at."""
+"""The bot as Prometheus and an orchestrator see it: over HTTP, at its own address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scraped:
         self.samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum over all samples with these labels; 0 when there is none."""
+        """The sum over all samples with these labels; 0 if there are none."""
         return sum(s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
 
     def has(self, name: str) -> bool:

@@ -1,6 +1,6 @@
-"""Where the tests keep temporary files: in memory where there is room.
+"""The directory for the tests' temporary files: in memory if there is room.
 
-Thousands of short-lived databases wait for a disk otherwise. Only a power cut would show a test the difference.
+Otherwise thousands of short-lived databases wait for a disk. Only a power cut would make a difference to a test.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
-_ENOUGH = 2 * 1024**3  # a container may have 64 MB
+_ENOUGH = 2 * 1024**3  # in a container it may have only 64 MB
 
 
 def _directory() -> Path:

@@ -1,4 +1,4 @@
-"""The secret that stores in tests are opened with, where a test does not bring its own."""
+"""The secret with which tests open their stores, unless a test has its own."""
 
 from __future__ import annotations
 

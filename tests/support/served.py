@@ -1,4 +1,4 @@
-"""Our API over given agents, on a free port, for as long as a test's block lasts."""
+"""Serves our API for given agents, on a free port, until the block of a test ends."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ async def served(*runners: Runner, guard: Guard | None = None) -> AsyncIterator[
 
 @asynccontextmanager
 async def browsing(url: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client that keeps no connection: a server that is about to stop need not wait for it."""
+    """A client that keeps no connections open, so that a stopping server need not wait for it."""
     async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(force_close=True, limit=0)) as http:
         yield http

@@ -1,4 +1,4 @@
-"""`adk-confirm serve` as a service manager runs it: started, told to stop by SIGTERM, its log and exit code read."""
+"""`adk-confirm serve` as a service manager runs it: started, stopped by SIGTERM, its log and exit code read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Service:
         self._process: asyncio.subprocess.Process | None = None
 
     async def starts(self) -> str:
-        """Where it listens."""
+        """Starts it. Returns its address."""
         with self._log.open("w") as log:
             self._process = process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "bot.cli", "serve", "--config", str(self._file)),
@@ -51,7 +51,7 @@ class Service:
         return url
 
     async def begins_to_stop(self) -> None:
-        """It has heard the signal, and says so."""
+        """Sends SIGTERM, and waits until the log says that it stops."""
         assert self._process is not None
         assert self._process.stdout is not None
         self._process.send_signal(signal.SIGTERM)
@@ -65,7 +65,7 @@ class Service:
         return Stopped(time.monotonic() - began, code, self._log.read_text())
 
     async def logs(self, words: str) -> None:
-        """Returns once the log says so."""
+        """Waits until the log contains this."""
         await until(lambda: words in self._log.read_text())
 
     async def ends(self) -> None:
@@ -84,7 +84,7 @@ async def service(
     target: str = "tests.support.hanging:agent",
     socket: bool = False,
 ) -> AsyncIterator[Service]:
-    """Not started yet."""
+    """A service that has not been started yet."""
     file = directory / "adk-confirm.toml"
     file.write_text(config(policies, target))
     told = environment(slack, database_url, socket=socket)

@@ -1,4 +1,4 @@
-"""The bot in a process of its own, to be killed where it hurts.
+"""The bot in a process of its own, which a test can kill at the worst moment.
 
 async with serving(slack, database_url, log, policies) as bot:      # `adk-confirm serve`
     ...
@@ -37,7 +37,7 @@ STANDS_BY = "SERVE_STANDS_BY"
 UNIMPORTANT = {
     *("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "adopt", "postpone", "heard_of", "leave"),
 }
-"""What a process does all the time; a kill there is one before or after what is important."""
+"""What a process does all the time. A kill there is a kill before or after something important."""
 
 
 async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
@@ -71,7 +71,7 @@ async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
 
 
 class Serving:
-    """A bot that is started, killed and started again, on one Slack and one database."""
+    """A bot that is started, killed and started again, with one Slack and one database."""
 
     def __init__(self, slack: FakeSlack, config: Path, env: Mapping[str, str], *, socket: bool) -> None:
         self._slack, self._config, self._env, self._socket = slack, config, dict(env), socket
@@ -81,10 +81,10 @@ class Serving:
     async def starts(self, stops_after: str = "", nth: int = 1, *, hours_later: float = 0) -> None:
         env = {**self._env, AHEAD: str(3600 * hours_later)}
         process = await self._stack.enter_async_context(child(serve, str(self._config), stops_after, str(nth), env=env))
-        await self._listens(process)
+        await self._until_listening(process)
 
     async def stands_by(self) -> None:
-        """Starts a process that has everything loaded and does nothing until it `joins`."""
+        """Starts a process that has loaded everything and does nothing until it `joins`."""
         env = {**self._env, STANDS_BY: "1"}
         self._process = await self._stack.enter_async_context(child(serve, str(self._config), env=env))
 
@@ -92,9 +92,9 @@ class Serving:
         assert self._process is not None
         await self._process.reached(STANDS_BY)
         self._process.go_on()
-        await self._listens(self._process)
+        await self._until_listening(self._process)
 
-    async def _listens(self, process: Child) -> None:
+    async def _until_listening(self, process: Child) -> None:
         self._process = process
         (line,) = await process.next_lines(1)
         if not line.startswith("Listening at "):
@@ -103,7 +103,7 @@ class Serving:
             self._slack.sends_to(f"{line.removeprefix('Listening at ').rstrip('.')}/slack/events")
 
     async def reached(self) -> str:
-        """After which transaction it stands still."""
+        """Waits until it stops after one of the transactions. Returns which."""
         assert self._process is not None
         await self._process.reached(POINT)
         return self._process.said[-1]
@@ -113,20 +113,20 @@ class Serving:
         self._process.freezes()
 
     def thaws(self) -> None:
-        """And goes on from where it stood."""
+        """Lets it go on."""
         assert self._process is not None
         self._process.thaws()
         self._process.go_on()
 
     async def stops(self) -> None:
-        """Told to, it finishes what it was at, and ends."""
+        """Tells it to stop. It finishes its current work first."""
         assert self._process is not None
         self._process.is_told_to_end()
         await self._process.gone()
         await self._stack.aclose()
 
     async def killed(self) -> None:
-        """SIGKILL: no `finally`, no `atexit`."""
+        """Kills it with SIGKILL: no `finally`, no `atexit`."""
         assert self._process is not None
         self._process.kill()
         await self._process.gone()
@@ -147,7 +147,7 @@ async def serving(
     socket: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Serving]:
-    """Not started yet."""
+    """A bot that has not been started yet."""
     file = directory / "adk-confirm.toml"
     file.write_text(config(policies, target))
     told = {**environment(slack, database_url, socket=socket), "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log")}

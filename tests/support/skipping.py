@@ -1,6 +1,6 @@
-"""An event loop whose clock can be put forward: what would fall due in ten minutes falls due now, and nobody waits.
+"""An event loop whose clock can be put forward, so that timers of ten minutes are due at once.
 
-Everything that sleeps or times out in it goes by that clock, sockets and HTTP clients included.
+Everything that sleeps or times out in it uses that clock, including sockets and HTTP clients.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Skipping(asyncio.SelectorEventLoop):
         return time.time() + self._skipped
 
     async def skip(self, seconds: float) -> None:
-        """Returns when all has run that was due by then."""
+        """Puts the clock forward. Returns after everything that was due by then has run."""
         self._skipped += seconds
-        await asyncio.sleep(0.001)  # no shorter: what is due is run before what was asked for later
+        await asyncio.sleep(0.001)  # no shorter: what is due runs before later requests
 
 
 def in_skipping_time(test: Callable[[Skipping], Coroutine[Any, Any, None]]) -> None:

@@ -1,4 +1,4 @@
-"""Empty SQLite stores with up-to-date schemas: copies of one that went through the migrations once in this process."""
+"""Empty SQLite stores with current schemas: copies of one that this process migrated once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.secret import SECRET
 
 
 async def lay_out(url: str) -> None:
-    """Creates the schemas as they are now, and nothing in them."""
+    """Creates the current schemas, and nothing in them."""
     await (await open_store(url, SECRET)).close()
 
 
@@ -38,6 +38,6 @@ def temporary_store() -> Iterator[str]:
 def _stock() -> bytes:
     with TemporaryDirectory(prefix="adk-confirm-stock-", dir=SCRATCH) as directory:
         file = Path(directory) / "stock.db"
-        with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
+        with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop
             thread.submit(asyncio.run, lay_out(f"sqlite:///{file}")).result()
         return file.read_bytes()

@@ -1,4 +1,4 @@
-"""An agent that says what a test lets it say, word by word, and fails when it is told to."""
+"""An agent that says what a test gives it, word by word, and fails on demand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from runtime.wire import Blob, Content
 
 
 class Mouth:
-    """What is put in here is said; `None` ends the reply, an exception fails it."""
+    """Says what is put in here. `None` ends the reply, an exception fails it."""
 
     def __init__(self) -> None:
         self.begins_anew()
 
     def begins_anew(self) -> Mouth:
-        """For the next test, in its own event loop."""
+        """Starts again for the next test, in its own event loop."""
         self.words: asyncio.Queue[str | Exception | None] = asyncio.Queue()
         self.heard: list[str] = []
         self.files: list[Blob] = []

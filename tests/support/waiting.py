@@ -1,4 +1,4 @@
-"""Waits for what another process, a thread or a database does, which no event in this loop reports."""
+"""Waits for what another process, a thread or a database does, if no event of this loop reports it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def until(look: Callable[[], T], within: float = ...) -> T: ...
 async def until(look: Callable[[], object], within: float = 60.0) -> object:
     """What `look` returns, as soon as it returns something true.
 
-    `within` only ends a test that would never end. It is no promise about speed.
+    `within` only ends a test that would hang. It is no promise about speed.
 
     >>> asyncio.run(until(lambda: "there"))
     'there'
@@ -31,5 +31,5 @@ async def until(look: Callable[[], object], within: float = 60.0) -> object:
             seen = look()
             if found := (await seen if inspect.isawaitable(seen) else seen):
                 return found
-            # After a look that costs much the pause is longer: the machine belongs to what is waited for.
+            # A costly look is followed by a longer pause, to leave the machine to what is awaited.
             await asyncio.sleep(min(max(LOOK_AGAIN, 4 * (time.perf_counter() - began)), AT_MOST))

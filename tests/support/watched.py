@@ -1,4 +1,4 @@
-"""A database that tells what passes through it: a test can wait for a moment inside the runner, or end there."""
+"""A database whose transactions a test can watch: it can wait for a moment inside the runner, or kill it there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Watch = Callable[[When, str], Awaitable[None]]
 
 
 class Watched(Database):
-    """`watch` is awaited before and after each transaction, and gets the name of its function."""
+    """`watch` is awaited before and after each transaction, with the name of its function."""
 
     def __init__(self, opened: Database, watch: Watch) -> None:
         super().__init__(opened._engine, opened._hub, opened.url, read_only=opened.read_only, context=opened._context)

@@ -1,4 +1,4 @@
-"""Several workspaces in one Slack, and people who install the app in theirs, as a browser does it.
+"""Several workspaces in one Slack, and people who install the app in theirs with a browser.
 
 async with office(url, log, monkeypatch, POLICIES, slack=slack, env=several(slack)) as at:
     page = await install(at.bot.url, at.lead)
@@ -82,11 +82,11 @@ class Branch:
         return found
 
     def invites(self) -> None:
-        """The app, to their channel."""
+        """Invites the app to their channel."""
         self.slack.workspace.directory.set_members(self.channel.id, add=(self.install.bot_user_id,))
 
     async def ask(self, text: str) -> Seen:
-        """The card that follows from somebody's words."""
+        """Says this, and returns the card that follows."""
         said = await self.asker.says(f"@adk-confirm {text}", self.channel)
         return await self.asker.finds("Approve", self.channel, thread=said, timeout=30)
 
@@ -99,14 +99,14 @@ class Page:
 
 @dataclass(frozen=True)
 class Begun:
-    """Somebody opened `/slack/install`: where Slack asks them, and what their browser keeps."""
+    """Somebody opened `/slack/install`: the page of Slack that asks them, and the cookies of their browser."""
 
     url: str
     asked_at: str
     cookie: str
 
     async def goes(self, back: str, *, cookie: str | None = None) -> Page:
-        """Where Slack sends the browser, reached here without the public name."""
+        """Opens the address to which Slack sends the browser, without the public host name."""
         headers = {"Cookie": self.cookie if cookie is None else cookie}
         url = f"{self.url}{urlsplit(back).path}?{urlsplit(back).query}"
         async with aiohttp.ClientSession() as browser, browser.get(url, headers=headers) as answer:
@@ -114,7 +114,7 @@ class Begun:
 
 
 async def begin(url: str) -> Begun:
-    """`url`: where the bot is reached."""
+    """Opens `/slack/install`. `url`: the bot's address."""
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,
         browser.get(f"{url}/slack/install", allow_redirects=False) as answer,
@@ -124,7 +124,7 @@ async def begin(url: str) -> Begun:
 
 
 async def install(url: str, person: Person, *, everywhere: bool = False) -> Page:
-    """From "install" to the last page."""
+    """Installs the app, from "install" to the last page."""
     begun = await begin(url)
     return await begun.goes(person.allows(begun.asked_at, everywhere=everywhere))
 
@@ -172,7 +172,7 @@ def read_states(tx: Tx) -> list[str]:
 
 
 async def comes_to(at: Office, *wanted: State) -> None:
-    """Waits until the confirmations stand so."""
+    """Waits until the confirmations are in these states."""
     with at.bot.database.waiter(DEPARTURES, SESSIONS) as waiter:
         while await at.bot.database.read(read_states) != [str(state) for state in wanted]:
             await waiter.wait(0.2)

@@ -1,6 +1,6 @@
 """The same scenes, played on a real `google-adk` server and on ours: what a client sees is the same.
 
-Left out is where PROTOCOL says that ours is stricter; `tests/support/twins/normal.py` says what is evened out.
+Cases in which ours is stricter (docs/protocol.md) are left out. `tests/support/twins/normal.py` says what is ignored.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Agents that are not ours, on servers that are not ours: the real ones, each in a process of its own."""
+"""Other projects' agents on other projects' servers: the real ones, each in a process of its own."""

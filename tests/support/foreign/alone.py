@@ -1,4 +1,4 @@
-"""A google-adk Runner with our plugin, and nobody in front of it: what stands in sessions, sent and forged by hand."""
+"""A google-adk Runner with our plugin and without the bot: tests send answers by hand, real and forged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _numbers = count(1)
 
 
 class Alone:
-    """`session` is the conversation that is spoken to; `log` is what the tools wrote."""
+    """`session` is the current conversation; `log` has what the tools wrote."""
 
     def __init__(
         self, *plugins: BasePlugin, resumable: bool = False, sessions: BaseSessionService | None = None
@@ -61,7 +61,7 @@ class Alone:
         return [event async for event in running]
 
     async def begin(self, *events: Event) -> None:
-        """A session in which these stand already, as ADK's server makes one for whoever asks."""
+        """Creates a session that already has these events, as ADK's server does for anybody."""
         made = await self.runner.session_service.create_session(app_name="clerk", user_id=USER, session_id=self.session)
         for event in events:
             await self.runner.session_service.append_event(made, event)
@@ -84,6 +84,6 @@ def ran() -> list[JsonObject]:
 
 
 def results(events: Sequence[Event], tool: str) -> list[dict[str, Any]]:
-    """What the tool was answered with."""
+    """The responses of a tool."""
     responses = [response for event in events for response in event.get_function_responses()]
     return [response.response or {} for response in responses if response.name == tool]

@@ -1,4 +1,4 @@
-"""An ADK server in this process, a replay of ADK Java's, that remembers what it was asked and may answer otherwise."""
+"""A replayed ADK Java server in this process that records its requests and may answer differently."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ class Asked:
 
 @dataclass
 class Ear:
-    """A server, and what it was asked. `describes` are the fields of a request that it says it knows; `instead` answers
-    in its place, by path."""
+    """A server and its requests. `describes`: the fields that its description lists. `instead`: answers by path."""
 
     describes: tuple[str, ...] | None = None
     resumable: bool = False
-    undescribed: int = 404  # the status where it describes nothing
+    undescribed: int = 404  # the status if it describes nothing
     asked: list[Asked] = field(default_factory=list)
     instead: dict[str, Handler] = field(default_factory=dict)
     java: Java = field(default_factory=Java)

@@ -1,4 +1,4 @@
-"""The FIFOs at which a lingering tool waits, in the room that TOOL_FIFO names."""
+"""The FIFOs at which a lingering tool waits, in the directory that TOOL_FIFO names."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 
 
 def hold(room: Path, word: str) -> None:
-    """The tool will linger over this word until it may go on."""
+    """Lets the tool wait when it gets to this word."""
     os.mkfifo(_fifo(room, word))
 
 
 def let_go(room: Path, word: str) -> None:
-    """It goes on, now or when it gets there. Waits for nobody."""
+    """Lets the tool go on, now or when it gets there. Does not wait."""
     fifo = _fifo(room, word)
-    open_both_ways = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # whoever waits to read there is let in
+    open_both_ways = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # a reader that waits already is let through
     ended = fifo.with_name(f"ended-{word}")
     ended.touch()
-    ended.replace(fifo)  # and whoever comes later finds an empty file
+    ended.replace(fifo)  # and a later one finds an empty file
     os.close(open_both_ways)
 
 
 @contextmanager
 def all_let_go(room: Path) -> Iterator[None]:
-    """No tool waits any more when the block ends: where a test fails in the middle, the rest of them must not hang."""
+    """Lets every tool go on when the block ends: if a test fails in the middle, no tool may hang."""
     try:
         yield
     finally:

@@ -1,5 +1,5 @@
-"""ADK Go's REST server as its sources have it (`server/adkrest`): it refuses fields that it does not know, answers 500
-for a session that is not there and `null` for an empty list, and its events tell whole seconds as `time`.
+"""ADK Go's REST server according to its sources (`server/adkrest`): it refuses unknown fields, answers 500 for a
+missing session and `null` for an empty list, and the `time` of its events is in whole seconds.
 
 `python -m tests.support.foreign.go`
 """

@@ -1,5 +1,5 @@
-"""A real google-adk server, of whichever version runs this: `python -m tests.support.foreign.google`, set by the
-environment: SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, EXTRA_PLUGINS, MCP (a command)."""
+"""A real google-adk server, of the version that runs this: `python -m tests.support.foreign.google`. The environment
+sets SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, EXTRA_PLUGINS and MCP (a command)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.foreign import tools
 from tests.support.foreign.wishes import FORK, Plain, reply
 
 APPS = ("clerk", "filer", "front", "fork", "diary", "broken")
-"""`filer` has the tools of an MCP server too; google-adk starts it anew for many runs. `broken` can't be imported."""
+"""`filer` also has the tools of an MCP server, which google-adk often starts again. `broken` can't be imported."""
 
 
 def main() -> None:
@@ -53,13 +53,13 @@ def build() -> Any:
         "bind_host": "127.0.0.1",
     }
     known = inspect.signature(get_fast_api_app).parameters
-    if "use_local_storage" not in known:  # early versions: in memory unless told otherwise, and they know no other name
+    if "use_local_storage" not in known:  # early versions keep sessions in memory unless they get a real URL
         wanted = {key: value for key, value in wanted.items() if value != "memory://"}
     return get_fast_api_app(**{key: value for key, value in wanted.items() if key in known})
 
 
 def written(agents_dir: str) -> str:
-    """The agents as files, for versions that take no loader."""
+    """Writes the agents as files, for versions that take no loader."""
     for name in APPS:
         room = Path(agents_dir) / name
         room.mkdir()
@@ -78,7 +78,7 @@ def app(name: str) -> Any:
 
 
 def pausing(name: str) -> Any:
-    """An agent that waits for people in other ways, under its own name; only google-adk 2 has these."""
+    """An agent that waits for people in another way, by name. Only google-adk 2 has these."""
     from tests.support.foreign import pausing, signing_in
 
     made: Any = {**pausing.MADE, **signing_in.MADE}[name]()
@@ -115,7 +115,7 @@ def agent(name: str) -> Any:
 
 
 def mcp_gate() -> dict[str, Any]:
-    """What an MCP toolset is told so that its tools ask; early versions know no such thing."""
+    """The arguments with which an MCP toolset's tools ask for confirmation. Early versions have no such option."""
     from google.adk.tools.mcp_tool import McpToolset
 
     name = "require_confirmation"

@@ -1,5 +1,5 @@
-"""Agents of google-adk, and our own, as the targets of `[agent] target`: made anew for whoever asks, since they are of
-one event loop."""
+"""Agents of google-adk and of our own, as targets of `[agent] target`. Each look-up makes a new one, because an agent
+belongs to one event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "the agent's own, and the bot finds it"
 
 
 def linger(word: str) -> dict[str, object]:
-    """Takes its time, and gives way to nobody."""
+    """Blocks the event loop for a while."""
     log("linger", begun=word)
     with open(f"{os.environ['TOOL_FIFO']}-{word}") as fifo:
         fifo.read()
@@ -30,13 +30,13 @@ def linger(word: str) -> dict[str, object]:
     return {"word": word}
 
 
-def _stalling() -> Any:
+def _stalling_agent() -> Any:
     made = agent("stalling")
     made.tools = [FunctionTool(linger, require_confirmation=True)]
     return made
 
 
-def _unnameable() -> Any:
+def _misnamed_agent() -> Any:
     made = agent("clerk")
     made.name = "user"
     return made
@@ -49,14 +49,14 @@ MADE: dict[str, Callable[[], object]] = {
     "front_app": lambda: app("front"),
     "fork_app": lambda: app("fork"),
     "diary_app": lambda: app("diary"),
-    "stalling": _stalling,
+    "stalling": _stalling_agent,
     "office": lambda: app("office"),
     "shop": lambda: Runner(app=app("shop"), session_service=InMemorySessionService()),
     "kept": lambda: Runner(app=app("clerk"), session_service=DatabaseSessionService(os.environ["SESSIONS"])),
     "guarded": lambda: App(
         name="guarded", root_agent=agent("clerk"), plugins=[ConfirmationPlugin(secret=SECRET, name="theirs")]
     ),
-    "unnameable": _unnameable,
+    "unnameable": _misnamed_agent,
     "no_agent": InMemorySessionService,
     "own_clerk": lambda: ours.agent("clerk"),
     "own_filer": lambda: ours.agent("filer"),

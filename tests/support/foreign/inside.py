@@ -37,13 +37,13 @@ async def opened(target: str, store: str | None = None) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def visiting(target: str, store: str | None = None) -> AsyncIterator[Visit]:
-    """Always the same session, also of the next process."""
+    """Visits with the same session each time, also in the next process."""
     async with opened(target, store) as host:
         yield Visit(host, SessionKey(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
 
 
 class Here(Scene):
-    """A scene whose agents are in this process. Everybody who visits one of them visits the same."""
+    """A scene whose agents are in this process. All visits of an agent share one host."""
 
     host: Host
 

@@ -1,6 +1,6 @@
-"""ADK Java's server as its sources have it (`dev/…/web/controller`): milliseconds, no space after `data:`, a session
-that exists is not created again, a tool that failed says no more than that, and a failed run just ends the stream.
-An MCP tool asks by a callback of its agent, since `McpTool` has no gate.
+"""ADK Java's server according to its sources (`dev/…/web/controller`): times in milliseconds, no space after `data:`,
+an existing session is not created again, a failed tool gives no details, and a failed run just ends the stream. An MCP
+tool asks by a callback of its agent, because `McpTool` has no gate.
 
 `python -m tests.support.foreign.java`
 """

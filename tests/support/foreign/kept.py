@@ -1,4 +1,4 @@
-"""What the replayed servers keep, and how their agents read it."""
+"""The sessions of the replayed servers, and how their agents read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ASK = "adk_request_confirmation"
 
 
 class Sessions:
-    """All sessions by app, user and id, written down after each event where they are to outlive the process."""
+    """All sessions, by app, user and id. They are written after each event if they must outlive the process."""
 
     def __init__(self, file: str | None = None) -> None:
         self._file = Path(file) if file else None
@@ -38,7 +38,7 @@ def parts_of(events: list[Plain]) -> list[Plain]:
 
 
 def asked_in(event: Plain) -> list[tuple[str, Plain]]:
-    """The requests in an event: the id of the part that asks, and the call that it is about."""
+    """The requests in an event: the id of the part that asks, and the call to which it belongs."""
     found = []
     for part in event["content"]["parts"]:
         one = part.get("functionCall") or part.get("functionResponse") or {}
@@ -53,7 +53,7 @@ def answered(events: list[Plain]) -> set[str]:
 
 
 def shown(events: list[Plain]) -> list[Plain]:
-    """What a model sees: no requests, no answers, and of the responses to a call the last."""
+    """What a model sees: no requests, no answers, and only the last response to each call."""
     last = {part["functionResponse"]["id"]: part for part in parts_of(events) if _is_result(part)}
     seen = []
     for event in events:

@@ -1,4 +1,4 @@
-"""The servers that the tests know, how each is started, and what each can't do: the table in docs/servers.md."""
+"""The kinds of servers in the tests: how each is started, and what it can't do, for the table in docs/servers.md."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MCP = json.dumps([sys.executable, "-m", "tests.support.foreign.mcp_files"])
 
 @dataclass(frozen=True)
 class Kind:
-    """`keeps`: its sessions outlive it. `quick`: it starts at once, being our replay. `usual`: the real one of the fast
-    tests. `waits`: runs of one session wait for each other there. By the names of scenes: `lacks`, what it can't do;
-    `how`, what it takes; `never`, what does not arise."""
+    """`keeps`: its sessions outlive its process. `quick`: it is our replay and starts at once. `usual`: the real one
+    that the fast tests use. `waits`: it runs one session at a time. By the names of scenes: `lacks` has what it can't
+    do, `how` what it needs, `never` what can't occur."""
 
     name: str
     title: str
@@ -67,21 +67,21 @@ class Kind:
 
 
 def free_port() -> int:
-    """Where the provider of a scene will be that signs somebody in."""
+    """A port for the provider at which a scene signs somebody in."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port
 
 
-LOST = "its sessions are in memory: what waits is lost when it restarts, and the card says so"
+LOST = "its sessions are in memory: a restart loses the calls that wait, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
 NO_SIGN_INS = {"sign_in": "it has no sign-ins"}
 NOT_REPLAYED = {"branches": "not replayed", "sign_in": "not replayed"}
-LOSES_BRANCHES = {"branches": "it passes the answers over, whoever sends them: the card says that the call did not run"}
-NO_GATE = "its MCP tools have no gate: {} asks for them"
+LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them; the card says that the call did not run"}
+NO_GATE = "its MCP tools have no gate: {} asks instead"
 
-AS_RESULT = "as the call's result: a failure is one too, and only what a kill leaves behind is unknown"
+AS_RESULT = "as the call's result. A failure is a result too; only a killed process leaves an unknown outcome"
 
 KINDS = (
     Kind(
@@ -102,7 +102,7 @@ KINDS = (
         lacks=IN_MEMORY,
         how={
             "mcp": NO_GATE.format("a `before_tool_callback` of the agent"),
-            "sign_in": "without a `credential_key` of the agent's own, which it loses",
+            "sign_in": "if the agent sets no `credential_key` of its own: it would be lost",
         },
     ),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}),
@@ -116,9 +116,9 @@ KINDS = (
             **IN_MEMORY,
         },
         how={
-            "mcp": NO_GATE.format("a `FunctionTool` of the agent's own, put before each,")
-            + "; what a callback or `SecurityPlugin` asks, it takes no answer to",
-            "sign_in": "with an API key. With OAuth the agent has to set `redirectUri`: it takes none from the answer",
+            "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
+            + ". It accepts no answers to what a callback or `SecurityPlugin` asks",
+            "sign_in": "with an API key. With OAuth the agent has to set `redirectUri`: that of an answer is ignored",
         },
     ),
     Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, never=NOT_REPLAYED),
@@ -127,7 +127,7 @@ KINDS = (
         "ADK Java, replayed",
         keeps=True,
         quick=True,
-        how={"mcp": NO_GATE.format("a callback of the agent, before the tool,")},
+        how={"mcp": NO_GATE.format("a callback that the agent runs before the tool")},
         never=NOT_REPLAYED,
     ),
     Kind(
@@ -135,12 +135,12 @@ KINDS = (
         "adk-rs, replayed",
         keeps=True,
         quick=True,
-        how={"sub_agent": "each run begins with its root agent, which has to hand over to the other again"},
+        how={"sub_agent": "each run begins with the root agent, which has to hand over to the sub-agent again"},
         never=NOT_REPLAYED,
     ),
 )
 
-ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "nothing is in between that could be cut"}
+ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "there is no connection that could break"}
 
 ADK_IN_PROCESS = Kind("adk-in-process", "google-adk 2, in the bot's process", keeps=True, waits=True, never=ALONE)
 
@@ -154,4 +154,4 @@ OURS_IN_PROCESS = Kind(
 )
 
 IN_PROCESS = (OURS_IN_PROCESS, ADK_IN_PROCESS)
-"""Here the process that is killed is the bot's: `test_scenes_in_process.py`."""
+"""Here the killed process is the bot's: see `test_scenes_in_process.py`."""

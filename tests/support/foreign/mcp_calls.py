@@ -1,4 +1,4 @@
-"""The MCP server of the replayed agents, called with the official client: a session for each call."""
+"""Calls the replayed agents' MCP server with the official client, in a session for each call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.foreign.wishes import Plain
 
 
 async def called_over_mcp(tool: str, arguments: Plain) -> Plain:
-    """The result as it stands on the wire."""
+    """The result as JSON, as the server sent it."""
     from mcp import ClientSession, StdioServerParameters  # takes a second, and most replays never need it
     from mcp.client.stdio import stdio_client
 

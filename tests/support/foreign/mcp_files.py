@@ -1,4 +1,4 @@
-"""An MCP server with one tool, of whichever major of the official package is installed, over stdio."""
+"""An MCP server over stdio with one tool, on whichever major version of the official package is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def server() -> Any:
     try:
         return importlib.import_module("mcp.server.mcpserver").MCPServer("files")
     except ImportError:
-        return importlib.import_module("mcp.server.fastmcp").FastMCP("files")  # what major 1 calls it
+        return importlib.import_module("mcp.server.fastmcp").FastMCP("files")  # its name in major version 1
 
 
 files = server()

@@ -1,4 +1,4 @@
-"""An environment with `@google/adk` from npm, made once and kept outside the tree; `None` where node is missing."""
+"""An environment with `@google/adk` from npm, made once and kept outside the tree; `None` if there is no node."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PACKAGE = {
     "dependencies": {
         "@google/adk": "2.0.0",
         "@google/adk-devtools": "2.0.0",
-        "@modelcontextprotocol/sdk": "1.32.2",  # for MCP tools it wants the official one beside it
+        "@modelcontextprotocol/sdk": "1.32.2",  # it needs the official MCP package beside it for MCP tools
     },
-    # All of one version: they do not work together otherwise, and are not all published at once.
+    # All of one version: otherwise they do not work together, and they are not all published at once.
     "overrides": {f"@mikro-orm/{name}": "6.6.16" for name in MIKRO},
 }
 
@@ -42,6 +42,6 @@ def google_adk_js() -> tuple[str, ...] | None:
             command = (npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
             subprocess.run(command, cwd=fresh, check=True, capture_output=True)
             fresh.rename(room)
-    # Node looks for packages beside the file that asks for them.
+    # Node looks for packages beside the file that imports them.
     shutil.copy(SERVER, room / SERVER.name)
     return node, str(room / SERVER.name)

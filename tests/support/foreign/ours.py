@@ -1,5 +1,5 @@
-"""The agents that `wishes` describes, on our own runtime. `python -m tests.support.foreign.ours` serves them over our
-own API, on the store that SESSIONS names."""
+"""The agents of `wishes`, on our own runtime. `python -m tests.support.foreign.ours` serves them over our own API, on
+the store that SESSIONS names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody finds the server's port, and answers what waits there."""
+"""Somebody who can reach the server's port answers what waits there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def session_of(at: Staff, seen: Seen) -> SessionKey:
 
 
 async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool, takes: int = 200) -> None:
-    """`takes`: what the server says to that."""
+    """Sends an answer without the bot. `takes`: the server's response to it."""
     session = session_of(at, card)
     async with aiohttp.ClientSession(server.url) as http:
         there = f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"

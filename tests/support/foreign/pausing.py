@@ -1,6 +1,6 @@
 """Agents of google-adk 2 that wait for people in other ways than `adk_request_confirmation`, as targets of `[agent]`.
 
-What somebody says is read as the amount, or the words, that an agent works with. Each effect leaves a line in the log.
+An agent reads a message as the amount, or the words, that it works with. Each effect leaves a line in the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from tests.support.foreign.tools import log
 
-with warnings.catch_warnings(), suppress(ImportError):  # google-adk 1 has no workflows, and 1.14 nothing to resume
+with warnings.catch_warnings(), suppress(ImportError):  # google-adk 1 has no workflows, and 1.14 can resume nothing
     warnings.simplefilter("ignore")
     from google.adk import workflow
     from google.adk.apps import App, ResumabilityConfig
@@ -32,7 +32,7 @@ SECRET = "shared by both, and by nobody else"
 
 
 class Trip(BaseModel):
-    """What is asked about a trip."""
+    """The schema of a question about a trip."""
 
     days: int = Field(description="Nights do not count.")
     hotel: bool
@@ -60,7 +60,7 @@ def about_anything(node_input: str) -> Any:
 
 
 def book(node_input: Any) -> str:
-    """Uses the answer."""
+    """Books with the answer."""
     kept = node_input.model_dump() if isinstance(node_input, BaseModel) else node_input
     log("book", answer=kept, kind=type(kept).__name__)
     return f"booked {kept!r}"
@@ -78,7 +78,7 @@ def pay_quietly(amount: int) -> None:
 
 
 def pay_in_vain(amount: int) -> dict[str, int]:
-    """Fails."""
+    """Raises an error."""
     log("pay_in_vain", amount=amount)
     raise RuntimeError("the bank is down")
 
@@ -95,7 +95,7 @@ def adk_request_passport(reason: str) -> None:
 
 
 class Calls(BaseLlm):
-    """Calls one tool with what was said, then says what it got."""
+    """Calls one tool with the words of the message, then repeats its result."""
 
     tool: str
     key: str
@@ -121,7 +121,7 @@ def calling(tool: Any, key: str) -> LlmAgent:
 
 
 def nested() -> LlmAgent:
-    """An agent as a tool, whose own tool needs an approval."""
+    """An agent used as a tool, whose own tool needs an approval."""
     payer = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
     payer.name = "payer"
     return LlmAgent(name="front", model=Calls(model="calls", tool="payer", key="request"), tools=[AgentTool(payer)])

@@ -22,14 +22,14 @@ class Provider:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
     issued: list[str] = field(default_factory=list)
-    """All codes and tokens that it ever gave: nothing may show them."""
+    """All codes and tokens that it ever issued. No output may contain them."""
 
     @property
     def secrets(self) -> list[str]:
         return [*self.issued, CLIENT_SECRET, API_KEY]
 
     async def allows(self, address: str) -> str:
-        """Somebody opens the address in a browser and allows it; where the browser is sent."""
+        """Somebody opens the address in a browser and allows the app. Returns where the browser is sent."""
         async with ClientSession() as http, http.get(address, allow_redirects=False) as answer:
             assert answer.status == 302, await answer.text()
             return answer.headers["Location"]

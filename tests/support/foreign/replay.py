@@ -1,7 +1,7 @@
-"""ADK servers as their documents and sources describe them, replayed where the real ones can't run.
+"""ADK servers according to their documents and sources, replayed where the real ones can't run.
 
-What they have in common is here: REST, the agents that `wishes` describes, tools. What each ADK does in its own way is
-in `rust`, `go` and `java`. They run a call as often as they are told to, as ADK does.
+Here is what they have in common: REST, the agents of `wishes`, tools. `rust`, `go` and `java` have what is special to
+each. As in ADK, a call runs as often as it gets an approval.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ TOOLS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (tools.reimburse, tools.deploy, tools.linger, tools.break_down, tools.lookup, tools.request_time_off)
 }
-"""All others are the MCP server's."""
+"""The other tools are the MCP server's."""
 
 
 class Refused(Exception):
-    """What came was not taken."""
+    """The server refuses the request."""
 
 
 class Replay:
-    """One server; subclasses say what their ADK does in its own way."""
+    """One server. Subclasses implement what is special to their ADK."""
 
     def __init__(self, sessions: Sessions | None = None) -> None:
         self._sessions = sessions or Sessions()
@@ -46,17 +46,17 @@ class Replay:
     # What differs
 
     def stamped(self) -> Plain:
-        """How an event tells the time."""
+        """An event with its time, in this ADK's format."""
         return {"timestamp": time.time()}
 
     def no_session(self) -> web.Response:
         return web.json_response({"error": "session not found"}, status=404)
 
     def taken(self, body: Plain) -> None:
-        """Raises `Refused` for a request that this server does not take."""
+        """Raises `Refused` for a request that this server does not accept."""
 
     def asking(self, call: Plain, confirmation: Plain) -> Iterable[tuple[list[Plain], Plain]]:
-        """The events that ask about a call: their parts, and what else they have."""
+        """The events that ask about a call: their parts, and their other fields."""
         raise NotImplementedError
 
     def denied(self, call: Plain) -> Plain:
@@ -67,11 +67,11 @@ class Replay:
         raise NotImplementedError
 
     def from_mcp(self, result: Plain) -> Plain:
-        """What an MCP server's result is to the agent."""
+        """What the agent sees of an MCP server's result."""
         raise NotImplementedError
 
     def starts_with(self, root: str, owner: str | None, spoke_last: str | None) -> str:
-        """The agent that a run begins with. `owner`: whose call is answered, if one is."""
+        """The agent with which a run begins. `owner`: the agent whose call is answered, if there is one."""
         return owner or spoke_last or root
 
     def as_message(self, event: Plain) -> str:
@@ -128,7 +128,7 @@ class Replay:
         return stream
 
     async def _read(self, request: web.Request) -> tuple[str, list[Plain]]:
-        """What is refused before it runs."""
+        """Checks the request before anything runs."""
         body = await request.json()
         try:
             self.taken(body)
@@ -142,7 +142,7 @@ class Replay:
     # A run
 
     async def _events(self, key: str, parts: list[Plain]) -> AsyncIterator[Plain]:
-        invocation, asked = f"e-{uuid4()}", self._asked(key)
+        invocation, asked = f"e-{uuid4()}", self._asked_calls(key)
         given = [part["functionResponse"] for part in parts if "functionResponse" in part]
         answers = {one["id"]: one["response"] for one in given}
         for id_ in answers:
@@ -156,12 +156,12 @@ class Replay:
             yield event
 
     async def _turn(self, key: str, agent: str, invocation: str, answers: dict[str, Plain]) -> AsyncIterator[Plain]:
-        """An agent runs its own calls that were answered; then its model is asked what to do."""
-        asked = self._asked(key)
+        """An agent runs those of its calls that were answered. Then its model is asked what to do."""
+        asked = self._asked_calls(key)
         own = [id_ for id_ in answers if asked[id_][0] == agent]
         for id_ in own:
             call = asked[id_][1]
-            result = await self._confirmed(call, answers.pop(id_))
+            result = await self._run_confirmed(call, answers.pop(id_))
             yield self._add(key, agent, invocation, [response_to(call, result)])
         if own and not asked.keys() <= answered(self._sessions.all[key]):
             return
@@ -171,10 +171,10 @@ class Replay:
             call["id"] = f"call-{uuid4()}"
         yield self._add(key, agent, invocation, said)
         for call in calls:
-            async for event in self._called(key, agent, invocation, call, answers):
+            async for event in self._call_events(key, agent, invocation, call, answers):
                 yield event
 
-    async def _called(
+    async def _call_events(
         self, key: str, agent: str, invocation: str, call: Plain, answers: dict[str, Plain]
     ) -> AsyncIterator[Plain]:
         if call["name"] in (TRANSFER, "lookup"):
@@ -191,7 +191,7 @@ class Replay:
         for parts, more in self.asking(call, confirmation):
             yield self._add(key, agent, invocation, parts, **more)
 
-    async def _confirmed(self, call: Plain, given: Plain) -> Plain:
+    async def _run_confirmed(self, call: Plain, given: Plain) -> Plain:
         if given.get("confirmed") is not True:
             return self.denied(call)
         if call["name"] not in TOOLS:
@@ -203,7 +203,7 @@ class Replay:
         try:
             result = tool(**arguments)
             found: Plain = await result if inspect.isawaitable(result) else result
-        except ValueError as error:  # as `break_down` does
+        except ValueError as error:  # raised by `break_down`
             return self.failed(call, error)
         return found
 
@@ -214,13 +214,13 @@ class Replay:
         event = {"id": str(uuid4()), "author": author, "invocationId": invocation, **self.stamped()}
         return self._sessions.add(key, {**event, "content": {"role": role, "parts": parts}, **more})
 
-    def _asked(self, key: str) -> dict[str, tuple[str, Plain]]:
-        """Whose calls were asked about, and the calls, by the ids of the requests."""
+    def _asked_calls(self, key: str) -> dict[str, tuple[str, Plain]]:
+        """The author and the call of each request, by the request's id."""
         return {id_: (event["author"], call) for event in self._sessions.all[key] for id_, call in asked_in(event)}
 
 
 def serve(kind: type[Replay]) -> None:
-    """Says its port, and serves until it is killed; it keeps its sessions in SESSIONS, a file, or in memory."""
+    """Prints its port, and serves until it is killed. Sessions are in SESSIONS, a file, or in memory."""
     asyncio.run(_serve(kind(Sessions(os.environ.get("SESSIONS")))))
 
 

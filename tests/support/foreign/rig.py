@@ -1,4 +1,4 @@
-"""A foreign server in a test: started, killed, started again; what its tools did; and the bot's host in front of it."""
+"""A foreign server in a test: starts, kills and restarts it, reads what its tools did, opens the bot's host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _words = count(1)
 
 @dataclass
 class Foreign:
-    """One server, and what its tools did since a test began to count."""
+    """One server, and what its tools did since the test began to count."""
 
     command: Sequence[str]
     room: Path
@@ -43,17 +43,17 @@ class Foreign:
         return AdkHost(RemoteServer(self.url, app, timeout=timeout), secret=secret)
 
     def ran(self) -> list[JsonObject]:
-        return self._logged()[self.counted :]
+        return self._log_lines()[self.counted :]
 
     def count_anew(self) -> None:
-        self.counted = len(self._logged())
+        self.counted = len(self._log_lines())
 
-    def _logged(self) -> list[JsonObject]:
+    def _log_lines(self) -> list[JsonObject]:
         log = self.room / "tools.log"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def start(self) -> None:
-        """On the same port again, so that whoever talked to it finds it."""
+        """Starts it on the same port, so that its clients find it again."""
         self.process = subprocess.Popen(
             self.command,
             cwd=ROOT,
@@ -81,19 +81,19 @@ class Foreign:
             self.process = None
 
     def holds(self, word: str | None = None) -> str:
-        """The tool will linger over this word, or a new one, until it may go on."""
+        """Lets the tool wait when it gets to this word, or to a new one."""
         word = word or f"w{next(_words)}"
         hold(self.room, word)
         return word
 
     def lingered(self, word: str) -> list[str]:
-        """How far the lingering tool got with it: begun, ended."""
-        lines = [line for line in self._logged() if line["tool"] == "linger"]
+        """How far the lingering tool got with this word: begun, ended."""
+        lines = [line for line in self._log_lines() if line["tool"] == "linger"]
         return [step for line in lines for step in ("begun", "ended") if line.get(step) == word]
 
     async def has_begun(self, word: str) -> None:
-        """Returns when the tool stands in its middle."""
-        await until(lambda: self.lingered(word))  # the log is written by another process
+        """Waits until the tool has begun and not ended."""
+        await until(lambda: self.lingered(word))  # another process writes the log
 
     def go_on(self, word: str) -> None:
         """Lets the lingering tool end, now or when it gets there."""

@@ -1,5 +1,5 @@
-"""adk-rs as its documents and sources describe it: a request is a response that will continue, with the call's own id,
-and every run begins with the root agent, also where a sub-agent's call is answered.
+"""adk-rs according to its documents and sources: a request is a response that will continue, with the call's own id,
+and every run begins with the root agent, even if a sub-agent's call is answered.
 
 `python -m tests.support.foreign.rust`
 """

@@ -1,7 +1,7 @@
-"""What is played in front of every server. What counts is what the tools' logs say.
+"""The scenes that are played with every server. They are judged by the tools' logs.
 
-A scene that a server lacks (`kinds`) is played all the same: then nothing may run twice, and nobody may be told that
-something ran which did not.
+A scene that a server can't do (`kinds`) is played nevertheless: then nothing may run twice, and nobody may be told that
+something ran if it did not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Scene:
         return Visit(self.hosts[-1])
 
     def ran(self, tool: str) -> list[object]:
-        """What a tool did, each time the one thing that it was given."""
+        """The argument of each run of a tool."""
         lines = [{**line} for line in self.server.ran() if line["tool"] == tool]
         return [next(value for key, value in line.items() if key != "tool") for line in lines]
 
@@ -98,7 +98,7 @@ async def payload(at: Scene) -> None:
         assert "refused the answer before anything ran" in str(outcome.text)
 
 
-@scene("a payload tool, denied: it answers by itself")
+@scene("a denied tool that asks for a payload gives its own result")
 async def payload_denied(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please rest 5")
@@ -137,7 +137,7 @@ async def parallel_mixed(at: Scene) -> None:
 
 @scene("calls that the model makes one after the other")
 async def one_after_another(at: Scene) -> None:
-    """Where the model goes on while people decide, requests of several of its steps wait in one turn."""
+    """If the model goes on while people decide, requests of several of its steps wait in one turn."""
     visit = at.visit()
     await visit.say("please rest 5 then deploy a then pay 1500")
     seen = list[HostRequest]()
@@ -209,7 +209,7 @@ async def sign_in(at: Scene) -> None:
 # Once
 
 
-@scene("the same answer again changes nothing")
+@scene("the same answer, sent again, changes nothing")
 async def once(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search")
@@ -219,15 +219,15 @@ async def once(at: Scene) -> None:
     assert at.ran("deploy") == ["search"]
 
 
-@scene("the same words again are said once")
+@scene("the same message, sent again, reaches the agent once")
 async def words_once(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search", mark="m1")
-    assert await visit.say("please deploy search", mark="m1", since=1.0) == []  # first tried long before
+    assert await visit.say("please deploy search", mark="m1", since=1.0) == []  # the first attempt was long ago
     assert await visit.requests() == [request]
 
 
-@scene("an answer to what was never asked is not sent")
+@scene("an answer to a request that was never made is not sent")
 async def unknown_id(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search")
@@ -237,7 +237,7 @@ async def unknown_id(at: Scene) -> None:
     assert await visit.requests() == [request]
 
 
-@scene("an answer from elsewhere is noticed")
+@scene("an answer that the bot did not send is noticed")
 async def elsewhere(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search")
@@ -249,7 +249,7 @@ async def elsewhere(at: Scene) -> None:
     assert at.ran("deploy") == ["search"]
 
 
-@scene("a tool that fails has run once")
+@scene("a tool that fails runs only once")
 async def failing(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please break glass")
@@ -264,7 +264,7 @@ async def failing(at: Scene) -> None:
 RESTARTS = ("killed_between", "killed_in_a_run", "killed_after")
 
 
-@scene("down when the answer comes: given once it is up")
+@scene("down when people decide: the answer arrives once it is up")
 async def killed_between(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search")
@@ -284,7 +284,7 @@ async def killed_between(at: Scene) -> None:
         assert (await visit.became(request)) is OutcomeKind.DONE
 
 
-@scene("killed while a tool runs: unknown, and run again only when people say so")
+@scene("killed while a tool runs: the outcome is unknown, and the tool runs again only if people say so")
 async def killed_in_a_run(at: Scene) -> None:
     at.server.holds("kill")
     visit = at.visit()
@@ -311,7 +311,7 @@ async def killed_in_a_run(at: Scene) -> None:
     assert (await visit.became(request)) is OutcomeKind.DONE
 
 
-@scene("killed after a run: what came of it stands")
+@scene("killed after a run: the outcome stays known")
 async def killed_after(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search")
@@ -325,7 +325,7 @@ async def killed_after(at: Scene) -> None:
     assert at.ran("deploy") == ["search"]
 
 
-@scene("what people found out reaches the agent as text")
+@scene("what people find out about an unknown call reaches the agent as text")
 async def settled(at: Scene) -> None:
     visit = at.visit()
     if "settled" in at.kind.how:
@@ -339,7 +339,7 @@ async def settled(at: Scene) -> None:
     assert len([*at.ran("break_down"), *at.ran("linger")]) == 1
 
 
-@scene("a time-out on our side: looked at, never sent twice")
+@scene("a time-out on our side: the bot reads the session, and never sends twice")
 async def timed_out(at: Scene) -> None:
     at.server.holds("time")
     visit, impatient = at.visit(), at.visit(timeout=1.5 if at.kind.quick else 3.0)
@@ -350,10 +350,10 @@ async def timed_out(at: Scene) -> None:
     assert (await visit.became(request)) is OutcomeKind.UNKNOWN
     assert await visit.approve(request) == []
     at.server.go_on("time")
-    assert at.server.lingered("time") in (["begun"], ["begun", "ended"])  # some servers go on without us
+    assert at.server.lingered("time") in (["begun"], ["begun", "ended"])  # some servers go on although the bot hung up
 
 
-@scene("somebody else chats while a tool runs: it runs once")
+@scene("somebody else writes while a tool runs: the tool runs once")
 async def chat_in_between(at: Scene) -> None:
     at.server.holds("chat")
     visit, other = at.visit(), at.visit()
@@ -390,7 +390,7 @@ async def left_by_a_kill(at: Scene, visit: Visit) -> HostRequest:
 
 
 async def mixed(visit: Visit, requests: Sequence[HostRequest]) -> None:
-    """Payments are denied, everything else is approved, and days off get a payload."""
+    """Denies payments, approves everything else, and answers days off with a payload."""
     given = [
         visit.answer(one, one.tool != "reimburse", payload={"approved_days": 3} if one.wants_payload else None)
         for one in requests
@@ -399,7 +399,7 @@ async def mixed(visit: Visit, requests: Sequence[HostRequest]) -> None:
 
 
 async def judged(at: Scene, visit: Visit, requests: Sequence[HostRequest]) -> bool:
-    """Whether each did what was decided, once."""
+    """Whether each call did what was decided, once."""
     days = OutcomeKind.REFUSED if "payload" in at.kind.lacks else OutcomeKind.DONE
     expected = {"deploy": OutcomeKind.DONE, "reimburse": OutcomeKind.REFUSED, "request_time_off": days}
     assert [await visit.became(one) for one in requests] == [expected[one.tool] for one in requests]

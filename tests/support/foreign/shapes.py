@@ -1,6 +1,6 @@
-"""Agents of google-adk in the shapes that its documentation has: in turn, at once, in loops, as tools, in workflows.
+"""Agents of google-adk in the shapes of its documentation: in turn, at once, in loops, as tools, in workflows.
 
-Each does what its script says, step by step, whenever somebody says "go".
+Each follows its script, step by step, whenever somebody says "go".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 class Script(BaseLlm):
-    """Makes the calls of its steps, one step after the other, and then says what it got."""
+    """Makes the calls of its steps, one step after the other, and then repeats the results."""
 
     steps: list[list[Call]]
 
@@ -54,7 +54,7 @@ class Script(BaseLlm):
 
 
 def _words(content: types.Content) -> str | None:
-    """What somebody said to the agent; what other agents said is told to it as context."""
+    """What the person said to the agent. What other agents said reaches it as context."""
     texts = [part.text for part in content.parts or () if part.text]
     return "".join(texts) if content.role == "user" and texts and not texts[0].startswith("For context") else None
 
@@ -66,7 +66,7 @@ def deploy(service: str) -> dict[str, object]:
 
 
 def ask_twice(what: str, tool_context: ToolContext) -> dict[str, object]:
-    """Asks, and asks again once it has its answer."""
+    """Asks, and asks again when it has its answer."""
     confirmation = tool_context.tool_confirmation
     payload = confirmation.payload if confirmation is not None else None
     stage = 1 if payload is None else payload["stage"] + 1
@@ -84,12 +84,12 @@ def scripted(name: str, *steps: Sequence[Call], tools: Sequence[Any] = (), **mor
 
 
 def deploying(name: str, *services: str, **more: Any) -> LlmAgent:
-    """Deploys these at once."""
+    """An agent that deploys these at once."""
     return scripted(name, [("deploy", {"service": service}) for service in services], **more)
 
 
 def asking_both() -> Any:
-    """A workflow whose node asks two questions at once, and asks again for what it has no answer to."""
+    """A workflow whose node asks two questions at once, and repeats those that have no answer yet."""
     from google.adk import workflow
     from google.adk.events.request_input import RequestInput
 

@@ -1,6 +1,6 @@
 """Agents of google-adk 2 whose tools and nodes need somebody to sign in, as targets of `[agent]`.
 
-OAUTH_URL is where the provider of the tests is.
+OAUTH_URL is the address of the tests' provider.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fetched(credential: AuthCredential) -> dict[str, object]:
 
 
 def babble(day: str, credential: AuthCredential) -> dict[str, object]:
-    """Gives away what it got."""
+    """Returns the secret that it got."""
     oauth2 = credential.oauth2
     return {"day": day, "key": credential.api_key, "came": oauth2.auth_response_uri if oauth2 else None}
 
@@ -71,7 +71,7 @@ def tool(function: Callable[..., Any], config: AuthConfig) -> Any:
 
 
 def diary() -> Any:
-    """An agent that any version of google-adk runs. 1.14 loses a `credential_key` of one's own."""
+    """An agent for every version of google-adk. 1.14 loses a `credential_key` that the agent sets."""
     config = oauth()
     made = tool(
         read_calendar, AuthConfig(auth_scheme=config.auth_scheme, raw_auth_credential=config.raw_auth_credential)

@@ -37,7 +37,7 @@ def _in_turn() -> SequentialAgent:
         return SequentialAgent(name="in_turn", sub_agents=[*agents])
 
 
-def _flow() -> Any:
+def _workflow() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from google.adk.workflow import START, FunctionNode, Workflow
@@ -62,7 +62,7 @@ MADE: dict[str, Callable[[], object]] = {
     "archivist": _archivist,
     "in_turn": _in_turn,
     "in_turn_once": lambda: App(name="in_turn_once", root_agent=_in_turn()),
-    "flow": _flow,
+    "flow": _workflow,
 }
 
 

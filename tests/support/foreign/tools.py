@@ -1,4 +1,4 @@
-"""The tools of these agents. What one does it writes to a log; where one lingers, it waits for a line on a FIFO."""
+"""The tools of these agents. Each writes what it does to a log. A lingering tool waits for a line on a FIFO."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def deploy(service: str) -> dict[str, object]:
 async def linger(word: str) -> dict[str, object]:
     """Takes its time."""
     log("linger", begun=word)
-    await asyncio.to_thread(_heard, word)
+    await asyncio.to_thread(_wait_for, word)
     log("linger", ended=word)
     return {"word": word}
 
 
-def _heard(word: str) -> None:
+def _wait_for(word: str) -> None:
     with open(f"{os.environ['TOOL_FIFO']}-{word}") as fifo:
         fifo.read()
 
@@ -49,7 +49,7 @@ def break_down(word: str) -> dict[str, object]:
 
 
 def is_armed(target: str) -> bool:
-    """What a predicate says may change between the request and its answer."""
+    """The result of a predicate, which may change between the request and its answer."""
     return os.path.exists(f"{os.environ['TOOL_LOG']}.armed")
 
 
@@ -60,7 +60,7 @@ def launch(target: str) -> dict[str, object]:
 
 
 def wipe(disk: str, tool_context: Any) -> dict[str, object]:
-    """Asks, and does not care what it is told."""
+    """Asks, and ignores the answer."""
     if not tool_context.tool_confirmation:
         tool_context.request_confirmation(hint="Wipe it?")
         return {"status": "asked"}
@@ -79,7 +79,7 @@ def request_time_off(days: int, tool_context: Any) -> dict[str, object]:
     if not confirmation:
         tool_context.request_confirmation(hint="How many days?", payload={"approved_days": 0})
         return {"status": "Manager approval is required."}
-    approved = min(confirmation.payload["approved_days"], days)  # as ADK's own example has it: denied is 0 days
+    approved = min(confirmation.payload["approved_days"], days)  # as in ADK's own example: denied means 0 days
     if not approved:
         return {"status": "The time off request is rejected.", "approved_days": 0}
     log("request_time_off", days=approved)

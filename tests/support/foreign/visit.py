@@ -1,4 +1,4 @@
-"""Talking through a host as the mailroom does: said, asked, answered, looked at."""
+"""Talks through a host as the session worker does: says, asks, answers, looks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Visit:
         return list((await self.host.look(self.session)).requests)
 
     async def asks(self, text: str, mark: str | None = None) -> HostRequest:
-        """Says it, and gives the one request that follows."""
+        """Says this, and returns the one request that follows."""
         await self.say(text, mark=mark)
         (request,) = await self.requests()
         return request
@@ -66,7 +66,7 @@ class Visit:
         )
 
     async def give(self, answers: Sequence[tuple[HostRequest, HostAnswer]]) -> list[str]:
-        """In as many messages as the mailroom makes of them: one for each turn where they belong together."""
+        """Gives answers in as many messages as the session worker would: one for each turn if they belong together."""
         together, said = (await self.host.capabilities()).siblings_together, list[str]()
 
         def turn(answer: tuple[HostRequest, HostAnswer]) -> str:
@@ -91,7 +91,7 @@ class Visit:
         return (await self.outcome(request)).became
 
     def seen(self, tool: str) -> list[TaskState]:
-        """What the runs so far told of this tool's calls, each state once where it is told again."""
+        """The states of this tool's calls in all runs so far, each once."""
         states = [task.state for task in self.tasks if task.tool == tool]
         return [state for at, state in enumerate(states) if at == 0 or states[at - 1] is not state]
 
@@ -100,7 +100,7 @@ class Visit:
 
 
 async def texts(exchange: AsyncIterator[Heard], tasks: list[Task] | None = None) -> list[str]:
-    """What was said, whole."""
+    """The complete texts of the messages."""
     said = []
     async for heard in exchange:
         if isinstance(heard, AgentMessage):

@@ -1,7 +1,7 @@
-"""What the agents of all these servers do with what they are told, in plain JSON. Imports no ADK.
+"""How the agents of all these servers react to a message, in plain JSON. Imports no ADK.
 
-"please pay 1500 and deploy search": the model makes these calls at once, and afterwards tells what it got for them.
-"please pay 1500 then deploy search": it makes one after the other, as soon as it is asked again.
+"please pay 1500 and deploy search": the model makes these calls at once, and afterwards repeats their results.
+"please pay 1500 then deploy search": it makes one call after the other, each when it is asked again.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 Plain = dict[str, Any]
 
 OTHER_AGENTS = "For context"
-"""How every ADK begins what other agents said, when it tells a model."""
+"""The beginning of other agents' words, when an ADK shows them to a model."""
 
 TRANSFER = "transfer_to_agent"
 
 FORK = ("east", "west")
-"""The branches of the agent `fork`. They work at the same time: each takes every second wish."""
+"""The branches of the agent `fork`. They work at the same time; each takes every second wish."""
 
 
 def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
-    """The parts that the model answers with."""
+    """The parts with which the model answers."""
     at = _last_words(contents)
     if at is None:
         return [_text("Hello.")]

@@ -1,5 +1,5 @@
-"""One cast of agents, played by a real `google-adk` server and by ours, for tests that compare the two.
+"""The same agents on a real `google-adk` server and on ours, for tests that compare the two.
 
-`scenes` describes the agents without either's imports; `adk` and `ours` bring them on; `normal` makes their events
-comparable. Neither side knows the script beforehand: a user's message carries it (`scenes.script`).
+`scenes` describes the agents without imports of either; `adk` and `ours` run them; `normal` makes their events
+comparable. Neither side knows the script before: a user's message contains it (`scenes.script`).
 """

@@ -1,4 +1,4 @@
-"""The cast on a real ADK API server, in a process of its own: `python -m tests.support.twins.adk PORT`."""
+"""The agents on a real ADK API server, in a process of its own: `python -m tests.support.twins.adk PORT`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def adk_server() -> Iterator[str]:
-    """The base URL of a server of its own. It takes three seconds to start: one is enough for a session of tests."""
+    """The base URL of a new server. It takes three seconds to start: one is enough for a session of tests."""
     with subprocess.Popen(
         (sys.executable, "-m", __name__),
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""A client of ADK's API that keeps a transcript, so that the same scene can be played on two servers and compared."""
+"""A client of ADK's API that keeps a transcript, so that a scene can be played on two servers and compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REQUEST = "adk_request_confirmation"
 
 @dataclass
 class Client:
-    """One app's client on one server. Everything that it sees goes into the transcript, normalised."""
+    """One app's client on one server. It adds everything that it sees to the transcript, normalised."""
 
     http: aiohttp.ClientSession
     app: str = "clerk"
@@ -25,7 +25,7 @@ class Client:
     session: str = "s"
     sse: bool = False
     transcript: list[Any] = field(default_factory=list)
-    asked: list[Plain] = field(default_factory=list)  # all requests seen, in order: the asking parts
+    asked: list[Plain] = field(default_factory=list)  # the asking parts of all requests so far, in order
     events: list[Plain] = field(default_factory=list)
     normal: Normal = field(default_factory=Normal)
 
@@ -50,15 +50,15 @@ class Client:
         await self.request("POST", self.sessions, json={"sessionId": self.session, **body})
 
     async def say(self, *lines: Plain | list[Plain], **more: object) -> list[Plain]:
-        """Words that carry the model's script."""
+        """A message that contains the model's script."""
         return await self.send({"role": "user", "parts": [{"text": script(*lines)}]}, **more)
 
     async def answer(self, *answers: tuple[str, object], **more: object) -> list[Plain]:
-        """Each an id and a response."""
+        """Answers requests: each an id and a response."""
         return await self.send(answers_with(*answers), **more)
 
     async def send(self, message: Plain | None, **more: object) -> list[Plain]:
-        """The events that came of it; none if it was refused."""
+        """Sends a message. Returns the events that follow; none if it was refused."""
         status, events = await self.post("/run_sse" if self.sse else "/run", message, **more)
         if status != 200:
             return []
@@ -73,24 +73,24 @@ class Client:
         return await self.request("POST", endpoint, json=body)
 
     async def look(self) -> Any:
-        """The session as the server tells it."""
+        """The session, as the server returns it."""
         _, body = await self.request("GET", f"{self.sessions}/{self.session}")
         return body
 
     def request_id(self, number: int = -1) -> str:
-        """The id of a request that was seen, the latest by default."""
+        """The id of a request that was seen; by default the latest."""
         found: str = self.asked[number]["id"]
         return found
 
 
 def answers_with(*answers: tuple[str, object]) -> Plain:
-    """The message that gives these answers, each an id and a response."""
+    """The message with these answers, each an id and a response."""
     parts = [{"functionResponse": {"id": one, "name": REQUEST, "response": given}} for one, given in answers]
     return {"role": "user", "parts": parts}
 
 
 def responses(events: Iterable[Plain]) -> list[Any]:
-    """What tools and people gave, in order."""
+    """The responses of tools and people, in order."""
     return [part["functionResponse"]["response"] for part in _parts(events) if "functionResponse" in part]
 
 

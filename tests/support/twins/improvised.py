@@ -1,4 +1,4 @@
-"""Scenes that nobody wrote: what a model says and what people do, by the dice of a seed, the same on both servers."""
+"""Random scenes from a seed: what a model says and what people do, the same on both servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ASK_BY_THEMSELVES = ("request_time_off", "silent_request")
 
 
 async def improvise(client: Client, seed: int) -> None:
-    """Requests of one answer of the model are answered together, sooner or later, in any order; people also talk."""
+    """Requests of one answer of the model are answered together, sooner or later, in any order. People also chat."""
     lines, people = Random(seed), Random(-seed)
     waiting: list[list[Plain]] = []
 
@@ -28,7 +28,7 @@ async def improvise(client: Client, seed: int) -> None:
         if waiting and people.random() < 0.65:
             turn = waiting.pop(people.randrange(len(waiting)))
             people.shuffle(turn)
-            note(await client.answer(*((part["id"], _word(part, people)) for part in turn)))
+            note(await client.answer(*((part["id"], _random_answer(part, people)) for part in turn)))
         else:
             note(await client.send({"role": "user", "parts": [{"text": f"Go on, {number}."}]}))
     await client.look()
@@ -57,8 +57,8 @@ def _call(dice: Random) -> Plain:
     )
 
 
-def _word(part: Plain, dice: Random) -> dict[str, Any]:
-    """A tool that asks by itself is not denied: in ADK it would run, and see that it was."""
+def _random_answer(part: Plain, dice: Random) -> dict[str, Any]:
+    """An answer. A tool that asks by itself is never denied: in ADK it would run and see the denial."""
     tool = part["args"]["originalFunctionCall"]["name"]
     if tool in _ASK_BY_THEMSELVES:
         return {"confirmed": True, "payload": _PAYLOADS.get(tool)}

@@ -1,5 +1,5 @@
-"""What is equal about two runs of the same scene: ids by their first appearance, no clocks, default hints alike, and
-without what ours announces of its requests, as our plugin for google-adk does."""
+"""Normalises the events of a run, so that two runs of a scene can be compared: ids by first appearance, no times,
+default hints alike, and without what ours and our plugin add to requests."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _REJECTIONS = ("This tool call is rejected.", "tool call was rejected by the use
 
 
 class Normal:
-    """One run's words for its ids. Feed it everything in the order in which it was seen."""
+    """The names for the ids of one run. Feed it everything in the order in which it was seen."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
 
     def of(self, value: Any) -> Any:
         if isinstance(value, dict):
-            told = _unannounced(value)
-            return {self._text(key): self._under(key, inside) for key, inside in told.items() if key not in _CLOCKS}
+            told = _without_announcement(value)
+            return {self._text(key): self._field(key, inside) for key, inside in told.items() if key not in _CLOCKS}
         if isinstance(value, list):
             return [self.of(inside) for inside in value if not _only_waits(inside)]
         return self._text(value) if isinstance(value, str) else value
 
-    def _under(self, key: str, value: Any) -> Any:
-        """A set is a set, in whatever order it was written."""
+    def _field(self, key: str, value: Any) -> Any:
+        """Sorts sets, because their order means nothing."""
         return sorted(self.of(value)) if key == "longRunningToolIds" else self.of(value)
 
     def _text(self, text: str) -> str:
@@ -46,7 +46,7 @@ class Normal:
         return self._names.setdefault(found[0], f"{found[1]}#{len(self._names) + 1}")
 
 
-def _unannounced(value: dict[str, Any]) -> dict[str, Any]:
+def _without_announcement(value: dict[str, Any]) -> dict[str, Any]:
     metadata = value.get("customMetadata")
     if not isinstance(metadata, dict) or ANNOUNCED not in metadata:
         return value

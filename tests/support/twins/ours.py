@@ -1,4 +1,4 @@
-"""The cast on our own API, in the tests' process."""
+"""The agents on our own API, in the tests' process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.twins.scenes import CAST, Gate, Prompter, Role
 
 @asynccontextmanager
 async def our_server(store: str | None = None, dialect: Dialect = "call") -> AsyncIterator[str]:
-    """The base URL of a server of its own, on this store or on one of its own."""
+    """The base URL of a new server, on this store or on one of its own."""
     async with AsyncExitStack() as stack:
         database = await open_store(store or stack.enter_context(temporary_store()))
         stack.push_async_callback(database.close)
@@ -36,7 +36,7 @@ def agent(role: Role) -> Agent:
     )
 
 
-@cache  # the functions' signatures are read once
+@cache  # so that the functions' signatures are read only once
 def tool(described: Callable[..., object] | Gate) -> FunctionTool:
     if isinstance(described, Gate):
         return FunctionTool(described.function, require_confirmation=described.when)
@@ -47,7 +47,7 @@ _PROMPTER = Prompter()
 
 
 class Scripted:
-    """The same model as ADK's side has."""
+    """The same model as on ADK's side."""
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
         line = _PROMPTER.line([content.to_dict() for content in request.contents])

@@ -1,4 +1,4 @@
-"""The scenes that are played on both servers: a client's steps, and the lines that it gives the model with them."""
+"""The scenes that are played on both servers: a client's steps, with the lines for the model."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ async def a_confirmation_and_then_handing_over(client: Client) -> None:
     await client.look()
 
 
-# Sessions, and what is around them
+# Sessions
 
 
 @scene

@@ -1,4 +1,4 @@
-"""The agents and their tools, in words that both runtimes understand. Imports neither of them."""
+"""The agents and their tools, described for both runtimes. Imports neither of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 Plain = dict[str, Any]
-"""A part or a content as ADK writes it in JSON."""
+"""A part or a content, as ADK writes it in JSON."""
 
 
 # What a model says
@@ -27,24 +27,24 @@ def call(name: str, /, call_id: str | None = None, **args: object) -> Plain:
 
 
 def blocked(code: str, message: str) -> Plain:
-    """A line that is no answer, as when a model's safety filter steps in."""
+    """A line without an answer, as when a model's safety filter steps in."""
     return {"blocked": {"error_code": code, "error_message": message}}
 
 
 ECHO: Plain = {"echo": True}
-"""A line in which the model tells what it was shown."""
+"""A line in which the model repeats its input."""
 
 WAITING: Plain = {"text": "(It waits.)"}
-"""What ADK's model says while a dynamic gate waits. Ours is not asked then (PROTOCOL: the turn waits)."""
+"""What ADK's model says while a dynamic gate waits. Ours is not asked then, because the turn waits."""
 
 
 def script(*lines: Plain | Sequence[Plain]) -> str:
-    """A user's words that carry what the model shall answer, line by line, until somebody says something new."""
+    """A user's message that contains the model's answers, line by line, until the user says something new."""
     return json.dumps({"script": str(uuid4()), "lines": [[line] if isinstance(line, dict) else line for line in lines]})
 
 
 class Prompter:
-    """Gives a model its next line, by what it was shown."""
+    """Gives a model its next line, depending on its input."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
@@ -61,7 +61,7 @@ class Prompter:
         if number >= len(current["lines"]):
             return [say(f"The script has ended; this would be line {number + 1}.")]
         line: list[Plain] = current["lines"][number]
-        return [say(_told(contents))] if line == [ECHO] else line
+        return [say(_input_as_text(contents))] if line == [ECHO] else line
 
 
 def _last_responses(contents: Sequence[Plain]) -> list[Plain]:
@@ -73,8 +73,8 @@ def _texts(contents: Sequence[Plain]) -> list[str]:
     return [part["text"] for content in contents for part in content.get("parts") or () if part.get("text")]
 
 
-def _told(contents: Sequence[Plain]) -> str:
-    """What the model saw, scripts and ids left out."""
+def _input_as_text(contents: Sequence[Plain]) -> str:
+    """What the model saw, without scripts and ids."""
     seen = []
     for content in contents:
         for part in content.get("parts") or ():
@@ -149,7 +149,7 @@ def deploy(service: str, version: str, tool_context: Context) -> dict[str, objec
 
 
 def over_1000(purpose: str, amount: int) -> bool:
-    """ADK gives a predicate just what it gives the tool, and fails when it does not take that."""
+    """ADK gives a predicate the tool's arguments, and fails if it does not accept them."""
     return amount > 1000
 
 
@@ -173,7 +173,7 @@ PENDING = ({"status": "Manager approval is required."}, {"result": None})
 
 
 def stop_here(tool_context: Context) -> dict[str, object]:
-    """Its result needs no words from the model."""
+    """A tool whose result needs no words from the model."""
     tool_context.actions.skip_summarization = True
     return {"status": "enough said"}
 
@@ -197,7 +197,7 @@ class Role:
     tools: Sequence[Callable[..., object] | Gate] = ()
     below: Sequence[Role] = ()
     description: str = ""
-    stays: bool = False  # may not go back to its parent, nor across
+    stays: bool = False  # must not hand over to its parent or its siblings
 
 
 @dataclass(frozen=True)
