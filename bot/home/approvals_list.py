@@ -9,7 +9,8 @@ from blocks.home import approvals, help_message
 from blocks.kit import Message
 from bot.home.query import HomeQuery, HomeReader
 from bot.slack.outbound.client import Sender
-from bot.store.repository import CONFIRMATIONS, read_confirmation
+from bot.store.ledger_lines import LINES
+from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
 
@@ -30,7 +31,7 @@ class ApprovalsList:
     async def redraw(self, reader: HomeReader, channel: str, url: str, votes: dict[str, str]) -> None:
         """Draws the list again after clicks in it, once these votes (by confirmation) are counted. Buttons that no
         longer work disappear."""
-        with self._database.waiter(CONFIRMATIONS) as waiter:
+        with self._database.waiter(LINES) as waiter:
             try:
                 async with asyncio.timeout(COUNTED_WITHIN):
                     while await self._any_pending(votes):

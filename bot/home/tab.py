@@ -20,8 +20,8 @@ from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
+from bot.store.ledger_lines import LINES
 from bot.store.repository import HOMES
-from bot.store.slack_lanes import THREADS
 from bot.store.tables import homes, ledger
 from runtime.errors import NotFound, StoreError
 from runtime.jsontypes import JsonObject, canonical
@@ -65,7 +65,7 @@ class HomeTabs:
 
     async def run(self) -> None:
         """Makes tabs due when something has happened since they were drawn. Returns when it is stopped."""
-        with self._database.waiter(THREADS) as waiter:
+        with self._database.waiter(LINES) as waiter:
             while not self._stopping.is_set():
                 await until_stopped(self._stopping, waiter.wait(_POLL))
                 await self._stir()

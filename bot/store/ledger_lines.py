@@ -20,6 +20,9 @@ from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
+LINES = "bot:lines"
+"""The topic that is notified when a line is written."""
+
 _HEAD = Prepared(for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))))
 _MOVE_HEAD = Prepared(
     update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
@@ -68,6 +71,7 @@ def write_step(
     _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
     tx.report(line)
     mark_thread_due(tx, chain, wait)
+    tx.notify(LINES)
     return line
 
 

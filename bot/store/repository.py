@@ -272,8 +272,8 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
         )
     if change.revoked_by is not None:
         _revoke(tx, row.id, change.revoked_by)
-    if values["due_at"] is not None:
-        tx.notify(CONFIRMATIONS)
+    if (due := next_due(row)) is not None:
+        tx.notify(CONFIRMATIONS, seconds(due))
     if change.steps:
         tx.report(change)
     if needs_drawing(row):

@@ -21,7 +21,7 @@ from runtime.store.upsert import insert_if_absent
 
 CARDS = "bot:cards"
 THREADS = "bot:threads"
-"""The topics of the two lanes, notified when a row may be due. A line of a session's ledger notifies `THREADS`."""
+"""The topics of the two lanes, notified when a row may be due."""
 
 MANY_CARDS = 8
 """With more due cards than this, cards come before any status."""
@@ -63,7 +63,7 @@ def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
     if not _OWE_CARD(tx, key_=row.id, due_at_=due_at):
         new = {"team": row.asked.team, "enterprise": row.asked.enterprise, "due_at": due_at}
         tx.execute(_NEW_CARD, {"confirmation": row.id, "session": session, **new})
-    tx.notify(CARDS)
+    tx.notify(CARDS, due_at)
 
 
 def waits_for_end(row: Confirmation) -> bool:
@@ -85,7 +85,7 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
             return  # a chain without a session
         new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": due_at, "failures": 0}
         tx.execute(insert_if_absent(tx.dialect, threads), new)
-    tx.notify(THREADS)
+    tx.notify(THREADS, due_at)
 
 
 def seconds_until_told(tx: Tx, key: str, row: Confirmation, kinds: Collection[LineKind]) -> float:

@@ -123,16 +123,15 @@ def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term:
 
 
 def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, topic: str | None = None) -> bool:
-    """Releases the row. Those who wait for the topic may try at once, unless the row is not due."""
+    """Releases the row. Those who wait for the topic are woken when it is due: at once, later, or never."""
     statements, value = _on(table, where)
     released = statements.release(tx, named=value, claimed_token=token) == 1
-    if released and topic is not None and _is_due(tx, statements, value):
-        tx.notify(topic)
+    if released and topic is not None:
+        if statements.due is None:
+            tx.notify(topic)
+        elif (due_at := statements.due.first(tx, named=value).due_at) is not None:
+            tx.notify(topic, due_at)
     return released
-
-
-def _is_due(tx: Tx, statements: _Statements, value: object) -> bool:
-    return statements.due is None or statements.due.first(tx, named=value).due_at is not None
 
 
 def holds(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> bool:

@@ -39,12 +39,13 @@ class OutcomeUnknown(StoreError):
 class Tx:
     """A transaction, as the function in it sees it. Not usable after the function has returned."""
 
-    __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "topics")
+    __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "later", "topics")
 
     def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
         self.dialect = dialect
         self.topics: set[str] = set()
+        self.later: dict[str, float] = {}  # topics, and in how many seconds they are due
         self.facts: list[object] = []
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
@@ -80,9 +81,15 @@ class Tx:
             self._ahead = float(self.connection.execute(_DATABASE_CLOCK).scalar_one()) - time.monotonic()
         return self._ahead + time.monotonic()  # asked once, since a transaction is short
 
-    def notify(self, topic: str) -> None:
-        """Wakes those who wait for the topic, in this process and (PostgreSQL) in others, after the commit."""
-        self.topics.add(topic)
+    def notify(self, topic: str, at: float | None = None) -> None:
+        """Wakes those who wait for the topic, in this process and (PostgreSQL) in others, after the commit.
+
+        If it is `at` a later time, only this process is woken, and only then: others see it when they poll."""
+        wait = 0.0 if at is None else at - self.now()
+        if wait <= 0:
+            self.topics.add(topic)
+        else:
+            self.later[topic] = min(wait, self.later.get(topic, wait))
 
     def report(self, fact: object) -> None:
         """Tells listeners in this process (`Database.listen`) after the commit. Use it for counting, never for work
@@ -108,7 +115,7 @@ class Engine(Protocol):
 class Job(Generic[R]):
     """A function to run in an engine, and its result."""
 
-    __slots__ = ("error", "facts", "future", "result", "topics", "work")
+    __slots__ = ("error", "facts", "future", "later", "result", "topics", "work")
 
     def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R]) -> None:
         self.work = work
@@ -116,6 +123,7 @@ class Job(Generic[R]):
         self.result: R | None = None
         self.error: BaseException | None = None
         self.topics: set[str] = set()
+        self.later: dict[str, float] = {}
         self.facts: list[object] = []
 
     def run(self, tx: Tx) -> None:
@@ -128,10 +136,10 @@ class Job(Generic[R]):
         except BaseException as error:  # noqa: BLE001  (handed on to the caller, unchanged)
             self.error = error
         else:
-            self.topics, self.facts = tx.topics, tx.facts
+            self.topics, self.later, self.facts = tx.topics, tx.later, tx.facts
 
     def fail(self, error: BaseException) -> None:
-        self.result, self.error, self.topics, self.facts = None, error, set(), []
+        self.result, self.error, self.topics, self.later, self.facts = None, error, set(), {}, []
 
     def settle(self) -> None:
         """Gives the caller the result, unless the caller was cancelled. The transaction stays committed."""

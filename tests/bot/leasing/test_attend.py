@@ -15,6 +15,7 @@ from bot.slack.outbound.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
+from tests.support.counting import counted_work
 
 pytestmark = pytest.mark.every_case
 
@@ -75,6 +76,28 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     seen = await database.read(look)
     assert seen["good"] == (0, None, True)
     assert seen["bad"] == (1, "This one can't be done.", False)
+
+
+async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Database) -> None:
+    await with_rows(database, "early")
+    attended: list[float] = []
+    over = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(asyncio.get_running_loop().time())
+        if len(attended) == 1:
+            raise NotNow(0.3, "It is too early.")
+        await lease.finish(done, key)
+        over.set()
+
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
+    with counted_work() as counted:
+        running = asyncio.create_task(attendant.run())
+        await asyncio.wait_for(over.wait(), 60)
+    attendant.stop()
+    await running
+    assert attended[1] - attended[0] >= 0.3
+    assert counted["claim_due"] == 2
 
 
 async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_waiting(database: Database) -> None:
