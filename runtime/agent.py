@@ -112,7 +112,7 @@ class Agent:
         """All tools that it can call, by name. Toolsets are asked for theirs."""
         found: dict[str, Tool] = {}
         for item in self.tools:
-            for tool in await item.tools() if isinstance(item, Toolset) else [item]:
+            for tool in [item] if isinstance(item, FunctionTool) else await _tools_in(item):
                 if tool.name in _OURS:
                     raise BadAgent(f"Agent {self.name} has a tool called {tool.name!r}, which is ADK's own: rename it.")
                 if tool.name in found:
@@ -137,6 +137,10 @@ class Agent:
             for item in agent.tools:
                 if isinstance(item, Toolset):
                     await item.close()
+
+
+async def _tools_in(item: Tool | Toolset) -> Sequence[Tool]:
+    return await item.tools() if isinstance(item, Toolset) else [item]
 
 
 def _config(given: JsonObject | BaseModel | None) -> JsonObject:

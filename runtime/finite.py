@@ -10,6 +10,7 @@ from decimal import Decimal
 from pydantic import BaseModel
 
 NOT_FINITE = "is not a finite number"
+_HARMLESS = frozenset({str, int, bool, type(None)})
 
 
 def not_finite(values: Mapping[str, object]) -> dict[str, str]:
@@ -22,6 +23,8 @@ def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
     left: list[tuple[object, str]] = [(value, where)]
     while left:
         one, here = left.pop()
+        if type(one) in _HARMLESS:
+            continue
         if isinstance(one, float | complex):
             if not cmath.isfinite(one):
                 yield here or "arguments", one
@@ -34,7 +37,7 @@ def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
 
 def _inside(value: object) -> Iterable[tuple[object, object]]:
     """The parts of a value, each with its name or index."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # asking whether a dict is a Mapping takes long
         return [*value.items(), *((key, key) for key in value if not isinstance(key, str))]
     if isinstance(value, BaseModel):
         return [*value.__dict__.items(), *(value.model_extra or {}).items()]

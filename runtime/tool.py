@@ -97,13 +97,6 @@ class Tool(Protocol):
 
 
 @runtime_checkable
-class Titled(Protocol):
-    """A tool that says in one sentence what a call will do."""
-
-    async def announced(self, args: JsonObject, context: ToolContext) -> JsonObject: ...
-
-
-@runtime_checkable
 class Toolset(Protocol):
     """Tools that are known only at run time."""
 

@@ -65,6 +65,8 @@ async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[obj
 
 
 async def _next(pieces: asyncio.Queue[object], patience: float) -> object:
+    if not pieces.empty():
+        return pieces.get_nowait()
     try:
         async with asyncio.timeout(patience):
             return await pieces.get()

@@ -29,7 +29,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.replacing import replace
 from runtime.signature import BadArguments
 from runtime.telemetry import tracing
-from runtime.tool import Titled, Tool, ToolOutcomeUnknown, default_hint
+from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
 from runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)
@@ -121,11 +121,12 @@ async def _check(tool: Tool, args: JsonObject) -> None:
 
 async def _announced(call: Call, tool: Tool, scene: Scene, patience: float) -> Call:
     """The schema with the title that people will see. If no title can be made, people are asked without one."""
-    if not isinstance(tool, Titled):
+    announced = getattr(tool, "announced", None)
+    if announced is None:
         return call
     try:
         async with asyncio.timeout(patience):
-            return replace(call, tool_schema=await tool.announced(copy.deepcopy(call.args), scene.context(call)))
+            return replace(call, tool_schema=await announced(copy.deepcopy(call.args), scene.context(call)))
     except _ANYTHING:
         if was_cancelled():
             raise

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from runtime.agent import Agent
 from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
@@ -290,22 +291,22 @@ class Work:
     def _answer(
         self, invocation: Invocation, event_id: str, response: ModelResponse, taken: Collection[str] = ()
     ) -> Event:
-        event = self._event(invocation, invocation.agent)
-        event.id = event_id
-        event.content = content_of(response, taken)
-        event.partial = True if response.partial else None
-        event.finish_reason = response.finish_reason
-        event.usage_metadata = response.usage
-        event.model_version = response.model_version
-        event.long_running_tool_ids = [] if any(event.calls()) else None
-        return event
+        content = content_of(response, taken)
+        return self._event(
+            invocation,
+            invocation.agent,
+            id=event_id,
+            content=content,
+            partial=True if response.partial else None,
+            finish_reason=response.finish_reason,
+            usage_metadata=response.usage,
+            model_version=response.model_version,
+            long_running_tool_ids=[] if content is not None and any(content.calls()) else None,
+        )
 
     def _fail(self, invocation: Invocation, code: str, message: str, said: Content | None = None) -> None:
         """Adds the failure as an event. The session goes on with the next message."""
-        event = self._event(invocation, invocation.agent)
-        event.content = said
-        event.error_code, event.error_message = code, message
-        self._add(event)
+        self._add(self._event(invocation, invocation.agent, content=said, error_code=code, error_message=message))
 
     # Helpers
 
@@ -313,7 +314,8 @@ class Work:
         author = self._setting.root.find(event.author)
         self._journal.add(event, speaker=author.name if author and author.keeps_the_conversation else None)
 
-    def _event(self, invocation: Invocation, author: str) -> Event:
+    def _event(self, invocation: Invocation, author: str, **more: Any) -> Event:
+        """`more`: the event's other fields."""
         path = self._paths.of(self._agent(author))
         return Event(
             invocation_id=invocation.id,
@@ -321,6 +323,7 @@ class Work:
             node_info=NodeInfo(path=path),
             custom_metadata=self._metadata,
             timestamp=self._setting.clock(),
+            **more,
         )
 
     def _agent(self, name: str) -> Agent:
