@@ -30,7 +30,7 @@ def filled_in(answer: Sequence[Argument], call: Sequence[Argument]) -> FilledIn 
     to `days`. Empty fields are left out.
     """
     given = [one for one in answer if one.masked or one.value is not None]
-    if len(given) == 1 and (whole := _whole(given[0], call)) is not None:
+    if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
         return FilledIn(_part_of(given[0], whole), complete=True)
     row: list[Span] = []
     for index, field in enumerate(given[:_FIELDS]):
@@ -41,12 +41,12 @@ def filled_in(answer: Sequence[Argument], call: Sequence[Argument]) -> FilledIn 
     return FilledIn(tuple(row), complete=False) if row else None
 
 
-def _whole(field: Argument, call: Sequence[Argument]) -> Argument | None:
-    ends = (one for one in call if field.name.endswith(f"_{one.name}") and _counts(one))
-    return max(ends, key=lambda one: len(one.name), default=None) if _counts(field) else None
+def _original_of(field: Argument, call: Sequence[Argument]) -> Argument | None:
+    ends = (one for one in call if field.name.endswith(f"_{one.name}") and _is_number(one))
+    return max(ends, key=lambda one: len(one.name), default=None) if _is_number(field) else None
 
 
-def _counts(one: Argument) -> bool:
+def _is_number(one: Argument) -> bool:
     return not one.masked and isinstance(one.value, int | float) and not isinstance(one.value, bool)
 
 

@@ -48,7 +48,7 @@ def batch_form(views: Sequence[CardView], *, approve: bool, reason_required: boo
         sentence = words.BATCH_NONE if views else words.TICK_FIRST
         return modal(Callback.SHOW, words.TITLE_BATCH, [rich([line(sentence)], "none")])
     blocks += [reason_input(required=reason_required)] if not approve else []
-    blocks.append(rich([line(words.BATCH_EACH), *_alone(alone)], "each"))
+    blocks.append(rich([line(words.BATCH_EACH), *_single_calls_note(alone)], "each"))
     return modal(
         Callback.APPROVE_BATCH if approve else Callback.DENY_BATCH,
         words.batch_title(approve, len(shown)),
@@ -70,6 +70,6 @@ def read_batch(
     return BatchReading(errors=denial.errors) if denial.errors else BatchReading(refs, denial.reason)
 
 
-def _alone(views: Sequence[CardView]) -> list[Line]:
+def _single_calls_note(views: Sequence[CardView]) -> list[Line]:
     names = [name(view.tool) for view in views[:BATCH]]
     return [line(words.BATCH_ALONE, tools=listed(names))] if names else []

@@ -42,7 +42,7 @@ def card(view: CardView) -> Message:
     if what.intro:
         blocks.append(rich(what.intro, named("ask")))
     if what.arguments:
-        blocks.append(_what(view, what.arguments, named("what"), tables=not has_table(became)))
+        blocks.append(_call_block(view, what.arguments, named("what"), tables=not has_table(became)))
     for part, pieces in (("votes", votes), ("notices", wrong)):
         if pieces:
             blocks.append(rich(pieces, named(part)))
@@ -57,7 +57,7 @@ def card(view: CardView) -> Message:
     )
 
 
-def _what(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
+def _call_block(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
     """What would run, or what ran. A message can have only one table. An answer is never folded."""
     answer = view.wants_payload and view.answered
     if view.face is not Face.WAITING:
@@ -114,7 +114,7 @@ def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
         if view.editable and not view.wants_payload:  # there, Approve opens the form
             row.append(button(Action.EDIT, words.EDIT, value, about=view.tool))
     elif view.face is Face.UNKNOWN:
-        row += _settling(view, value, blind=blind)
+        row += _outcome_buttons(view, value, blind=blind)
     return row
 
 
@@ -143,7 +143,7 @@ def revoke_button(grant: str, tool: str) -> ButtonElement:
     return button(Action.REVOKE, words.REVOKE, checked_id(grant), about=tool, sure=sure)
 
 
-def _settling(view: CardView, value: str, *, blind: bool) -> list[ButtonElement]:
+def _outcome_buttons(view: CardView, value: str, *, blind: bool) -> list[ButtonElement]:
     about = view.tool
     yes, no = confirm(words.CONFIRM_HAPPENED, words.HAPPENED), confirm(words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
     again = confirm(words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")

@@ -79,17 +79,17 @@ def outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
     if view.result is not ABSENT and view.face in (Face.DONE, Face.SETTLED, Face.ELSEWHERE):
         drawn, cut = result(view.result, room)
         pieces += drawn
-    elif left := _left_behind(view):
+    elif left := _end_text(view):
         text, as_code = left
         done = seen(text, room.result, room.lines, keep="\n\t")
         pieces.append(Box(done.text) if as_code else Quote(done.text))
         cut = not done.whole
     if view.face is Face.UNKNOWN:
-        return _unknown(view, room)
+        return _unknown_outcome(view, room)
     return pieces, cut
 
 
-def _left_behind(view: CardView) -> tuple[str, bool] | None:
+def _end_text(view: CardView) -> tuple[str, bool] | None:
     """The text from an agent, a tool or a person, and whether it is code."""
     match view.face:
         case Face.FAILED if view.error:
@@ -144,9 +144,9 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
             return begun + approved
         case Face.DONE:
             nothing = say(" " + words.NO_RESULT) if view.result is ABSENT else ()
-            return say(words.DONE, took=_took(view)) + nothing + approved
+            return say(words.DONE, took=_duration(view)) + nothing + approved
         case Face.FAILED:
-            return say(words.FAILED, took=_took(view, words.TOOK_UNTIL_FAILED)) + approved
+            return say(words.FAILED, took=_duration(view, words.TOOK_UNTIL_FAILED)) + approved
         case Face.DENIED:
             return say(words.DENIED_BY, people=people) if view.decided_by else say(words.DENIED)
         case Face.EXPIRED:
@@ -167,14 +167,14 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
     return say(words.REFUSED) + approved
 
 
-def _took(view: CardView, template: str = words.TOOK) -> str:
+def _duration(view: CardView, template: str = words.TOOK) -> str:
     return "" if view.duration is None else template.format(duration=words.duration(view.duration))
 
 
 _CHECKS = 5
 
 
-def _unknown(view: CardView, room: Space) -> tuple[list[Piece], bool]:
+def _unknown_outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
     """What is known about a call with an unknown outcome, and what to check. A card says only what is needed to
     answer."""
     row = say(words.UNKNOWN) if view.started_at is None else say(words.UNKNOWN_SINCE, when=When(view.started_at))
@@ -195,7 +195,7 @@ def _unknown(view: CardView, room: Space) -> tuple[list[Piece], bool]:
 def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
-    return [Line(row)] if (row := _voting(view, most)) else []
+    return [Line(row)] if (row := _voting_status(view, most)) else []
 
 
 def notices(view: CardView) -> list[Line]:
@@ -206,26 +206,28 @@ def notices(view: CardView) -> list[Line]:
 
 def small_facts(view: CardView) -> list[Line]:
     """What was edited, what is hidden, which attempt this is."""
-    return [Line(row)] if (row := _around(view)) else []
+    return [Line(row)] if (row := _revision_notes(view)) else []
 
 
-def _voting(view: CardView, most: int) -> tuple[Span, ...]:
+def _voting_status(view: CardView, most: int) -> tuple[Span, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.face is Face.UNKNOWN:
-        return _dotted([*([_again(view)] if view.votes else []), _who(view, words.MAY_DECIDE, most)])
+        return _join_with_dots(
+            [*([_run_again_votes(view)] if view.votes else []), _deciders(view, words.MAY_DECIDE, most)]
+        )
     if view.face is not Face.WAITING:
         return ()
     voted = _users(view, VoteSide.APPROVE)
     parts = [say(words.APPROVED_SO_FAR, people=by(voted))] if voted else []
     needed = (Say(words.needed(len(voted), view.quorum), bold=True),)
     template = words.MAY_ANSWER if view.question else words.MAY_SIGN_IN if view.sign_in else words.NEEDED_FROM
-    parts.append(_who(view, template, most, needed=needed))
+    parts.append(_deciders(view, template, most, needed=needed))
     if view.expires_at:
         parts.append(say(words.UNTIL, when=When(view.expires_at)))
-    return _dotted(parts)
+    return _join_with_dots(parts)
 
 
-def _again(view: CardView) -> tuple[Span, ...]:
+def _run_again_votes(view: CardView) -> tuple[Span, ...]:
     users = _users(view, VoteSide.RUN_AGAIN)
     votes = (Say(words.votes_again(len(users), view.quorum), bold=True),)
     return say(words.VOTES_BY, votes=votes, people=by(users))
@@ -235,7 +237,7 @@ def _users(view: CardView, verdict: VoteSide) -> list[str]:
     return [vote.user for vote in view.votes if vote.verdict is verdict]
 
 
-def _who(view: CardView, template: str, most: int, **spans: tuple[Span, ...]) -> tuple[Span, ...]:
+def _deciders(view: CardView, template: str, most: int, **spans: tuple[Span, ...]) -> tuple[Span, ...]:
     """The people who can still decide. Somebody who is named and has approved already is left out."""
     voted = {vote.user for vote in view.votes}
     left = replace(view.approvers, users=tuple(user for user in view.approvers.users if user not in voted))
@@ -258,7 +260,7 @@ def approvers(who: Approvers, most: int = _PEOPLE) -> tuple[Span, ...]:
     named += [say(words.CALLABLE, name=code(function)) for function in who.callables]
     if len(named) > most:
         named = [*named[:most], say(words.more(len(named) - most))]
-    return _joined(named, words.OR)
+    return _join(named, words.OR)
 
 
 def by(users: Sequence[str]) -> tuple[Span, ...]:
@@ -270,7 +272,7 @@ def by(users: Sequence[str]) -> tuple[Span, ...]:
     return listed(spans)
 
 
-def _joined(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
+def _join(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
     row: list[Span] = []
     for index, group in enumerate(groups):
         if index:
@@ -279,11 +281,11 @@ def _joined(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
     return tuple(row)
 
 
-def _dotted(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+def _join_with_dots(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
     return tuple(span for index, part in enumerate(parts) for span in ((Say(words.DOT), *part) if index else part))
 
 
-def _around(view: CardView) -> tuple[Span, ...]:
+def _revision_notes(view: CardView) -> tuple[Span, ...]:
     parts: list[Sequence[Span]] = []
     if view.sign_in:
         if view.face is Face.WAITING and view.revision > 1:
@@ -298,7 +300,7 @@ def _around(view: CardView) -> tuple[Span, ...]:
         parts.append(say(words.ATTEMPT, number=str(view.attempt)))
     if view.hidden:
         parts.append(say(words.hidden(view.hidden)))
-    return _dotted(parts)
+    return _join_with_dots(parts)
 
 
 def granted(grant: GrantView) -> Line:
@@ -309,16 +311,16 @@ def granted(grant: GrantView) -> Line:
 def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:
     """`Calls of deploy with service checkout`: what a grant covers. The card of its own call shows it in full."""
     named = code(tool)
-    bound: list[Sequence[Span]] = [(name(a.name), Say(" "), _valued(a)) for a in on[:_BOUND]]
+    bound: list[Sequence[Span]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
     if on[_BOUND:]:
         bound.append(say(words.more(len(on) - _BOUND)))
-    return say(words.CALLS_WITH, tool=named, on=_joined(bound, words.AND)) if bound else say(words.CALLS, tool=named)
+    return say(words.CALLS_WITH, tool=named, on=_join(bound, words.AND)) if bound else say(words.CALLS, tool=named)
 
 
 _BOUND = 5
 
 
-def _valued(argument: Argument) -> Span:
+def _value_span(argument: Argument) -> Span:
     if argument.masked:
         return Say(words.HIDDEN_VALUE)
     return code(quick(argument.value, 200))

@@ -35,7 +35,7 @@ class Choice:
 
     def draw(self) -> InputInteractiveElement:
         options = [
-            Option(value=str(index), text=label(self._says(option), OPTION))
+            Option(value=str(index), text=label(self._label(option), OPTION))
             for index, option in enumerate(self.options)
         ]
         initial = next((options[i] for i, o in enumerate(self.options) if self._is_current(o)), None)
@@ -55,7 +55,7 @@ class Choice:
         option = self.options[int(index)]
         return UNTOUCHED if self._is_current(option) else option
 
-    def _says(self, option: JsonValue) -> str:
+    def _label(self, option: JsonValue) -> str:
         plain = {True: words.YES, False: words.NO, None: words.NONE}
         return plain[option] if self.radio and (option is None or isinstance(option, bool)) else quick(option)
 

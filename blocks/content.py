@@ -135,10 +135,10 @@ def headline(view: CardView) -> str:
         return words.SIGN_IN_FOR.format(agent=seen(view.agent, 80).text)
     if view.question:
         return words.QUESTION_FROM.format(agent=seen(view.agent, 80).text)
-    return _titled(view) or _named(view)
+    return _policy_title(view) or _default_title(view)
 
 
-def _titled(view: CardView) -> str | None:
+def _policy_title(view: CardView) -> str | None:
     given = {argument.name: argument for argument in view.arguments}
     text = ""
     try:
@@ -169,7 +169,7 @@ def _part(given: Mapping[str, Argument], path: str) -> str | None:
     return in_title(value, dict(argument.formats).get(".".join(rest)), path.split(".")[-1])
 
 
-def _named(view: CardView) -> str:
+def _default_title(view: CardView) -> str:
     """`Deploy (service checkout, env prod)`."""
     tool = words_of(seen(view.tool, TOOL_IN_TITLE).text)
     parts: list[str] = []
@@ -316,7 +316,7 @@ def _say_exact(
     runs: bool,
 ) -> None:
     room = drawing.room
-    now, was = _shown(value, room), _shown(change.old, room) if change else None
+    now, was = _display_of(value, room), _display_of(change.old, room) if change else None
     if not (now.boxed or (was and was.boxed) or boxed):
         drawing.spent += units(now.text)
         drawing.add(ShortLine((*begin, *((_code(was), Say(words.ARROW)) if was else ()), _code(now))))
@@ -329,7 +329,7 @@ def _say_exact(
         drawing.add(Line((Say(words.WAS),)), Box(drawing.fitted(was.text, room.old, room.lines, runs=False)))
 
 
-def _shown(value: JsonValue | Absent, room: Space) -> Shown:
+def _display_of(value: JsonValue | Absent, room: Space) -> Shown:
     return Shown("", boxed=False) if value is ABSENT else shown(value, room.enough)
 
 

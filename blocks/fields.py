@@ -98,7 +98,7 @@ class Number:
         limits = [_limit(self.least), _limit(self.most)]
         if max(map(len, [drawn, *(limit or "" for limit in limits)])) > _PLAIN_DIGITS:
             return text_input(drawn, multiline=False)
-        inside = self.current is None or _inside(self.current, self.least, self.most)
+        inside = self.current is None or _in_range(self.current, self.least, self.most)
         return NumberInputElement(
             action_id=ACTION,
             is_decimal_allowed=not self.whole,
@@ -136,7 +136,7 @@ def plain_number(value: int | float, *, whole: bool) -> str:
     return text.split(".")[0] if whole and "." in text else text
 
 
-def _inside(value: int | float, least: int | float | None, most: int | float | None) -> bool:
+def _in_range(value: int | float, least: int | float | None, most: int | float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 

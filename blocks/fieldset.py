@@ -55,10 +55,10 @@ class Field:
     def _optional(self) -> bool:
         if self.current is ABSENT:
             return not self.shape.required
-        return self.shape.nullable or self.current in (None, "") or not self._drawn
+        return self.shape.nullable or self.current in (None, "") or not self._shows_current
 
     @property
-    def _drawn(self) -> bool:
+    def _shows_current(self) -> bool:
         """Whether the input shows the value at first. A menu can't if the value is not one of its options."""
         return not isinstance(self.kind, Choice) or self.kind.knows_current
 

@@ -50,11 +50,11 @@ def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
     fields = edit_fields(view, schema)
     intro = content(replace(view, arguments=()), WHOLE).intro
     above = paged(intro, "intro", *beside(len(view.editable)))
-    below = paged(_staying(view, fields), "page", *above.left)
+    below = paged(_fixed_content(view, fields), "page", *above.left)
     may, seen = seen_whole(view, replace(below, whole=above.whole and below.whole))
     inputs = [one.block() for one in fields.fields] if may else []
     blocks = [_heading(view), *above.blocks, _consequence(view), *inputs, *below.blocks]
-    blocks += [*small_print(_why_fixed(fields), "fixed"), *(seen if inputs or not may else [])]
+    blocks += [*small_print(_fixed_notes(fields), "fixed"), *(seen if inputs or not may else [])]
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
 
@@ -68,7 +68,7 @@ def read_edit(view: CardView, schema: FormSchema | None, values: Mapping[str, ob
     return FieldsRead({}, errors) if errors else reading
 
 
-def _why_fixed(fields: Fieldset) -> list[Line]:
+def _fixed_notes(fields: Fieldset) -> list[Line]:
     names = listed([name(one) for one in fields.long[:10]])
     long = [line(words.TOO_LONG_TO_EDIT, names=names)] if names else []
     return [*long, *([line(words.TOO_MANY_FIELDS)] if fields.crowded else [])]
@@ -114,7 +114,7 @@ def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> Js
     added = _payload_blocks(view, fields)
     if view.grant_offer is not None:
         added += _grant_blocks(view, view.grant_offer)
-    parts = [*what_runs(replace(view, answered=False)), *_staying(view, fields)]
+    parts = [*what_runs(replace(view, answered=False)), *_fixed_content(view, fields)]
     pages = paged(parts, "page", *beside(len(view.editable)))
     may, seen = seen_whole(view, pages)
     blocks += [*pages.blocks, *seen, *(added if may else [])]
@@ -134,7 +134,7 @@ def read_approval(view: CardView, payload_schema: FormSchema | None, values: Map
 def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
     intro = bool(fields.fields) and not view.question
     blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
-    return [*blocks, *(one.block() for one in fields.fields), *small_print(_why_fixed(fields), "fixed")]
+    return [*blocks, *(one.block() for one in fields.fields), *small_print(_fixed_notes(fields), "fixed")]
 
 
 def _grant_blocks(view: CardView, offer: GrantOffer) -> list[Block]:
@@ -173,7 +173,7 @@ def reason_input(*, required: bool) -> InputBlock:
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
-    text = _entered(values, REASON).get("value")
+    text = _entry(values, REASON).get("value")
     reason = text.strip() if isinstance(text, str) else ""
     if len(reason) > REASON_LENGTH:
         return Denial(errors={REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
@@ -204,7 +204,7 @@ def _intro(template: str, view: CardView) -> Line:
     return line(template, tool=name(view.tool))
 
 
-def _staying(view: CardView, fields: Fieldset) -> list[Piece]:
+def _fixed_content(view: CardView, fields: Fieldset) -> list[Piece]:
     if not fields.fixed:
         return []
     shown = content(replace(view, arguments=fields.fixed, diff=(), answered=False), WHOLE)
@@ -217,7 +217,7 @@ def _modal(callback: Callback, title: str, blocks: list[Block], view: CardView, 
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)
 
 
-def _entered(values: Mapping[str, object], block_id: str) -> Mapping[str, object]:
+def _entry(values: Mapping[str, object], block_id: str) -> Mapping[str, object]:
     block = values.get(block_id)
     entry = block.get(ACTION) if isinstance(block, Mapping) else None
     return entry if isinstance(entry, Mapping) else {}
@@ -225,7 +225,7 @@ def _entered(values: Mapping[str, object], block_id: str) -> Mapping[str, object
 
 def ticked(values: Mapping[str, object], block_id: str) -> set[str]:
     """The values of the boxes that are ticked in a block."""
-    options = _entered(values, block_id).get("selected_options")
+    options = _entry(values, block_id).get("selected_options")
     found = options if isinstance(options, list) else []
     named = (option.get("value") for option in found if isinstance(option, Mapping))
     return {value for value in named if isinstance(value, str)}

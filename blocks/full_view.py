@@ -59,7 +59,7 @@ def paged(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
 def _pages(parts: Iterable[Piece]) -> Iterable[list[Piece]]:
     page: list[Piece] = []
     spent = 0
-    for part in _parted(parts):
+    for part in _split(parts):
         length = units(markup(part.spans) if isinstance(part, Line) else part.text)
         if page and spent + length > PAGE:
             yield page
@@ -70,7 +70,7 @@ def _pages(parts: Iterable[Piece]) -> Iterable[list[Piece]]:
         yield page
 
 
-def _parted(parts: Iterable[Piece]) -> Iterable[Piece]:
+def _split(parts: Iterable[Piece]) -> Iterable[Piece]:
     for part in parts:
         if isinstance(part, Line):
             yield part
@@ -110,7 +110,7 @@ def everything(view: CardView) -> JsonObject:
     blocks = _frame(view)
     pages = paged(_everything(view), _name(view), *beside(0))
     blocks += [*pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}")]
-    blocks += [] if pages.whole else _too_much(view)
+    blocks += [] if pages.whole else _length_warning(view)
     return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
 
 
@@ -131,12 +131,12 @@ def seen_whole(view: CardView, pages: Pages) -> tuple[bool, list[Block]]:
     if pages.whole:
         return True, []
     if view.file_link is None:
-        return False, _too_much(view)
+        return False, _length_warning(view)
     box = CheckboxesElement(
         action_id=Action.FIELD.value, options=[Option(value=FILE_READ, text=plain_text(words.FILE_READ))]
     )
     label = plain_text(words.FILE_READ_LABEL)
-    return True, [*_too_much(view), InputBlock(label=label, element=box, block_id=FILE_READ, optional=False)]
+    return True, [*_length_warning(view), InputBlock(label=label, element=box, block_id=FILE_READ, optional=False)]
 
 
 def _frame(view: CardView) -> list[Block]:
@@ -147,7 +147,7 @@ def _name(view: CardView) -> str:
     return block_id("page", Ref(view.id, view.revision), view.version)
 
 
-def _too_much(view: CardView) -> list[Block]:
+def _length_warning(view: CardView) -> list[Block]:
     if view.file_link:
         note = line(words.TOO_MUCH, file=Link(view.file_link, words.THE_FILE))
     else:
@@ -170,13 +170,13 @@ def file_text(view: CardView) -> str:
     if view.hint:
         entries.append((words.HINT, visible(view.hint, keep="\n\t")))
     for argument in (*view.arguments, *view.payload):
-        value = words.HIDDEN_VALUE if argument.masked else _on_lines(argument.value)
+        value = words.HIDDEN_VALUE if argument.masked else _text_of(argument.value)
         entries.append((json_text(argument.name), value))
     for name, text in entries:
         parts += ["", f"{name}:", *(f"    {row}" for row in text.split("\n"))]
     return "\n".join(parts) + "\n"
 
 
-def _on_lines(value: JsonValue) -> str:
+def _text_of(value: JsonValue) -> str:
     boxed = isinstance(value, str) and "\n" in value
     return visible(str(value), keep="\n\t") if boxed else json_text(value, indented=True)

@@ -28,7 +28,7 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
     steps = list(view.steps)
     left_out: list[Piece] = []
     while True:
-        pieces = [*left_out, *(piece for step in steps for piece in _dated(step))]
+        pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
         pages = paged(pieces or [line(words.HISTORY_EMPTY)], name, *beside(0))
         if pages.whole:
             return list(pages.blocks)
@@ -36,7 +36,7 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
         left_out = [line(words.HISTORY_CUT)]
 
 
-def _dated(step: StepView) -> list[Piece]:
+def _step_pieces(step: StepView) -> list[Piece]:
     first, *rest = in_history(step)
     return [Line((When(step.at),)), first, *rest] if not isinstance(first, Line) else [_with_date(step, first), *rest]
 

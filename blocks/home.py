@@ -46,21 +46,24 @@ def home_tab(view: HomeView) -> JsonObject:
     if view.paused:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
-    several = _several(view.waiting[:_WAITING])
+    several = _enough_to_batch(view.waiting[:_WAITING])
     for item in view.waiting[:_WAITING]:
-        blocks += [*_waiting(item, "w", view.version, select=several), divider(_named("line", item, view.version))]
+        blocks += [
+            *_decidable_item(item, "w", view.version, select=several),
+            divider(_block_id("line", item, view.version)),
+        ]
     if not view.waiting:
         blocks.append(rich([line(words.HOME_EMPTY), line(words.HOME_EMPTY_MORE)], f"empty.{view.version}"))
-    blocks += _more(view.more_waiting + len(view.waiting[_WAITING:]), words.HOME_MORE, "waiting", view)
-    blocks += _together(view.waiting[:_WAITING], view.version)
+    blocks += _more_block(view.more_waiting + len(view.waiting[_WAITING:]), words.HOME_MORE, "waiting", view)
+    blocks += _batch_buttons(view.waiting[:_WAITING], view.version)
     if view.asked or view.more_asked:
         blocks += _section(words.HOME_ASKED, len(view.asked) + view.more_asked, "asked", view)
-        blocks += [block for item in view.asked[:_ASKED] for block in _asked(item, view.version)]
-        blocks += _more(view.more_asked + len(view.asked[_ASKED:]), words.HOME_MORE, "asked", view)
+        blocks += [block for item in view.asked[:_ASKED] for block in _request_item(item, view.version)]
+        blocks += _more_block(view.more_asked + len(view.asked[_ASKED:]), words.HOME_MORE, "asked", view)
     if view.grants:
         blocks += _section(words.HOME_GRANTS, len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
-        blocks += _more(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
+        blocks += _more_block(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
     return home(blocks)
 
 
@@ -73,21 +76,21 @@ def approvals(view: HomeView) -> Message:
     elif not view.waiting and not view.here:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
-    waiting = partial(_waiting, select=_several(view.waiting[:_LISTED]))
-    mine = _fitting(view.waiting, waiting, "w", view.version, _size(blocks))
-    others = _fitting(view.here, _elsewhere, "h", view.version, _size([*blocks, *mine.blocks]))
+    waiting = partial(_decidable_item, select=_enough_to_batch(view.waiting[:_LISTED]))
+    mine = _fit_items(view.waiting, waiting, "w", view.version, _size(blocks))
+    others = _fit_items(view.here, _others_item, "h", view.version, _size([*blocks, *mine.blocks]))
     for title, count, part, found in (
         (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine),
         (words.HOME_HERE, len(view.here) + view.more_here, "here", others),
     ):
         if found.items:
             blocks += [*_section(title, count, part, view), *found.blocks]
-            blocks += _together(found.items, view.version) if found is mine else []
+            blocks += _batch_buttons(found.items, view.version) if found is mine else []
             pieces += [Line((Say(title, bold=True),)), *(piece for item in found.items for piece in _summary(item))]
     left = view.more_waiting + view.more_here
     left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
-    blocks += _more(left, words.LIST_MORE, "list", view)
-    return Message(text([], pieces, _left(left, words.LIST_MORE), MESSAGE_TEXT), drawn(blocks))
+    blocks += _more_block(left, words.LIST_MORE, "list", view)
+    return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), drawn(blocks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class _Fitting:
     blocks: tuple[Block, ...]
 
 
-def _fitting(
+def _fit_items(
     items: Sequence[CardView],
     draw: Callable[[CardView, str, int], list[Block]],
     part: str,
@@ -135,23 +138,23 @@ def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
 # -- the items
 
 
-def _waiting(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
+def _decidable_item(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
     """A call that the reader may decide: what it is, and the card's buttons. `select`: with a checkbox."""
     what = content(view, LIST)
     row: list[InteractiveElement] = [*deciding(view, blind=what.blind), more(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     row += [_tick(view)] if select and _tickable(view) else []
-    return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
+    return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
-def _elsewhere(view: CardView, part: str, version: int) -> list[Block]:
+def _others_item(view: CardView, part: str, version: int) -> list[Block]:
     """A call for others to decide: what it is, and a link to its card."""
     row = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
-    return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
+    return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
 def _item(view: CardView, part: str, version: int) -> list[Block]:
-    return [rich(_summary(view), _named(part, view, version))]
+    return [rich(_summary(view), _block_id(part, view, version))]
 
 
 def _summary(view: CardView) -> list[Piece]:
@@ -164,7 +167,7 @@ def _tickable(view: CardView) -> bool:
     return view.face is Face.WAITING and not view.wants_payload and not view.sign_in
 
 
-def _several(items: Sequence[CardView]) -> bool:
+def _enough_to_batch(items: Sequence[CardView]) -> bool:
     """Whether there are enough to decide together."""
     return sum(map(_tickable, items)) >= _FEWEST
 
@@ -174,14 +177,14 @@ def _tick(view: CardView) -> CheckboxesElement:
     return CheckboxesElement(action_id=Action.TICK.value, options=[option])
 
 
-def _together(items: Sequence[CardView], version: int) -> list[Block]:
-    if not _several(items):
+def _batch_buttons(items: Sequence[CardView], version: int) -> list[Block]:
+    if not _enough_to_batch(items):
         return []
     row = [button(Action.APPROVE_TICKED, words.APPROVE_TICKED), button(Action.DENY_TICKED, words.DENY_TICKED)]
     return actions(row, f"together.{version}")
 
 
-def _asked(view: CardView, version: int) -> list[Block]:
+def _request_item(view: CardView, version: int) -> list[Block]:
     """One of the reader's own requests: its state, and a button to withdraw it while it waits."""
     spans = (
         Prose(headline(view), bold=True),
@@ -190,12 +193,12 @@ def _asked(view: CardView, version: int) -> list[Block]:
     )
     if view.face is not Face.WAITING:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
-        return [rich([Line((*spans, *link))], _named("a", view, version))]
+        return [rich([Line((*spans, *link))], _block_id("a", view, version))]
     row: list[InteractiveElement] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     if view.withdrawable:
         row.append(withdraw_button(view))
-    item = rich([Line(spans), *standing(view)], _named("a", view, version))
-    return [item, *actions(row, _named("a.buttons", view, version))]
+    item = rich([Line(spans), *standing(view)], _block_id("a", view, version))
+    return [item, *actions(row, _block_id("a.buttons", view, version))]
 
 
 def _grant(grant: GrantView, version: int) -> list[Block]:
@@ -209,11 +212,11 @@ def _section(title: str, count: int, part: str, view: HomeView) -> list[Block]:
     return [header(shown, f"{part}.title.{view.version}")]
 
 
-def _more(count: int, sentence: str, part: str, view: HomeView) -> list[Block]:
-    return [rich(_left(count, sentence), f"{part}.more.{view.version}")] if count else []
+def _more_block(count: int, sentence: str, part: str, view: HomeView) -> list[Block]:
+    return [rich(_more_lines(count, sentence), f"{part}.more.{view.version}")] if count else []
 
 
-def _left(count: int, sentence: str) -> list[Line]:
+def _more_lines(count: int, sentence: str) -> list[Line]:
     return [line(sentence, count=_number(count))] if count else []
 
 
@@ -222,7 +225,7 @@ def _number(count: int) -> str:
     return str(count) if count < MANY else f"{MANY}+"
 
 
-def _named(part: str, view: CardView, version: int) -> str:
+def _block_id(part: str, view: CardView, version: int) -> str:
     return block_id(part, Ref(view.id, view.revision), version)
 
 

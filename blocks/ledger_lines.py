@@ -92,33 +92,33 @@ def _if_elsewhere(there: str, here: str) -> Words:
     return lambda step: there if step.channel else here
 
 
-def _if_again(again: str, first: str) -> Words:
+def _by_attempt(again: str, first: str) -> Words:
     return lambda step: again if step.attempt > 1 else first
 
 
-def _if_named(named: str, unnamed: str) -> Words:
+def _by_approvers(named: str, unnamed: str) -> Words:
     """Chooses by whether it is known who may decide until when."""
     return lambda step: named if step.until and approvers(step.approvers) else unnamed
 
 
-def _edited(step: StepView) -> str:
+def _edit_words(step: StepView) -> str:
     """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
     if not step.answer:
-        return words.TOLD_EDITED
+        return words.LINE_EDITED
     answer, first = filled_in(step.answer, step.call), step.revision <= 2
     if answer is None:
-        return words.TOLD_APPROVAL
+        return words.LINE_APPROVAL
     if answer.complete:
-        return words.TOLD_FILLED_IN if first else words.TOLD_ANSWER_CHANGED
-    return words.TOLD_FILLED_IN_WITH if first else words.TOLD_ANSWER_CHANGED_WITH
+        return words.LINE_FILLED_IN if first else words.LINE_ANSWER_CHANGED
+    return words.LINE_FILLED_IN_WITH if first else words.LINE_ANSWER_CHANGED_WITH
 
 
-def _grant_revoked(step: StepView) -> str:
+def _revocation_words(step: StepView) -> str:
     if step.who is not None:
-        return words.TOLD_GRANT_REVOKED
+        return words.LINE_GRANT_REVOKED
     if step.people:
-        return words.TOLD_GRANT_GIVER_LOST
-    return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
+        return words.LINE_GRANT_GIVER_LOST
+    return words.LINE_GRANT_LOST if step.why else words.LINE_GRANT_ENDED
 
 
 def stopped_calls(step: StepView, part: str) -> list[str]:
@@ -132,134 +132,134 @@ def stopped_calls(step: StepView, part: str) -> list[str]:
     return [str(tool) for tool in tools] if isinstance(tools, list) else []
 
 
-def _stopped(step: StepView) -> str:
+def _stop_words(step: StepView) -> str:
     """Who stopped the agent, and which calls go on."""
-    runs = words.TOLD_STOPPED_RUNS if stopped_calls(step, "runs") else ""
-    waits = words.TOLD_STOPPED_WAITS if stopped_calls(step, "waits") else ""
-    return words.TOLD_STOPPED + runs + waits
+    runs = words.LINE_STOPPED_RUNS if stopped_calls(step, "runs") else ""
+    waits = words.LINE_STOPPED_WAITS if stopped_calls(step, "waits") else ""
+    return words.LINE_STOPPED + runs + waits
 
 
 _APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY
-_RAN = _if_again(words.THREAD_RAN_AGAIN, words.THREAD_RAN)
+_RAN = _by_attempt(words.THREAD_RAN_AGAIN, words.THREAD_RAN)
 _DENIED = _if_nobody(words.THREAD_DENIED_BY_POLICY, words.THREAD_DENIED)
 _WITHDRAWN = _if_nobody(words.THREAD_REMOVED, words.THREAD_WITHDRAWN)
 
 LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
-        sentence=_if_elsewhere(words.TOLD_ASKED_IN, words.TOLD_ASKED),
-        question=_if_elsewhere(words.TOLD_QUESTION_IN, words.TOLD_QUESTION),
-        sign_in=words.TOLD_SIGN_IN_ASKED,
-        operation=words.TOLD_OPERATION_ASKED,
+        sentence=_if_elsewhere(words.LINE_ASKED_IN, words.LINE_ASKED),
+        question=_if_elsewhere(words.LINE_QUESTION_IN, words.LINE_QUESTION),
+        sign_in=words.LINE_SIGN_IN_ASKED,
+        operation=words.LINE_OPERATION_ASKED,
         card=True,
     ),
     LineKind.CALL_REFUSED: LineEntry(
-        sentence=words.TOLD_CALL_REFUSED,
-        question=words.TOLD_QUESTION_REFUSED,
-        sign_in=words.TOLD_SIGN_IN_NOT_ASKED,
+        sentence=words.LINE_CALL_REFUSED,
+        question=words.LINE_QUESTION_REFUSED,
+        sign_in=words.LINE_SIGN_IN_NOT_ASKED,
         arguments=True,
         text=True,
     ),
     LineKind.REMINDED: LineEntry(
-        sentence=_if_named(words.TOLD_REMINDED_WHO, words.TOLD_REMINDED),
-        question=_if_named(words.TOLD_QUESTION_REMINDED_WHO, words.TOLD_QUESTION_REMINDED),
-        sign_in=words.TOLD_SIGN_IN_REMINDED,
+        sentence=_by_approvers(words.LINE_REMINDED_WHO, words.LINE_REMINDED),
+        question=_by_approvers(words.LINE_QUESTION_REMINDED_WHO, words.LINE_QUESTION_REMINDED),
+        sign_in=words.LINE_SIGN_IN_REMINDED,
         approvers=True,
     ),
     LineKind.ESCALATED: LineEntry(
-        sentence=words.TOLD_ESCALATED, question=words.TOLD_QUESTION_ESCALATED, approvers=True
+        sentence=words.LINE_ESCALATED, question=words.LINE_QUESTION_ESCALATED, approvers=True
     ),
-    LineKind.APPROVAL: LineEntry(sentence=words.TOLD_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
-    LineKind.EDITED: LineEntry(sentence=_edited, card=True, of_question=False, counted=Counted.EDITED),
+    LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
+    LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False, counted=Counted.EDITED),
     LineKind.VOTE_REFUSED: LineEntry(
-        sentence=words.TOLD_VOTE_REFUSED,
-        question=words.TOLD_ANSWER_REFUSED_VOTE,
-        sign_in=words.TOLD_SIGN_IN_REFUSED_VOTE,
+        sentence=words.LINE_VOTE_REFUSED,
+        question=words.LINE_ANSWER_REFUSED_VOTE,
+        sign_in=words.LINE_SIGN_IN_REFUSED_VOTE,
         counted=Counted.REFUSED,
     ),
     LineKind.VOTE_FELL: LineEntry(
-        sentence=lambda step: words.TOLD_VOTE_FELL if step.why is None else words.TOLD_VOTE_FELL_WHY
+        sentence=lambda step: words.LINE_VOTE_FELL if step.why is None else words.LINE_VOTE_FELL_WHY
     ),
     LineKind.REAPPLIED: LineEntry(
-        sentence=_if_nobody(words.TOLD_REAPPLIED, words.TOLD_REAPPLIED_BY), text=True, reason=True
+        sentence=_if_nobody(words.LINE_REAPPLIED, words.LINE_REAPPLIED_BY), text=True, reason=True
     ),
     LineKind.APPROVED: LineEntry(
-        sentence=words.TOLD_APPROVED,
-        question=words.TOLD_ANSWERED,
-        sign_in=words.TOLD_SIGNED_IN,
+        sentence=words.LINE_APPROVED,
+        question=words.LINE_ANSWERED,
+        sign_in=words.LINE_SIGNED_IN,
         end=End("👍 ", _APPROVED),
     ),
     LineKind.DENIED: LineEntry(
-        sentence=words.TOLD_DENIED,
-        operation=words.TOLD_OPERATION_DENIED,
+        sentence=words.LINE_DENIED,
+        operation=words.LINE_OPERATION_DENIED,
         end=End("🚫 ", (_DENIED,)),
         reason=True,
         counted=Counted.DENIED,
     ),
     LineKind.EXPIRED: LineEntry(
-        sentence=words.TOLD_EXPIRED,
-        question=words.TOLD_NOT_ANSWERED,
-        sign_in=words.TOLD_SIGN_IN_EXPIRED,
-        operation=words.TOLD_OPERATION_EXPIRED,
+        sentence=words.LINE_EXPIRED,
+        question=words.LINE_NOT_ANSWERED,
+        sign_in=words.LINE_SIGN_IN_EXPIRED,
+        operation=words.LINE_OPERATION_EXPIRED,
         end=End("⌛ ", (words.THREAD_EXPIRED,)),
     ),
     LineKind.WITHDRAWN: LineEntry(
-        sentence=_if_nobody(words.TOLD_REMOVED, words.TOLD_WITHDRAWN),
-        question=_if_nobody(words.TOLD_QUESTION_REMOVED, words.TOLD_QUESTION_WITHDRAWN),
-        sign_in=words.TOLD_SIGN_IN_WITHDRAWN,
-        operation=words.TOLD_OPERATION_WITHDRAWN,
+        sentence=_if_nobody(words.LINE_REMOVED, words.LINE_WITHDRAWN),
+        question=_if_nobody(words.LINE_QUESTION_REMOVED, words.LINE_QUESTION_WITHDRAWN),
+        sign_in=words.LINE_SIGN_IN_WITHDRAWN,
+        operation=words.LINE_OPERATION_WITHDRAWN,
         end=End("↩️ ", (_WITHDRAWN,)),
         text=True,
         counted=Counted.WITHDRAWN,
     ),
-    LineKind.SIGN_IN_LOST: LineEntry(sentence=words.TOLD_SIGN_IN_LOST),
-    LineKind.ASKED_ANEW: LineEntry(sentence=words.TOLD_ASKED_ANEW),
-    LineKind.LEFT_BEHIND: LineEntry(sentence=words.TOLD_LEFT_BEHIND),
+    LineKind.SIGN_IN_LOST: LineEntry(sentence=words.LINE_SIGN_IN_LOST),
+    LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW),
+    LineKind.LEFT_BEHIND: LineEntry(sentence=words.LINE_LEFT_BEHIND),
     LineKind.ELSEWHERE: LineEntry(
-        sentence=lambda step: words.TOLD_ELSEWHERE[step.yes],
-        question=words.TOLD_QUESTION_ELSEWHERE,
-        sign_in=words.TOLD_SIGN_IN_ELSEWHERE,
+        sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
+        question=words.LINE_QUESTION_ELSEWHERE,
+        sign_in=words.LINE_SIGN_IN_ELSEWHERE,
     ),
     LineKind.LAPSED: LineEntry(
-        sentence=words.TOLD_LAPSED,
-        question=words.TOLD_ANSWER_LAPSED,
-        sign_in=words.TOLD_SIGN_IN_LAPSED,
-        operation=words.TOLD_OPERATION_LAPSED,
+        sentence=words.LINE_LAPSED,
+        question=words.LINE_ANSWER_LAPSED,
+        sign_in=words.LINE_SIGN_IN_LAPSED,
+        operation=words.LINE_OPERATION_LAPSED,
         end=End("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
     ),
     LineKind.BEGUN: LineEntry(
-        sentence=_if_again(words.TOLD_BEGUN_AGAIN, words.TOLD_BEGUN), card=True, of_question=False, of_operation=False
+        sentence=_by_attempt(words.LINE_BEGUN_AGAIN, words.LINE_BEGUN), card=True, of_question=False, of_operation=False
     ),
     LineKind.DONE: LineEntry(
-        sentence=words.TOLD_DONE, end=End("✅ ", (*_APPROVED, _RAN)), result=True, of_question=False, of_operation=False
+        sentence=words.LINE_DONE, end=End("✅ ", (*_APPROVED, _RAN)), result=True, of_question=False, of_operation=False
     ),
     LineKind.FAILED: LineEntry(
-        sentence=words.TOLD_FAILED, end=End("❌ ", (*_APPROVED, words.THREAD_FAILED)), result=True
+        sentence=words.LINE_FAILED, end=End("❌ ", (*_APPROVED, words.THREAD_FAILED)), result=True
     ),
     LineKind.REFUSED: LineEntry(
-        sentence=words.TOLD_REFUSED,
-        question=words.TOLD_ANSWER_REFUSED,
-        sign_in=words.TOLD_SIGN_IN_REFUSED,
+        sentence=words.LINE_REFUSED,
+        question=words.LINE_ANSWER_REFUSED,
+        sign_in=words.LINE_SIGN_IN_REFUSED,
         end=End("⛔ ", (*_APPROVED, words.THREAD_DID_NOT_RUN)),
         result=True,
     ),
     LineKind.UNSEALED: LineEntry(
-        sentence=lambda step: words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"]),
+        sentence=lambda step: words.LINE_UNSEALED.get(step.text or "", words.LINE_UNSEALED["terms"]),
         alarm="somebody changed the database, or a version before this one stored it",
     ),
     LineKind.ALTERED: LineEntry(
-        sentence=words.TOLD_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
+        sentence=words.LINE_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
     ),
-    LineKind.UNKNOWN: LineEntry(sentence=words.TOLD_UNKNOWN, end=End("⚠️ ", (*_APPROVED, words.THREAD_UNKNOWN))),
-    LineKind.SETTLED: LineEntry(sentence=lambda step: words.TOLD_SETTLED[step.yes], counted=Counted.SETTLED),
-    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.TOLD_RUN_AGAIN_VOTE, card=True, counted=Counted.RUN_AGAIN),
-    LineKind.RUN_AGAIN: LineEntry(sentence=words.TOLD_RUN_AGAIN, card=True),
-    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.TOLD_NOBODY_KNOWS),
-    LineKind.GRANTED: LineEntry(sentence=words.TOLD_GRANTED),
-    LineKind.GRANT_USED: LineEntry(sentence=words.TOLD_GRANT_USED, arguments=True),
-    LineKind.GRANT_REVOKED: LineEntry(sentence=_grant_revoked, text=True, counted=Counted.REVOKED),
-    LineKind.STOPPED: LineEntry(sentence=_stopped),
-    LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.TOLD_PAUSED, words.TOLD_PAUSED_BY), text=True),
-    LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.TOLD_RESUMED, words.TOLD_RESUMED_BY), text=True),
+    LineKind.UNKNOWN: LineEntry(sentence=words.LINE_UNKNOWN, end=End("⚠️ ", (*_APPROVED, words.THREAD_UNKNOWN))),
+    LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes], counted=Counted.SETTLED),
+    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.LINE_RUN_AGAIN_VOTE, card=True, counted=Counted.RUN_AGAIN),
+    LineKind.RUN_AGAIN: LineEntry(sentence=words.LINE_RUN_AGAIN, card=True),
+    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
+    LineKind.GRANTED: LineEntry(sentence=words.LINE_GRANTED),
+    LineKind.GRANT_USED: LineEntry(sentence=words.LINE_GRANT_USED, arguments=True),
+    LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True, counted=Counted.REVOKED),
+    LineKind.STOPPED: LineEntry(sentence=_stop_words),
+    LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.LINE_PAUSED, words.LINE_PAUSED_BY), text=True),
+    LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.LINE_RESUMED, words.LINE_RESUMED_BY), text=True),
     LineKind.INSTALLED: LineEntry(),
     LineKind.UNINSTALLED: LineEntry(),
     LineKind.RETRIED: LineEntry(),

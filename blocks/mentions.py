@@ -24,25 +24,25 @@ _MENTION = re.compile(r"<@([UW][A-Z0-9]{1,32})>")
 
 def mentions(message: Message) -> frozenset[str]:
     """The users whom a message mentions."""
-    return frozenset((*_MENTION.findall(message.text), *(user for block in message.blocks for user in _found(block))))
+    return frozenset((*_MENTION.findall(message.text), *(user for block in message.blocks for user in _find(block))))
 
 
 def with_names(message: Message, names: Mapping[str, str]) -> Message:
     """The message with names instead of mentions of these users. All others stay mentioned."""
     if not names:
         return message
-    blocks = tuple(cast("JsonObject", _named(block, names)) for block in message.blocks)
+    blocks = tuple(cast("JsonObject", _replace(block, names)) for block in message.blocks)
     return replace(message, text=_in_markup(message.text, names), blocks=blocks)
 
 
 def mentions_in_view(view: JsonObject) -> frozenset[str]:
     """The users whom a form or a window mentions."""
-    return frozenset(_found(view))
+    return frozenset(_find(view))
 
 
 def view_with_names(view: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """The view with names instead of mentions of these users."""
-    return cast("JsonObject", _named(view, names))
+    return cast("JsonObject", _replace(view, names))
 
 
 def groups(message: Message) -> frozenset[str]:
@@ -79,10 +79,10 @@ def notifying(message: Message, who: Approvers, name: str) -> Message:
     return replace(message, text=text, blocks=(*message.blocks, *drawn(small_print([said], name))))
 
 
-def _found(value: JsonValue) -> Iterator[str]:
+def _find(value: JsonValue) -> Iterator[str]:
     if isinstance(value, list):
         for item in value:
-            yield from _found(item)
+            yield from _find(item)
     elif isinstance(value, dict):
         if value.get("type") == "user":
             yield str(value.get("user_id"))
@@ -90,19 +90,19 @@ def _found(value: JsonValue) -> Iterator[str]:
             yield from _MENTION.findall(str(value.get("text")))
         else:
             for item in value.values():
-                yield from _found(item)
+                yield from _find(item)
 
 
-def _named(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
+def _replace(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
     if isinstance(value, list):
-        return [_named(item, names) for item in value]
+        return [_replace(item, names) for item in value]
     if not isinstance(value, dict):
         return value
     if value.get("type") == "user" and value.get("user_id") in names:
         return {"type": "text", "text": seen(names[str(value["user_id"])], _NAME).text}
     if value.get("type") == "mrkdwn":
         return {**value, "text": _in_markup(str(value.get("text")), names)}
-    return {key: _named(item, names) for key, item in value.items()}
+    return {key: _replace(item, names) for key, item in value.items()}
 
 
 def _in_markup(text: str, names: Mapping[str, str]) -> str:

@@ -51,7 +51,7 @@ def everything(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
 
 def best(blocks: Sequence[JsonObject], takes: Takes) -> list[JsonObject]:
     """The blocks as they are sent: in the newer form if the workspace accepts it."""
-    return [block for one in blocks for block in _best(one, takes)]
+    return [block for one in blocks for block in _newest_accepted(one, takes)]
 
 
 def best_view(view: JsonObject, takes: Takes) -> JsonObject:
@@ -64,7 +64,7 @@ def kinds(blocks: Sequence[JsonObject]) -> frozenset[Newer]:
     return frozenset(Newer(str(block["type"])) for block in blocks if block.get("type") in set(Newer))
 
 
-def _best(block: JsonObject, takes: Takes) -> Iterator[JsonObject]:
+def _newest_accepted(block: JsonObject, takes: Takes) -> Iterator[JsonObject]:
     newer = cast("list[JsonObject]", block.get(_KEY, []))
     if newer and all(map(takes, kinds(newer))):
         yield from newer

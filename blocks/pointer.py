@@ -21,7 +21,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     posted."""
     tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
     if trouble is not None:
-        sentence = line(words.POINTER_TROUBLE, tool=tool, where=_where(channel), why=prose(trouble, 300))
+        sentence = line(words.POINTER_TROUBLE, tool=tool, where=_place(channel), why=prose(trouble, 300))
     elif channel is not None:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         sentence = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
@@ -44,5 +44,5 @@ def note(view: CardView) -> Message:
     return Message(text([], [sentence], [], MESSAGE_TEXT), drawn([rich([sentence], f"note.{view.id}")]))
 
 
-def _where(channel: str | None) -> Channel | str:
+def _place(channel: str | None) -> Channel | str:
     return Channel(channel) if channel else words.DIRECT_MESSAGES

@@ -68,7 +68,7 @@ def readable(value: JsonValue, name: str, formats: Mapping[str, str], limit: int
 
 def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
     """A value inside a sentence: always one span."""
-    if kind is not None and (span := _formatted(value, kind)) is not None:
+    if kind is not None and (span := _format(value, kind)) is not None:
         return span
     match value:
         case None:
@@ -94,15 +94,15 @@ def _number(value: float, *, plain: bool = False) -> str:
     text = repr(value)
     if plain or not _NUMBER.fullmatch(text):
         return text
-    return _grouped(text)
+    return _group_digits(text)
 
 
-def _grouped(digits: str) -> str:
+def _group_digits(digits: str) -> str:
     whole, point, rest = digits.partition(".")
     return f"{int(whole):,}{point}{rest}" if whole != "-0" else digits
 
 
-def _formatted(value: JsonValue, kind: str) -> Span | None:
+def _format(value: JsonValue, kind: str) -> Span | None:
     """The formatted value. None if it is not of the kind that the policy expects."""
     if kind == "link":
         return _link(value) if isinstance(value, str) else None
@@ -121,13 +121,13 @@ def _formatted(value: JsonValue, kind: str) -> Span | None:
 
 def _money(digits: str, currency: str) -> str:
     whole, point, cents = digits.partition(".")
-    amount = _grouped(whole) + (point + cents.ljust(2, "0") if cents.strip("0") else "")
+    amount = _group_digits(whole) + (point + cents.ljust(2, "0") if cents.strip("0") else "")
     symbol = _SYMBOLS.get(currency, f"{currency} ")
     return f"-{symbol}{amount[1:]}" if amount.startswith("-") else f"{symbol}{amount}"
 
 
 def _bytes(digits: str, number: Decimal) -> str:
-    exact = f"{_grouped(digits)} byte{'' if number == 1 else 's'}"
+    exact = f"{_group_digits(digits)} byte{'' if number == 1 else 's'}"
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
         if number >= 1000**power:
             return f"{number / 1000**power:.1f} {unit} ({exact})"
@@ -183,12 +183,12 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
         return _rows(value, name, formats, limit, lines)
     spans = [scalar(item, formats.get(""), name) for item in value[:_ITEMS]]
     if len(value) <= _ITEMS and _length(spans) <= limit and not any(right_to_left(spoken(span)) for span in spans):
-        return Readable(_joined(spans, ", "))
+        return Readable(_join(spans, ", "))
     head = words.counted(len(value), name)
     kept: list[Span] = []
     while len(kept) < len(spans) and len(head) + _length([*kept, spans[len(kept)]]) + 3 <= limit:
         kept.append(spans[len(kept)])
-    rest = (Say(": "), *_joined(kept, ", "), Say(", …")) if kept else ()
+    rest = (Say(": "), *_join(kept, ", "), Say(", …")) if kept else ()
     return Readable((Say(head), *rest), whole=False)
 
 
@@ -286,11 +286,11 @@ def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] |
 
 def _member(value: JsonValue, formats: Mapping[str, str], key: str) -> tuple[Span, ...]:
     if isinstance(value, list):
-        return _joined([scalar(item, formats.get(key), key) for item in value[:_ITEMS]], ", ")
+        return _join([scalar(item, formats.get(key), key) for item in value[:_ITEMS]], ", ")
     return (scalar(value, formats.get(key), key),)
 
 
-def _joined(spans: Sequence[Span], between: str) -> tuple[Span, ...]:
+def _join(spans: Sequence[Span], between: str) -> tuple[Span, ...]:
     return tuple(part for i, span in enumerate(spans) for part in ((Say(between), span) if i else (span,)))
 
 

@@ -193,7 +193,7 @@ _DATE = "{date_short_pretty} at {time}"
 _LAST_WORD = re.compile(r"[^\s{}<>|^&]+ \Z")
 
 
-def _led(spans: Iterable[Span]) -> list[Span]:
+def _with_date_leads(spans: Iterable[Span]) -> list[Span]:
     """The same with the word before a date in the date's format: Slack writes "Today" with a capital where it begins
     the format, and "today" elsewhere."""
     row: list[Span] = []
@@ -207,7 +207,7 @@ def _led(spans: Iterable[Span]) -> list[Span]:
     return row
 
 
-def _sound(span: Span) -> Span:
+def _well_formed(span: Span) -> Span:
     """The span, or its bare text if its id or link is malformed, since another version may have written the row."""
     match span:
         case User(id) if not _PEOPLE.fullmatch(id):
@@ -228,7 +228,7 @@ def _style(*, bold: bool = False, code: bool = False) -> RichTextElementParts.Te
 
 
 def _element(span: Span) -> RichTextElement:
-    match _sound(span):
+    match _well_formed(span):
         case Say(text, bold):
             return RichTextElementParts.Text(text=text, style=_style(bold=bold))
         case Supplied(text, bold):
@@ -256,7 +256,10 @@ def elements(pieces: Iterable[Piece]) -> list[RichTextElement]:
     run: list[RichTextElement] = []
     for piece in pieces:
         if isinstance(piece, Line):
-            run += [*([RichTextElementParts.Text(text="\n")] if run else []), *map(_element, _led(piece.spans))]
+            run += [
+                *([RichTextElementParts.Text(text="\n")] if run else []),
+                *map(_element, _with_date_leads(piece.spans)),
+            ]
             continue
         if run:
             drawn.append(RichTextSectionElement(elements=run))
@@ -280,7 +283,7 @@ def utc(at: int) -> str:
 
 def markup(spans: Iterable[Span], longest: int | None = None) -> str:
     """The spans in Slack's markup; `longest` shortens each supplied one."""
-    return "".join(_marked(_sound(span), longest) for span in _led(spans))
+    return "".join(_span_markup(_well_formed(span), longest) for span in _with_date_leads(spans))
 
 
 def spoken(span: Span) -> str:
@@ -293,7 +296,7 @@ def spoken(span: Span) -> str:
     return f"@{span.id}"
 
 
-def _marked(span: Span, longest: int | None) -> str:
+def _span_markup(span: Span, longest: int | None) -> str:
     match span:
         case Say(text):
             return escape(text)

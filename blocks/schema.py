@@ -70,7 +70,7 @@ def check(
     """The shapes of these names, or what is wrong with these values. JSON in, JSON out."""
     found: dict[str, JsonValue] = {}
     if names is not None:
-        required = _resolved(root, root)[0].get("required")
+        required = _resolve(root, root)[0].get("required")
         must = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
         schemas = _properties(root)
         for name in names:
@@ -101,7 +101,7 @@ def property_of(schema: Schema | None, name: str) -> Schema | None:
 
 
 def _properties(root: Schema) -> dict[str, JsonValue]:
-    properties = _resolved(root, root)[0].get("properties")
+    properties = _resolve(root, root)[0].get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
@@ -112,7 +112,7 @@ def property_names(schema: Schema | None) -> tuple[str, ...]:
 
 
 def shape_of(schema: Schema, root: Schema, *, required: bool) -> Shape:
-    rules, nullable = _resolved(schema, root)
+    rules, nullable = _resolve(schema, root)
     options = _options(rules)
     described, format_ = rules.get("description"), rules.get("format")
     if options is not None and len(json_text(options, enough=_MOST_OPTIONS)) > _MOST_OPTIONS:
@@ -137,33 +137,33 @@ def problem(value: JsonValue, schema: Schema, root: Schema) -> str | None:
 def _problem(value: JsonValue, schema: Schema, root: Schema, where: str, depth: int = 0) -> str | None:
     if depth > _DEEPEST:
         return None
-    rules, nullable = _resolved(schema, root)
+    rules, nullable = _resolve(schema, root)
     if value is None and nullable:
         return None
     branches = _branches(rules)
     if branches and not any(_problem(value, branch, root, where, depth + 1) is None for branch in branches):
         return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root))
     kinds = _kinds(rules)
-    if kinds and not any(_is(value, kind) for kind in kinds):
+    if kinds and not any(_is_kind(value, kind) for kind in kinds):
         names = [words.KINDS[kind] for kind in words.KINDS if kind in kinds]
         return words.FIELD_KIND.format(where=where, kind=" or ".join(names)) if names else None
     options = _options(rules)
     if options is not None and not any(_is_option(value, option) for option in options):
-        return words.FIELD_ONE_OF.format(where=where, options=_listed(options))
-    return _out_of_bounds(value, rules, where) or _inside(value, rules, root, where, depth)
+        return words.FIELD_ONE_OF.format(where=where, options=_list_options(options))
+    return _out_of_bounds(value, rules, where) or _problem_inside(value, rules, root, where, depth)
 
 
 def _is_option(value: JsonValue, option: JsonValue) -> bool:
     return value == option if isinstance(value, str) or isinstance(option, str) else same(value, option)
 
 
-def _resolved(schema: Schema, root: Schema) -> tuple[Schema, bool]:
+def _resolve(schema: Schema, root: Schema) -> tuple[Schema, bool]:
     """The schema with references followed and null taken out of a choice: (the rest, whether null is allowed)."""
     nullable = False
     for _ in range(_HOPS):
         nullable = nullable or schema.get("nullable") is True or "null" in _kinds(schema)
         if isinstance(reference := schema.get("$ref"), str):
-            schema = {**_pointed(reference, root), **{k: v for k, v in schema.items() if k != "$ref"}}
+            schema = {**_follow(reference, root), **{k: v for k, v in schema.items() if k != "$ref"}}
             continue
         only = _only_branch(schema)
         if only is None:
@@ -174,7 +174,7 @@ def _resolved(schema: Schema, root: Schema) -> tuple[Schema, bool]:
     return {}, nullable
 
 
-def _pointed(reference: str, root: Schema) -> Schema:
+def _follow(reference: str, root: Schema) -> Schema:
     found: object = root
     for part in filter(None, reference.removeprefix("#").split("/")):
         key = part.replace("~1", "/").replace("~0", "~")
@@ -213,7 +213,7 @@ def _options(rules: Schema) -> list[JsonValue] | None:
     return options if isinstance(options, list) and options else None
 
 
-def _is(value: JsonValue, kind: str) -> bool:
+def _is_kind(value: JsonValue, kind: str) -> bool:
     match kind:
         case "string":
             return isinstance(value, str)
@@ -233,11 +233,11 @@ def _is(value: JsonValue, kind: str) -> bool:
 
 
 def _alternatives(branches: Iterable[Schema], root: Schema) -> str:
-    kinds = {kind for branch in branches for kind in _kinds(_resolved(branch, root)[0])}
+    kinds = {kind for branch in branches for kind in _kinds(_resolve(branch, root)[0])}
     return " or ".join(words.KINDS[kind] for kind in words.KINDS if kind in kinds) or words.ANOTHER_KIND
 
 
-def _listed(options: Iterable[JsonValue]) -> str:
+def _list_options(options: Iterable[JsonValue]) -> str:
     return plain(", ".join(quick(option) for option in options), 200)
 
 
@@ -269,7 +269,7 @@ _BOUNDS: dict[type, tuple[tuple[str, str, Callable[[float, float], bool]], ...]]
 }
 
 
-def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: int) -> str | None:
+def _problem_inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: int) -> str | None:
     if isinstance(value, list) and isinstance(items := rules.get("items"), dict):
         numbered = ((str(index + 1), item, items) for index, item in enumerate(value))
         return _first_problem(numbered, root, where, depth)

@@ -67,7 +67,7 @@ def sign_in_form(view: CardView, entries: tuple[SignInField, ...], url: str | No
 
 
 def read_entered(values: Mapping[str, object], entries: tuple[SignInField, ...]) -> Entered:
-    found = {entry: _typed(values, entry) for entry in entries}
+    found = {entry: _text_in(values, entry) for entry in entries}
     errors = {entry.value: words.FIELD_REQUIRED for entry, text in found.items() if not text}
     return Entered(errors=errors) if errors else Entered(found)
 
@@ -77,7 +77,7 @@ def _input(entry: SignInField) -> InputBlock:
     return InputBlock(label=plain_text(_LABELS[entry]), element=element, block_id=entry.value)
 
 
-def _typed(values: Mapping[str, object], entry: SignInField) -> str:
+def _text_in(values: Mapping[str, object], entry: SignInField) -> str:
     block = values.get(entry.value)
     element = block.get(ACTION) if isinstance(block, Mapping) else None
     text = element.get("value") if isinstance(element, Mapping) else None

@@ -27,26 +27,26 @@ class NotJson(Exception):
 def parse_json(text: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(
-            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
+            text, object_pairs_hook=_unique_names, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
         )
     except json.JSONDecodeError as error:
         where = {"line": error.lineno, "column": error.colno}
         raise NotJson(words.FIELD_JSON.format(what=error.msg.lower(), **where)) from error
     except RecursionError as error:
         raise NotJson(words.FIELD_JSON_DEEP) from error
-    if _deeper(value, _DEEPEST):
+    if _is_deeper(value, _DEEPEST):
         raise NotJson(words.FIELD_JSON_DEEP)
     if _LONE.search(json.dumps(value, ensure_ascii=False)):
         raise NotJson(words.FIELD_JSON_HALF)
     return value
 
 
-def _deeper(value: JsonValue, levels: int) -> bool:
+def _is_deeper(value: JsonValue, levels: int) -> bool:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return inside is not None and (levels == 0 or any(_deeper(one, levels - 1) for one in inside))
+    return inside is not None and (levels == 0 or any(_is_deeper(one, levels - 1) for one in inside))
 
 
-def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def _unique_names(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for name, value in pairs:
         if name in found:

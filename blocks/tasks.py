@@ -71,7 +71,7 @@ def plan(tasks: Sequence[TaskView], block_id: str) -> JsonObject:
 def in_words(tasks: Sequence[TaskView]) -> str:
     """A line for each task, for screen readers and for workspaces without task blocks."""
     return "\n".join(
-        words.TASK_LINE.format(sign=words.TASK_SIGNS[task.status], title=_title(task), note=_dashed(task))
+        words.TASK_LINE.format(sign=words.TASK_SIGNS[task.status], title=_title(task), note=_note_suffix(task))
         for task in tasks[:MOST_TASKS]
     )
 
@@ -107,5 +107,5 @@ def _title(task: TaskView) -> str:
     return prose(task.title, _TITLE)
 
 
-def _dashed(task: TaskView) -> str:
+def _note_suffix(task: TaskView) -> str:
     return f": {prose(task.note, _NOTE)}" if task.note else ""

@@ -92,7 +92,7 @@ def fit(text: str, limit: int, lines: int | None = None) -> Fitted:
         kept, short = "\n".join(text.split("\n", lines)[:lines]), True
     if units(kept) + 2 * short <= limit:
         return Fitted(kept + "\n…", False) if short else Fitted(text)
-    return Fitted(kept[: _last_boundary(kept, _reach(kept, limit - 1))] + "…", False)
+    return Fitted(kept[: _last_boundary(kept, _fitting_length(kept, limit - 1))] + "…", False)
 
 
 def seen(text: str, limit: int, lines: int | None = None, *, keep: str = "") -> Fitted:
@@ -110,7 +110,7 @@ def pieces(text: str, size: int) -> list[str]:
     parts: list[str] = []
     start = 0
     while start < len(text):
-        end = start + _reach(text[start : start + size], size)
+        end = start + _fitting_length(text[start : start + size], size)
         if end < len(text):
             stop = max(text.rfind("\n", start + size // 2, end), 0) or text.rfind(" ", start + size // 2, end)
             end = stop + 1 if stop > 0 else start + _last_boundary(text[start : end + 1], end - start)
@@ -119,7 +119,7 @@ def pieces(text: str, size: int) -> list[str]:
     return parts
 
 
-def _reach(text: str, limit: int) -> int:
+def _fitting_length(text: str, limit: int) -> int:
     """How many characters fit into so many units."""
     if text.isascii() and len(text) <= limit:
         return len(text)

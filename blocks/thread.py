@@ -53,7 +53,7 @@ def story(session: str, steps: Sequence[StepView], names: Mapping[str, str] = _N
 
     `names` are those of users whom a line does not notify: see `unmentioned`.
     """
-    return tuple(_message(session, part, names) for part in _parted(steps))
+    return tuple(_message(session, part, names) for part in _split(steps))
 
 
 def unmentioned(steps: Sequence[StepView]) -> frozenset[str]:
@@ -68,7 +68,7 @@ def unmentioned(steps: Sequence[StepView]) -> frozenset[str]:
     )
 
 
-def _parted(steps: Sequence[StepView]) -> list[list[StepView]]:
+def _split(steps: Sequence[StepView]) -> list[list[StepView]]:
     parts: list[list[StepView]] = []
     spent = 0
     for step in steps:
@@ -110,7 +110,7 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
     if step.question or step.sign_in:
         return in_history(step)
     if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_said(replace(step, text=None)), *_result(step))
+        return (Line(_end(step, end)), *_quoted_texts(replace(step, text=None)), *_result(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -160,7 +160,7 @@ def in_history(step: StepView) -> tuple[Piece, ...]:
     """A step: a sentence, with the words of an agent, a tool or a person."""
     row = say(line_words(step), **_spans(step))
     changes = () if step.answer else differences(step.changes)
-    return (Line(row), *changes, *_arguments(step), *_said(step))
+    return (Line(row), *changes, *_arguments(step), *_quoted_texts(step))
 
 
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
@@ -180,7 +180,7 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
-        "took": _took(step),
+        "took": _duration(step),
         "runs": _names(stopped_calls(step, "runs")),
         "waits": _names(stopped_calls(step, "waits")),
         "answer": answer.spans if (answer := filled_in(step.answer, step.call)) else (),
@@ -194,7 +194,7 @@ def _names(tools: list[str]) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _took(step: StepView) -> str:
+def _duration(step: StepView) -> str:
     if step.seconds is None:
         return ""
     template = words.TOOK_UNTIL_FAILED if step.kind is LineKind.FAILED else words.TOOK
@@ -214,11 +214,11 @@ def _result(step: StepView) -> Sequence[Piece]:
     try:
         value: JsonValue = json.loads(step.text)
     except (ValueError, RecursionError):
-        return _said(replace(step, reason=None))
+        return _quoted_texts(replace(step, reason=None))
     return result(value, LIST)[0] if LINES[step.kind].result else ()
 
 
-def _said(step: StepView) -> list[Piece]:
+def _quoted_texts(step: StepView) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(seen(step.reason, _SAID, _LINES, keep="\n").text))

@@ -72,7 +72,7 @@ def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False
             written += len(part)
             continue
         inner = part.value
-        if indented and (flat := _flat(inner)) is not None:
+        if indented and (flat := _on_one_line(inner)) is not None:
             todo.append(flat)
             continue
         if isinstance(inner, dict) and inner:
@@ -88,7 +88,7 @@ def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False
 _SHORT = 60
 
 
-def _flat(value: JsonValue) -> str | None:
+def _on_one_line(value: JsonValue) -> str | None:
     """A list or an object that is short enough for one line."""
     if not isinstance(value, dict | list) or not value or _size_up_to(value, _SHORT) >= _SHORT:
         return None

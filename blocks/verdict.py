@@ -30,16 +30,16 @@ def counting() -> JsonObject:
 
 def verdict_modal(view: VerdictView) -> JsonObject:
     title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_COUNTING
-    return modal(Callback.SHOW, title, [_noted(verdict(view), "verdict", _level(view))])
+    return modal(Callback.SHOW, title, [_alert(verdict(view), "verdict", _level(view))])
 
 
 def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
     """The results of several calls that were decided together. `waiting`: some are not counted yet."""
     blocks: list[Block] = []
     for index, view in enumerate(views):
-        said, name = _of_several(view), f"verdict.{index}"
+        said, name = _batch_line(view), f"verdict.{index}"
         refused = view.counted is Counted.REFUSED
-        blocks.append(_noted(said, name, _level(view)) if refused else rich([said], name))
+        blocks.append(_alert(said, name, _level(view)) if refused else rich([said], name))
     blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
     return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
 
@@ -50,7 +50,7 @@ def verdict_message(view: VerdictView) -> Message:
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
     """A view with one sentence: why no form opens, or why nothing was done."""
-    return modal(Callback.SHOW, title, [_noted(_sentence(sentence), "notice", Level.WARNING)])
+    return modal(Callback.SHOW, title, [_alert(_sentence(sentence), "notice", Level.WARNING)])
 
 
 def looking(sentence: str, title: str) -> JsonObject:
@@ -75,7 +75,7 @@ def verdict(view: VerdictView) -> Line:
     """Whether the vote counts, and what to do next, in one or two sentences."""
     tool = name(view.tool)
     if view.counted is Counted.REFUSED:
-        row = _refused(view)
+        row = _refusal(view)
     else:
         answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
         template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
@@ -83,10 +83,10 @@ def verdict(view: VerdictView) -> Line:
     return Line(row)
 
 
-def _of_several(view: VerdictView) -> Line:
+def _batch_line(view: VerdictView) -> Line:
     """`Deploy checkout 2.4.1 to prod: approved, 1 more needed`."""
     if view.counted is Counted.REFUSED:
-        became = (Say(words.BECAME_NOTHING), *_refused(view))
+        became = (Say(words.BECAME_NOTHING), *_refusal(view))
     else:
         left = max(view.quorum - view.votes, 0)
         approving = view.counted in (Counted.APPROVED, Counted.EDITED, Counted.RUN_AGAIN)
@@ -105,7 +105,7 @@ _TEMPLATES = {
 }
 
 
-def _refused(view: VerdictView) -> tuple[Span, ...]:
+def _refusal(view: VerdictView) -> tuple[Span, ...]:
     names = [name(one) for one in view.fields[:10]]
     state = words.STATES[view.face] if view.face else words.DECIDED
     why = view.why or Reason.CANNOT_ASK
@@ -121,7 +121,7 @@ def _refused(view: VerdictView) -> tuple[Span, ...]:
     return row
 
 
-def _noted(said: Line, block_id: str, level: Level) -> Block:
+def _alert(said: Line, block_id: str, level: Level) -> Block:
     return alert(rich([said], block_id), said, level)
 
 

@@ -65,16 +65,16 @@ async def running(
     """
     stop, readiness = Shutdown(), Readiness()
     async with AsyncExitStack() as stack:
-        parts = await _opened(stack, stop, settings, file, clock, limits or CallLimits())
+        parts = await _open_parts(stack, stop, settings, file, clock, limits or CallLimits())
         readiness.watch("store", store_probe(parts.database))
-        app = _listening(parts)
+        app = _bolt_with_listeners(parts)
         url = await _serve(stack, stop, readiness, parts, app)
         log.info("for %s; agent %s; store %s", parts.workspaces.described, parts.host.app, parts.database.url)
-        async with _working(stop, readiness, parts):
+        async with _running_loops(stop, readiness, parts):
             yield Bot(url, parts.database, parts.host, app)
 
 
-async def _opened(
+async def _open_parts(
     stack: AsyncExitStack,
     stop: Shutdown,
     settings: Settings,
@@ -101,7 +101,7 @@ async def _opened(
     return Parts(settings, secret, file, clock, limits, database, metrics, host, workspaces, session)
 
 
-def _listening(parts: Parts) -> AsyncApp:
+def _bolt_with_listeners(parts: Parts) -> AsyncApp:
     """Bolt with all listeners. Listeners for whose ack people wait come first."""
     app = bolt(parts.settings, parts.workspaces, parts.metrics, parts.clicks, parts.sender.in_an_ack)
     for each in (parts.clicks_and_forms, parts.home_events, parts.commands, parts.lifecycle, parts.agent_events):
@@ -130,7 +130,7 @@ async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, pa
 
 
 @asynccontextmanager
-async def _working(stop: Shutdown, readiness: Readiness, parts: Parts) -> AsyncIterator[None]:
+async def _running_loops(stop: Shutdown, readiness: Readiness, parts: Parts) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, parts.metrics)
     loops = {**parts.worker.loops, "homes": parts.home_tabs.run, "workspaces": parts.workspaces.run}

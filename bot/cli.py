@@ -127,10 +127,10 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
         click.echo(error.format_message(), err=True)
         return 2
     except click.NoSuchOption as error:
-        return _refused(error.ctx.command_path if error.ctx else program, _no_such_option(error), given)
+        return _report_refusal(error.ctx.command_path if error.ctx else program, _no_such_option(error), given)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        return _refused(context.command_path if context is not None else program, error.format_message(), given)
+        return _report_refusal(context.command_path if context is not None else program, error.format_message(), given)
     except click.Abort:
         return 130
     except Exception as error:
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
 
         if not isinstance(error, ConfirmError):
             raise
-        return _refused(program, str(error), given)
+        return _report_refusal(program, str(error), given)
     return code if isinstance(code, int) else 0
 
 
@@ -152,7 +152,7 @@ def _no_such_option(error: click.NoSuchOption) -> str:
     return f"No such option {error.option_name!r}. {meant}"
 
 
-def _refused(program: str, sentence: str, given: Iterable[str]) -> int:
+def _report_refusal(program: str, sentence: str, given: Iterable[str]) -> int:
     if "--json" in given:
         print(json.dumps({"error": sentence}))
     else:
@@ -169,14 +169,14 @@ def _put_ours_first() -> None:
 
 def _refuse_foreign_packages() -> None:
     for package in PACKAGES:
-        if (foreign := _foreign(package)) is not None:
+        if (foreign := _foreign_origin(package)) is not None:
             raise click.ClickException(
                 f"{foreign} was found as the package {package!r}, which is also the name of one of {PROGRAM}'s own. "
                 "Rename yours, or take its directory out of PYTHONPATH."
             )
 
 
-def _foreign(package: str) -> str | None:
+def _foreign_origin(package: str) -> str | None:
     """Where the package comes from, if it is not ours."""
     loaded = sys.modules.get(package)
     spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(package)

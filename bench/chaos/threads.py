@@ -26,11 +26,11 @@ _ENDS = {
     LineKind.WITHDRAWN: "↩️",
 }
 _TEMPLATES = {
-    LineKind.CALL_REFUSED: (words.TOLD_CALL_REFUSED,),
-    LineKind.REMINDED: (words.TOLD_REMINDED, words.TOLD_REMINDED_WHO),
+    LineKind.CALL_REFUSED: (words.LINE_CALL_REFUSED,),
+    LineKind.REMINDED: (words.LINE_REMINDED, words.LINE_REMINDED_WHO),
     LineKind.VOTE_REFUSED: (words.THREAD_TRIES,),
-    LineKind.SETTLED: tuple(words.TOLD_SETTLED.values()),
-    LineKind.NOBODY_KNOWS: (words.TOLD_NOBODY_KNOWS,),
+    LineKind.SETTLED: tuple(words.LINE_SETTLED.values()),
+    LineKind.NOBODY_KNOWS: (words.LINE_NOBODY_KNOWS,),
 }
 _FIRST_SIGNS = {*(sign[0] for sign in _ENDS.values()), *(one[0] for each in _TEMPLATES.values() for one in each)}
 

@@ -69,7 +69,7 @@ class Deliveries:
         nothing needs to be sent any more. `stop` is set when somebody stops the run."""
         letter = mail.letters[0]
         if letter.kind == "words":
-            since = await self._begun_before(session, letter)
+            since = await self._first_attempt(session, letter)
             user_words = UserWords(
                 mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments
             )
@@ -111,7 +111,7 @@ class Deliveries:
             text, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
             await self._lease.run(copy_report, row.id, HostReport(kind=kind, text=text, altered=altered))
 
-    async def _begun_before(self, session: Session, letter: Letter) -> float | None:
+    async def _first_attempt(self, session: Session, letter: Letter) -> float | None:
         """When sending this letter was first tried, or None if this is the first attempt."""
         before = await self._attempts.begin(session.key, _mark(letter))
         return None if before is None else before.at
@@ -126,7 +126,7 @@ class Deliveries:
                 reason=str(letter.body["reason"]),
                 ask=Ask(str(letter.body.get("ask") or Ask.CONFIRMATION)),
                 mark=letter.mark,
-                since=await self._begun_before(session, letter),
+                since=await self._first_attempt(session, letter),
             )
         row, delivery = mail.about(letter), _delivery(letter)
         assert isinstance(delivery, AnswerDelivery)
@@ -148,7 +148,7 @@ class Deliveries:
             payload=delivery.payload,
             reason=delivery.reason,
             mark=letter.mark,
-            since=handed if delivery.confirmed else await self._begun_before(session, letter),
+            since=handed if delivery.confirmed else await self._first_attempt(session, letter),
             tool=row.asked.tool,
             arguments=row.asked.arguments,
             ask=row.asked.ask,
@@ -206,7 +206,7 @@ class Deliveries:
             if not _open(row, look):
                 # The host has the answer. A host that counts answers may get it again, and resumes where it was killed.
                 # Any other host gets it again only if it did not act on it.
-                return row if host.exactly_once or not _known(row, look) else None
+                return row if host.exactly_once or not _has_outcome(row, look) else None
             assert row.handed_at is not None
             rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
             if rest > 0:
@@ -214,7 +214,7 @@ class Deliveries:
             await self._lease.run(never_arrived, row.id)
         elif patience and isinstance(delivery, AnswerDelivery):
             look = await self._host.look(row.asked.session)
-            if _known(row, look) and not _open(row, look):
+            if _has_outcome(row, look) and not _open(row, look):
                 return None  # somebody else answered; the outcome is copied from the session
         try:
             handed = await self._lease.run(hand_over, row.id, delivery, self._rules.now.fingerprints)
@@ -274,5 +274,5 @@ def _open(row: Confirmation, look: SessionSnapshot) -> bool:
     return look.is_open(row.asked.request_id)
 
 
-def _known(row: Confirmation, look: SessionSnapshot) -> bool:
+def _has_outcome(row: Confirmation, look: SessionSnapshot) -> bool:
     return any(outcome.request_id == row.asked.request_id for outcome in look.outcomes)

@@ -54,9 +54,9 @@ class Intake:
         if request.ask is not Ask.CREDENTIAL:
             asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = replace(request_facts(session, request), asker=asked_by.user)
-        found: GoverningPolicy | CallRefusal | None = _not_to_be_shown(request)
+        found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
-            found = await self._governing(call)
+            found = await self._governing_policy(call)
         unfit = await self._unfit(Workspace.of(session), found)
         if unfit is not None:
             found = CallRefusal(unfit, found.index)
@@ -71,7 +71,7 @@ class Intake:
             return replace(opening, governs=places)
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
 
-    async def _governing(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
+    async def _governing_policy(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
         policies = self._rules.now.policies
         if not policies.conditional:
             return policies.resolve(call)
@@ -100,7 +100,7 @@ class Intake:
         )
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
-        shared = _in_turn(await self._directory.shared(at, place.channel))
+        shared = _answer_or_wait(await self._directory.shared(at, place.channel))
         unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
         return (place,) if unfit is None else CallRefusal(unfit, found.index)
 
@@ -108,7 +108,7 @@ class Intake:
         """The approvers' direct messages. Nobody else can see a thread in a direct message, so each approver gets the
         card in their own."""
         at = Workspace.of(session)
-        people = _in_turn(await self._directory.people(found.policy.approvers, at, call))
+        people = _answer_or_wait(await self._directory.people(found.policy.approvers, at, call))
         if isinstance(people, Unresolved | NotWritable):
             why = (
                 people.sentence
@@ -146,7 +146,7 @@ def read_grants(tx: Tx, key: str) -> tuple[datetime, list[Grant]]:
     return now(tx), grants_in(tx, key)
 
 
-def _in_turn(answer: T) -> T:
+def _answer_or_wait(answer: T) -> T:
     """Returns the answer. Raises `NotNow` if Slack could not be asked yet, so that the request is delayed and not
     refused."""
     if isinstance(answer, Unresolved) and answer.after is not None:
@@ -170,7 +170,7 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
     )
 
 
-def _not_to_be_shown(request: HostRequest) -> CallRefusal | None:
+def _unshowable(request: HostRequest) -> CallRefusal | None:
     try:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")

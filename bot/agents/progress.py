@@ -107,11 +107,13 @@ class ProgressDisplay:
 
     async def _show(self) -> None:
         try:
-            shown = not await _within(SOON, self._words) and await self._stage.show_thinking(self._lease, self._session)
+            shown = not await _happens_within(SOON, self._words) and await self._stage.show_thinking(
+                self._lease, self._session
+            )
             if shown and self._over.is_set():
                 await self._stage.clear_status(self._session)
             while not self._over.is_set():
-                await _within(LOOK if self._tasks else None, self._news)
+                await _happens_within(LOOK if self._tasks else None, self._news)
                 self._news.clear()
                 while self._pieces and not self._over.is_set():
                     await self._stage.add_part(self._lease, self._session, self._pieces.pop(0))
@@ -123,7 +125,7 @@ class ProgressDisplay:
             log.exception("what the agent does could not be shown")
 
 
-async def _within(seconds: float | None, event: asyncio.Event) -> bool:
+async def _happens_within(seconds: float | None, event: asyncio.Event) -> bool:
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

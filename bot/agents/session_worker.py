@@ -124,7 +124,7 @@ class _LeasedSession:
         self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
         self._stops = lease.waiter(STOPS)
-        self._started: Callable[[], None] = _nothing
+        self._started: Callable[[], None] = _no_priority
 
     async def attend(self, key: str) -> None:
         with self._stops:
@@ -215,7 +215,7 @@ class _LeasedSession:
 
     def _with_priority(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
         """Gives a decision priority over all work that can wait, until the agent answers."""
-        return nullcontext(_nothing) if letter.confirmation is None else self._clicks.starting()
+        return nullcontext(_no_priority) if letter.confirmation is None else self._clicks.starting()
 
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
         """Sends letters and shows what the agent does. Returns the tool calls that are shown and have no reply after
@@ -357,7 +357,7 @@ class _LeasedSession:
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
-                await self._say(session, self._masked(session, said, look), letter)
+                await self._say(session, self._mask(session, said, look), letter)
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
             if waits.said.event not in spoken and waits.request not in operations:
@@ -375,7 +375,7 @@ class _LeasedSession:
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)
 
-    def _masked(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
+    def _mask(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
         """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
         text = said.text
         for request in look.open_requests:
@@ -406,7 +406,7 @@ class _LeasedSession:
                 await self._copy(row, outcome)
 
     async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
-        if row.state is not State.APPROVED and (line := _why_pointless(outcome)) is not None:
+        if row.state is not State.APPROVED and (line := _pointless_because(outcome)) is not None:
             await self._lease.run(not_asked_any_longer, row.id, line)
             return
         kind = outcome.became
@@ -436,11 +436,11 @@ class _LeasedSession:
         await self._lease.run(say_later, session.key, said, retry, tasks)
 
 
-def _nothing() -> None:
+def _no_priority() -> None:
     """Used where nothing is prioritised."""
 
 
-def _why_pointless(outcome: HostOutcome) -> LineKind | None:
+def _pointless_because(outcome: HostOutcome) -> LineKind | None:
     """Why an answer would have no effect, or None."""
     if outcome.asked_anew:
         return LineKind.ASKED_ANEW

@@ -43,7 +43,7 @@ def checkpoint(
 ) -> Checkpoint:
     number, previous = (before.number + 1, before.sealed) if before else (1, "")
     point = Checkpoint(number=number, at=at, heads=heads, previous=previous, sealed="")
-    return replace(point, sealed=keys.checkpoint.of(_said(point, version)))
+    return replace(point, sealed=keys.checkpoint.of(_content(point, version)))
 
 
 def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
@@ -51,7 +51,7 @@ def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
     fits = (
         version
         for version in (VERSION, BEFORE_SEALED_LINES)
-        if keys.checkpoint.matches(_said(point, version), point.sealed)
+        if keys.checkpoint.matches(_content(point, version), point.sealed)
     )
     return next(fits, None)
 
@@ -82,7 +82,7 @@ class Anchor:
 _ANCHORED = re.compile(r"\bcheckpoint (\d{1,18}) \S+ ([0-9a-f]{64})\b")
 
 
-def _said(point: Checkpoint, version: int) -> JsonObject:
+def _content(point: Checkpoint, version: int) -> JsonObject:
     heads: JsonObject = {chain: [head.seq, head.hash] for chain, head in point.heads.items()}
     return {
         "v": version,

@@ -21,7 +21,7 @@ class Fingerprints:
     """
 
     def __init__(self, secret: str, purpose: str) -> None:
-        self._use(_derived(secret.encode(), purpose))
+        self._use(_derive_key(secret.encode(), purpose))
 
     def within(self, purpose: str) -> Fingerprints:
         """Those for one kind of thing within this purpose, with a key of their own. They are kept, because there are
@@ -29,7 +29,7 @@ class Fingerprints:
         fingerprints = self._within.get(purpose)
         if fingerprints is None:
             fingerprints = self._within[purpose] = object.__new__(Fingerprints)
-            fingerprints._use(_derived(self._key, purpose))
+            fingerprints._use(_derive_key(self._key, purpose))
         return fingerprints
 
     def of(self, value: Json) -> str:
@@ -52,5 +52,5 @@ def same_fingerprint(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
-def _derived(key: bytes, purpose: str) -> bytes:
+def _derive_key(key: bytes, purpose: str) -> bytes:
     return hmac.digest(key, f"adk-confirm {purpose} v1".encode(), hashlib.sha256)

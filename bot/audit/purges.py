@@ -45,7 +45,7 @@ class Purges:
         """The purge lines among these whose fingerprints fit."""
         spans: dict[str, list[SeqRange]] = {}
         for line in lines:
-            for chain, found in _emptied_by(line, keys):
+            for chain, found in _spans_emptied_by(line, keys):
                 spans.setdefault(chain, []).extend(found)
         return cls(spans)
 
@@ -53,7 +53,7 @@ class Purges:
         return any(first <= seq <= last for first, last in self.spans.get(chain, ()))
 
 
-def _emptied_by(line: LedgerLine, keys: LedgerKeys) -> Emptied:
+def _spans_emptied_by(line: LedgerLine, keys: LedgerKeys) -> Emptied:
     if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
         return ()
     if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, keys):

@@ -73,7 +73,7 @@ class SealedCheckpoints:
     def read(cls, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> SealedCheckpoints:
         """`checkpoints` must be sorted by number."""
         sealed = cls()
-        sealed.broken = sealed._take(checkpoints, keys)
+        sealed.broken = sealed._take_checkpoints(checkpoints, keys)
         return sealed
 
     def last_hash(self, chain: str) -> str:
@@ -86,7 +86,7 @@ class SealedCheckpoints:
         found = (one.head.seq for one in self.claims.get(chain, ()) if up_to is None or one.number <= up_to)
         return max(found, default=0)
 
-    def _take(self, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Broken | None:
+    def _take_checkpoints(self, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Broken | None:
         previous, version_before = "", BEFORE_SEALED_LINES
         for number, point in enumerate(checkpoints, start=1):
             if point.number != number:
@@ -205,14 +205,14 @@ class _Look:
                 claim = claims.pop()
                 if claim.head != line.head:
                     return Broken(chain, line.seq, f"it is not the line that checkpoint {claim.number} was made over")
-            why = self._unproven(line)
+            why = self._doubt_about(line)
             if why is not None and self.unproven is None:
                 self.unproven = Broken(chain, line.seq, why)
             head = line.head
         self.lengths[chain] = head.seq
         return None
 
-    def _unproven(self, line: LedgerLine) -> str | None:
+    def _doubt_about(self, line: LedgerLine) -> str | None:
         from_before = line.sealed is None and line.seq <= self.sealed.unsealed_up_to.get(line.chain, 0)
         self.unsealed += from_before
         if not from_before and not is_sealed(line, self.keys):

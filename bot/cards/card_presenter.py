@@ -77,9 +77,11 @@ def card_view(
         reason=_reason(row, redactor),
         started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
         result=_result(row, redactor),
-        error=readable(redactor, outcome.text) if outcome and outcome.text and _is(row, OutcomeKind.FAILED) else None,
+        error=readable(redactor, outcome.text)
+        if outcome and outcome.text and _outcome_is(row, OutcomeKind.FAILED)
+        else None,
         duration=outcome.seconds if outcome else None,
-        happened=_happened(row),
+        happened=_took_effect(row),
         outside=row.outside.confirmed if row.outside else None,
         editable=_editable(row, arguments, payload),
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
@@ -212,7 +214,7 @@ def epoch(at: datetime) -> int:
     return int(at.timestamp())
 
 
-def _is(row: Confirmation, *kinds: OutcomeKind) -> bool:
+def _outcome_is(row: Confirmation, *kinds: OutcomeKind) -> bool:
     return row.outcome is not None and row.outcome.kind in kinds
 
 
@@ -250,19 +252,19 @@ def _ended_because(row: Confirmation, reason: str) -> bool:
 
 def _decided_by(row: Confirmation) -> tuple[str, ...]:
     """The approvers whose votes made the decision, or the one person who decided."""
-    if _is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS):
-        return _named([row.outcome.by] if row.outcome and row.outcome.by else [])
+    if _outcome_is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS):
+        return _user_ids([row.outcome.by] if row.outcome and row.outcome.by else [])
     if row.decision is None:
         return ()
     if row.state in (State.APPROVED, State.LAPSED):
         here = row.decision.revision
         standing = (v for v in row.votes if v.state is VoteState.STANDING and v.stands_on == here and v.kind in _SIDES)
-        if people := _named(vote.voter for vote in standing):
+        if people := _user_ids(vote.voter for vote in standing):
             return people
-    return _named([row.decision.by] if row.decision.by else [])
+    return _user_ids([row.decision.by] if row.decision.by else [])
 
 
-def _named(people: Iterable[Person]) -> tuple[str, ...]:
+def _user_ids(people: Iterable[Person]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(person.user for person in people))
 
 
@@ -289,7 +291,7 @@ def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> t
 def _reason(row: Confirmation, redactor: Redactor) -> str | None:
     """The reason that a person gave. Our own reasons to the model are not shown: the card has its own words for
     them."""
-    if _is(row, OutcomeKind.REFUSED):
+    if _outcome_is(row, OutcomeKind.REFUSED):
         return readable(redactor, row.outcome.text) if row.outcome and row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None
     if row.state is State.WITHDRAWN:
@@ -303,8 +305,10 @@ def _result(row: Confirmation, redactor: Redactor) -> Json | Absent:
     return as_value(redactor, row.outcome.text)
 
 
-def _happened(row: Confirmation) -> bool | None:
-    return _is(row, OutcomeKind.HAPPENED) if _is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT) else None
+def _took_effect(row: Confirmation) -> bool | None:
+    return (
+        _outcome_is(row, OutcomeKind.HAPPENED) if _outcome_is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT) else None
+    )
 
 
 def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequence[Argument]) -> tuple[str, ...]:

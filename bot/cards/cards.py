@@ -72,7 +72,9 @@ class Cards:
         at = Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
         if view:
             try:
-                await _after_counting(sender, at, view, as_text(target.get("hash")), _in_view(target, verdict, several))
+                await _after_counting(
+                    sender, at, view, as_text(target.get("hash")), _result_modal(target, verdict, several)
+                )
                 return
             except Gone:
                 pass  # the voter closed the view meanwhile
@@ -102,7 +104,7 @@ async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: s
     await sender.update_view(at, view, verdict)
 
 
-def _in_view(target: JsonObject, verdict: VerdictView, several: Sequence[VerdictView]) -> JsonObject:
+def _result_modal(target: JsonObject, verdict: VerdictView, several: Sequence[VerdictView]) -> JsonObject:
     if not several:
         return verdict_modal(verdict)
     waiting = len(texts(target.get("batch"))) - len(several)

@@ -72,13 +72,13 @@ class Drawing:
             except SlackTrouble as trouble:
                 self._troubles[place.channel] = trouble
                 self._done.append(place)
-        return tuple(self._without_the_dead(place) for place in self._done)
+        return tuple(self._skip_if_dead(place) for place in self._done)
 
     @property
     def trouble(self) -> SlackTrouble | None:
         return next(iter(self._troubles.values()), None)
 
-    def _without_the_dead(self, place: Place) -> Place:
+    def _skip_if_dead(self, place: Place) -> Place:
         """The places without those that can't be drawn and need not be: a closed channel, a card that nobody needs any
         more, or somebody who can't be written to while others have the card."""
         if not isinstance(self._troubles.get(place.channel), Gone):
@@ -86,11 +86,11 @@ class Drawing:
         if is_note(place):
             return replace(place, drawn_version=_FOR_GOOD)
         others = any(one.ts is not None and not one.pointer for one in self._done)
-        dead = place.ts is not None or not self._needed or (place.person is not None and others)
+        dead = place.ts is not None or not self._is_needed or (place.person is not None and others)
         return replace(place, drawn_version=self._row.version) if dead and not place.pointer else place
 
     @property
-    def _needed(self) -> bool:
+    def _is_needed(self) -> bool:
         """Whether there is something to decide or to watch, so that at least one card must exist."""
         return self._row.state in (State.WAITING, State.APPROVED)
 
@@ -104,10 +104,10 @@ class Drawing:
         if place.pointer:
             return await self._point(place)
         view = self._view(place)
-        place = await self._show(place, await self._named(card(view), view))
+        place = await self._show(place, await self._with_names(card(view), view))
         if place.ts is not None and place.file_revision != view.revision and full_view.needs_file(view):
             try:
-                place = await self._with_file(place, view)
+                place = await self._upload_file(place, view)
             except SlackTrouble as trouble:  # the card is shown anyway, and the file is tried again
                 self._troubles[place.channel] = trouble
                 return replace(place, drawn_version=0)
@@ -117,13 +117,13 @@ class Drawing:
         """Updates the message in its place, or posts it if it is not there."""
         if place.ts is None:
             return replace(place, ts=await self._post(place, message))
-        await self._sweep(place, message)
+        await self._delete_duplicates(place, message)
         try:
             await self._sender.update(self._at, place.channel, place.ts, message)
         except Gone as gone:
             if gone.code != "message_not_found":
                 raise
-            if self._needed:  # somebody deleted the message
+            if self._is_needed:  # somebody deleted the message
                 return replace(place, ts=await self._post(replace(place, ts=None), message))
         return place
 
@@ -135,7 +135,7 @@ class Drawing:
                 await self._sender.update(self._at, place.channel, found, message)
                 return found
         try:
-            broadcast = not place.pointer and place.thread_ts is not None and self._in_channel_too(place)
+            broadcast = not place.pointer and place.thread_ts is not None and self._shown_in_channel(place)
             return await self._sender.post(
                 self._at, place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast
             )
@@ -144,11 +144,11 @@ class Drawing:
                 await self._attempts.over(self._row.id, _mark(place))
             raise
 
-    def _in_channel_too(self, place: Place) -> bool:
+    def _shown_in_channel(self, place: Place) -> bool:
         """Whether a card in a thread is also shown in its channel. Not in a direct message, which has one reader."""
         return self._row.policy.card == "both" and not place.channel.startswith("D")
 
-    async def _sweep(self, place: Place, message: Message) -> None:
+    async def _delete_duplicates(self, place: Place, message: Message) -> None:
         """Deletes the extra messages of a place to which several were posted."""
         before = await self._attempts.earlier(self._row.id, _mark(place))
         if before is not None and before.tries > 1:
@@ -171,7 +171,7 @@ class Drawing:
         waits = self._row.state is State.WAITING
         drawn = self._row.version if waits else _FOR_GOOD
         if place.ts is not None and not there:
-            return place if self._needed else replace(place, drawn_version=drawn)
+            return place if self._is_needed else replace(place, drawn_version=drawn)
         if place.ts is not None and waits and place.drawn_version > 0:
             return replace(place, drawn_version=drawn)
         trouble = None if there else self.trouble
@@ -179,7 +179,7 @@ class Drawing:
             return place  # there may be one in a moment
         message = await self._pointer(place, there or cards, str(trouble) if trouble else None)
         place = await self._show(place, message)
-        return replace(place, drawn_version=drawn if there or not self._needed else 0)
+        return replace(place, drawn_version=drawn if there or not self._is_needed else 0)
 
     async def _note(self, place: Place) -> Place:
         """Draws the direct message to an approver. It is posted once, and deleted when nothing is left to decide."""
@@ -192,7 +192,7 @@ class Drawing:
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
             link = await self._sender.permalink(self._at, card.channel, card.ts)
-            message = await self._named_all(note(replace(self._view(place), card_link=link)))
+            message = await self._with_all_names(note(replace(self._view(place), card_link=link)))
             place = replace(
                 place, ts=await self._post(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
             )
@@ -206,62 +206,64 @@ class Drawing:
             link = await self._sender.permalink(self._at, public.channel, public.ts)
         view = replace(self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
-        message = await self._named_all(message)
+        message = await self._with_all_names(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
 
     # The file with the whole call
 
-    async def _with_file(self, place: Place, view: CardView) -> Place:
+    async def _upload_file(self, place: Place, view: CardView) -> Place:
         """Uploads the whole call as a file to the card's thread. Files have no metadata, so it is found by its name."""
         name, thread_ts = full_view.file_name(view), place.thread_ts or place.ts
         before = await self._attempts.begin(self._row.id, f"file:{place.channel}:{view.revision}")
-        link = await self._uploaded(place, name, thread_ts) if before is not None else None
+        link = await self._find_upload(place, name, thread_ts) if before is not None else None
         if link is None:
             link = await self._sender.upload(self._at, full_view.file_text(view), name, place.channel, thread_ts)
-            link = link or await self._uploaded(place, name, thread_ts)
+            link = link or await self._find_upload(place, name, thread_ts)
         if link is None:
             raise Later(UPLOAD.name, 2.0, "the file is not in the thread yet")
         return replace(place, file=link, file_revision=view.revision)
 
-    async def _uploaded(self, place: Place, name: str, thread_ts: str | None) -> str | None:
+    async def _find_upload(self, place: Place, name: str, thread_ts: str | None) -> str | None:
         sent = await self._sender.history.sent(self._at, place.channel, thread_ts=thread_ts)
         there = next((one.ts for one in sent if name in one.files), None)
         return None if there is None else await self._sender.permalink(self._at, place.channel, there)
 
     # Mentions
 
-    async def _named(self, message: Message, view: CardView) -> Message:
+    async def _with_names(self, message: Message, view: CardView) -> Message:
         """Replaces mentions by names, except for those who are asked to decide. A policy with `notify` mentions those
         instead."""
         notify = approvers_view(self._row.policy.notify, self._accounts)
         waits = view.face in (Face.WAITING, Face.UNKNOWN)
         if waits and notify != NOBODY:
-            message = with_groups(await self._named_all(message), await self._names.groups(self._at, groups(message)))
+            message = with_groups(
+                await self._with_all_names(message), await self._names.groups(self._at, groups(message))
+            )
             return notifying(message, notify, f"notify.{view.id}.{view.version}")
         who = (view.approvers, view.escalated_to or NOBODY) if waits else ()
         asked = {user for one in who for user in (*one.users, *(email.user for email in one.emails))}
         return with_names(message, await self._names.of(self._at, mentions(message) - asked))
 
-    async def _named_all(self, message: Message) -> Message:
+    async def _with_all_names(self, message: Message) -> Message:
         return with_names(message, await self._names.of(self._at, mentions(message)))
 
     # Links
 
     async def _find_conversation(self, places: Sequence[Place]) -> None:
         owed = [place for place in places if place.channel and place.drawn_version < self._row.face]
-        if any(self._elsewhere(place) for place in owed):
+        if any(self._is_elsewhere(place) for place in owed):
             session = self._session
             try:
                 self._conversation = await self._sender.permalink(self._at, session.channel, session.thread_ts)
             except Gone:
                 self._conversation = None  # the session's first message was deleted
 
-    def _elsewhere(self, place: Place) -> bool:
+    def _is_elsewhere(self, place: Place) -> bool:
         return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)
 
     def _view(self, place: Place) -> CardView:
         file = place.file if place.file_revision == self._row.revision.number else None
-        conversation = self._conversation if self._elsewhere(place) else None
+        conversation = self._conversation if self._is_elsewhere(place) else None
         links = Links(session=conversation, file=file, accounts=self._accounts, sign_in=self._sign_in())
         return card_view(self._row, links=links, grants=self._around.grants, notices=self._around.notices)
 

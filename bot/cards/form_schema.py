@@ -24,10 +24,10 @@ class UnreadableSchema(ConfirmError):
 def form_schema(schema: JsonObject | None) -> FormSchema | None:
     """Reads a schema. `shapes` raises `UnreadableSchema`. Both methods block until the process has answered. A value
     that can't be checked counts as wrong."""
-    return None if schema is None else FormSchema(schema, _ask)
+    return None if schema is None else FormSchema(schema, _run_check)
 
 
-def _ask(root: JsonObject, names: list[str] | None, values: JsonObject | None) -> Json:
+def _run_check(root: JsonObject, names: list[str] | None, values: JsonObject | None) -> Json:
     try:
         return _CHECKED(root, _as_json(names), values)
     except (TooCostly, CheckBroke) as error:

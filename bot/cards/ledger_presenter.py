@@ -95,9 +95,9 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         approvers=_approvers(kind, content, row),
         revision=_number(content.get("revision"), 1),
         attempt=_number(content.get("attempt"), 1),
-        votes=_maybe(content.get("votes")) if "votes" in content else _standing(kind, row),
+        votes=_as_int(content.get("votes")) if "votes" in content else _approval_count(kind, row),
         quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
-        reason=_said(kind, content),
+        reason=_reason_text(kind, content),
         why=_reason(as_object(content.get("refusal")).get("reason")),
         changes=tuple(_change(change) for change in objects(content.get("diff"))),
         arguments=_arguments(kind, content, row),
@@ -106,7 +106,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         until=_moment(content.get("until")),
         channel=_card_channel(row) if kind is LineKind.ASKED else None,
         grant=as_text(content.get("grant")) or line.confirmation,
-        on=_alike(row) if row is not None and kind is LineKind.GRANTED else (),
+        on=_common_arguments(row) if row is not None and kind is LineKind.GRANTED else (),
         yes=_yes(content.get("yes")),
         answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
         call=masked_arguments(row.redactor, row.asked.arguments)[0] if row is not None else (),
@@ -123,7 +123,7 @@ def _arguments(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
     return tuple(Argument(name, value) for name, value in as_object(content.get("arguments")).items())
 
 
-def _alike(row: Confirmation) -> tuple[Argument, ...]:
+def _common_arguments(row: Confirmation) -> tuple[Argument, ...]:
     return masked_arguments(row.redactor, alike_in(row.revision.arguments, row.policy))[0]
 
 
@@ -143,12 +143,12 @@ def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
     return NOBODY
 
 
-def _standing(kind: LineKind, row: Confirmation | None) -> int | None:
+def _approval_count(kind: LineKind, row: Confirmation | None) -> int | None:
     """The number of approvals, for lines that do not store it: reminders of older versions."""
     return len(row.approvals) if row is not None and kind in (LineKind.EXPIRED, LineKind.REMINDED) else None
 
 
-def _said(kind: LineKind, content: JsonObject) -> str | None:
+def _reason_text(kind: LineKind, content: JsonObject) -> str | None:
     """Our sentence about the step, and the reason that a person gave."""
     entry = LINES[kind]
     said = (as_text(content.get("text")) if entry.text else "", as_text(content.get("reason")) if entry.reason else "")
@@ -181,7 +181,7 @@ def _number(value: Json, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def _maybe(value: Json) -> int | None:
+def _as_int(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -204,7 +204,7 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "") -> VerdictView:
     """The stored result of somebody's vote."""
     state = State(as_text(body.get("state"))) if body.get("state") else State.WAITING
     outcome = OutcomeKind(as_text(body.get("outcome"))) if body.get("outcome") else None
-    counted = _counted(body.get("kind"), state)
+    counted = _verdict_of(body.get("kind"), state)
     again = counted is Counted.RUN_AGAIN
     return VerdictView(
         counted=counted,
@@ -222,7 +222,7 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "") -> VerdictView:
     )
 
 
-def _counted(kind: Json, state: State) -> Counted:
+def _verdict_of(kind: Json, state: State) -> Counted:
     """The answer to a vote that changed nothing, such as a second click: the state of the confirmation."""
     if isinstance(kind, str) and kind in set(LineKind) and (counted := LINES[LineKind(kind)].counted) is not None:
         return counted

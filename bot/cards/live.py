@@ -83,14 +83,14 @@ class LiveReply:
             return []
         title = heading(views)
         titles = [title] if title != self.heading else []
-        return titles + [chunk(view, first=not self._noted(view)) for view in changed]
+        return titles + [chunk(view, first=not self._has_note(view)) for view in changed]
 
     def mark_sent(self, views: Sequence[TaskView]) -> None:
         """Notes that these were sent to the stream."""
         self.sent |= {view.id: view for view in views}
         self.heading = heading(views) if views else self.heading
 
-    def _noted(self, view: TaskView) -> bool:
+    def _has_note(self, view: TaskView) -> bool:
         before = self.sent.get(view.id)
         return before is not None and bool(before.note)
 

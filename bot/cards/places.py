@@ -38,7 +38,7 @@ class CardPlaces:
             places.append(Place(channel=session.channel, thread_ts=session.thread_ts, pointer=True))
         trouble: SlackTrouble | None = None
         if row.escalated and row.state is State.WAITING and row.policy.escalate_to:
-            more, trouble = await self._escalated(row, Workspace.of(session))
+            more, trouble = await self._escalation_places(row, Workspace.of(session))
             places += more
         if row.policy.dm and row.state is State.WAITING and not any(map(is_note, places)):
             notes, unsent = await self._notes(row, Workspace.of(session))
@@ -85,7 +85,7 @@ class CardPlaces:
                 trouble = trouble or error
         return notes, trouble
 
-    async def _escalated(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
+    async def _escalation_places(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
         """A card for each person who may decide now and can't see one in a channel."""
         call = row.asked.facts(row.revision.arguments)
         people = await self._directory.people(row.policy.escalate_to, at, call)
@@ -97,7 +97,7 @@ class CardPlaces:
         trouble: SlackTrouble | None = None
         for person in people:
             try:
-                if not await self._reached(row, at, person):
+                if not await self._is_reached(row, at, person):
                     channel = await self._sender.open_dm(at, person.user)
                     more.append(Place(channel=channel, person=person))
             except Gone:
@@ -106,7 +106,7 @@ class CardPlaces:
                 trouble = trouble or error
         return more, trouble
 
-    async def _reached(self, row: Confirmation, at: Workspace, person: Person) -> bool:
+    async def _is_reached(self, row: Confirmation, at: Workspace, person: Person) -> bool:
         if any(place.person == person and place.channel for place in row.places):
             return True
         cards = [place for place in row.places if place.channel and not place.pointer]

@@ -66,7 +66,9 @@ class Plans:
                     if trouble.code not in OVERSIZE_OR_ODD:
                         raise
                     await self._streaming.refuses_tasks(session, trouble)
-            await sender.update(at, session.channel, ts, message if message.blocks else _in_words(message, views))
+            await sender.update(
+                at, session.channel, ts, message if message.blocks else _as_text_message(message, views)
+            )
         except Gone:
             return None
         return False
@@ -101,7 +103,7 @@ class Plans:
 
 
 def digest(views: Sequence[TaskView]) -> str:
-    return hashlib.sha256(json.dumps([_drawn(view) for view in views]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([_as_stored(view) for view in views]).encode()).hexdigest()[:16]
 
 
 def mark(session: Session, event: str) -> JsonObject:
@@ -113,7 +115,7 @@ def empty(session: Session, event: str) -> Message:
     return Message("", (), mark(session, event))
 
 
-def _drawn(view: TaskView) -> list[str | None]:
+def _as_stored(view: TaskView) -> list[str | None]:
     return [view.id, view.title, view.status, view.note, view.link]
 
 
@@ -124,5 +126,5 @@ def _with_tasks(message: Message, views: Sequence[TaskView]) -> Message:
     return replace(message, text=fit(text, MESSAGE_TEXT).text, blocks=(block, *message.blocks))
 
 
-def _in_words(message: Message, views: Sequence[TaskView]) -> Message:
+def _as_text_message(message: Message, views: Sequence[TaskView]) -> Message:
     return markdown.message(shown.in_words(views), message.metadata)

@@ -155,7 +155,7 @@ class Streaming:
         left = await lease.read(read_left, session.key)
         if left is None or left.cut or not same_invocation(left.invocation, invocation):
             return None
-        ts = ts or next(iter(await self._unfinished(session, left)), None)
+        ts = ts or next(iter(await self._find_unfinished(session, left)), None)
         if ts is None:
             await self.over(lease, session)
         elif live is None or live.stream is not None:
@@ -219,7 +219,7 @@ class Streaming:
             await self._streams.append(lease, session, live, chunks, fresh)
         elif live.ts is not None and fresh.strip():
             await self._sender.under(lease.sure).update(
-                Workspace.of(session), session.channel, live.ts, _so_far(session, live, end)
+                Workspace.of(session), session.channel, live.ts, _partial_message(session, live, end)
             )
         if self.shows_tasks(session):
             live.mark_sent(views)
@@ -238,18 +238,21 @@ class Streaming:
                 await self._streams.start(lease, session, live, chunks, fresh)
             if live.ts is None and fresh.strip():
                 live.ts = await self._sender.under(lease.sure).post(
-                    Workspace.of(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
+                    Workspace.of(session),
+                    session.channel,
+                    _partial_message(session, live, end),
+                    thread_ts=session.thread_ts,
                 )
         except SlackTrouble as trouble:
             if not isinstance(trouble, Unsure):
-                await self._not_begun(lease, session, live)
+                await self._forget_stream(lease, session, live)
             raise
         if live.ts is None:
-            await self._not_begun(lease, session, live)
+            await self._forget_stream(lease, session, live)
         else:
             await lease.run(note_live, session.key, live.invocation, live.ts)
 
-    async def _not_begun(self, lease: Lease, session: Session, live: LiveReply) -> None:
+    async def _forget_stream(self, lease: Lease, session: Session, live: LiveReply) -> None:
         live.begun = False
         await lease.run(forget_live, session.key)
 
@@ -262,16 +265,16 @@ class Streaming:
         left = await lease.read(read_left, session.key)
         if left is None:
             return
-        for ts in await self._unfinished(session, left):
+        for ts in await self._find_unfinished(session, left):
             await self._interrupt(lease, session, ts)
         await self.over(lease, session)
 
-    async def _unfinished(self, session: Session, left: UnfinishedReply) -> list[str]:
+    async def _find_unfinished(self, session: Session, left: UnfinishedReply) -> list[str]:
         """The message of a streamed reply that reached the thread and was not replaced by the whole reply."""
         sent = await self._sender.history.sent(
             Workspace.of(session), session.channel, thread_ts=session.thread_ts, since=left.since
         )
-        shown = [one.ts for one in sent if not one.files and _on_its_way(one.metadata)]
+        shown = [one.ts for one in sent if not one.files and _is_unfinished(one.metadata)]
         if left.ts is not None:
             return [ts for ts in shown if ts == left.ts]
         return [ts for ts in shown if float(ts) > left.since - _CLOCKS][-1:]  # streams carry no metadata
@@ -286,7 +289,7 @@ class Streaming:
             log.info("nothing is left of what was interrupted: %s", gone)
 
 
-def _on_its_way(metadata: Json) -> bool:
+def _is_unfinished(metadata: Json) -> bool:
     """Whether a message of ours may show an unfinished reply: it has no mark, or the mark of a reply that is edited."""
     match identity(metadata):
         case ("said", _, str() as event, _):
@@ -294,7 +297,7 @@ def _on_its_way(metadata: Json) -> bool:
     return not metadata
 
 
-def _so_far(session: Session, live: LiveReply, end: int) -> Message:
+def _partial_message(session: Session, live: LiveReply, end: int) -> Message:
     mark = SaidMark(session.key, f"{LIVE}:{live.invocation}", 0)
     message = markdown.message(live.text[:end], mark.metadata())
     return replace(message, text=message.text or " ")

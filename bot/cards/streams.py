@@ -89,7 +89,7 @@ class Streams:
         await self._sender.under(lease.sure).ask(
             Workspace.of(session),
             START_STREAM,
-            lambda _: _grown(stream, chunks),
+            lambda _: _append(stream, chunks),
             into=session.channel,
             patience=_DONT_WAIT,
         )
@@ -103,7 +103,7 @@ class Streams:
         content = [*chunks, *_words(fresh)]
         try:
             await sender.ask(
-                Workspace.of(session), APPEND_STREAM, lambda _: _grown(stream, content), patience=_DONT_WAIT
+                Workspace.of(session), APPEND_STREAM, lambda _: _append(stream, content), patience=_DONT_WAIT
             )
         except RefusedBySlack as trouble:
             if not chunks or trouble.code not in _NO_TASKS:
@@ -112,7 +112,7 @@ class Streams:
             if fresh.strip():
                 words = _words(fresh)
                 await sender.ask(
-                    Workspace.of(session), APPEND_STREAM, lambda _: _grown(stream, words), patience=_DONT_WAIT
+                    Workspace.of(session), APPEND_STREAM, lambda _: _append(stream, words), patience=_DONT_WAIT
                 )
 
     async def stop(self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject] = ()) -> None:
@@ -148,7 +148,7 @@ class Streams:
         )
 
 
-async def _grown(stream: AsyncChatStream, chunks: list[JsonObject]) -> AsyncSlackResponse:
+async def _append(stream: AsyncChatStream, chunks: list[JsonObject]) -> AsyncSlackResponse:
     response = await stream.append(chunks=chunks)
     assert response is not None  # with a zero buffer, text is sent at once
     return response

@@ -87,7 +87,7 @@ class Thread:
     ) -> str | None:
         """Posts lines and the agent's reply to them as one message, and returns it. Returns None if two are needed: the
         reply is long, or a part of either may have been posted already."""
-        parts = markdown.parts(_masked(said, rows).text)
+        parts = markdown.parts(_mask(said, rows).text)
         short = len(parts) == 1 and units(parts[0]) <= SHORT
         if said.failed or not short:
             return None
@@ -97,7 +97,7 @@ class Thread:
         if len(above) != 1 or not await Attempts(lease).begin_together(session.key, *marks):
             return None
         mark = SaidMark(session.key, said.event, 0, (lines[0].seq, steps[-1].seq))
-        message = _below(above[0], markdown.message(parts[0], mark.metadata()))
+        message = _append_below(above[0], markdown.message(parts[0], mark.metadata()))
         return await self._post(lease, session, message, *marks, first=True)
 
     async def _steps(
@@ -129,14 +129,14 @@ class Thread:
         plans, streaming = self._plans, self._streaming
         views = [] if plans is None else await plans.views(session, tasks, rows)
         live = None if streaming is None else await streaming.finish(lease, session, said.invocation_id, views)
-        said = _masked(said, rows)
-        messages = _spoken(session, said, retry)
+        said = _mask(said, rows)
+        messages = _reply_messages(session, said, retry)
         if not messages and not views:
-            await self._put_away(lease, session, live)
+            await self._end_stream(lease, session, live)
             return Posted("")
         mark = f"said:{said.event}"[:300]
         before = await Attempts(lease).begin(session.key, mark)
-        there = await self._there(session, before.at) if before is not None else {}
+        there = await self._posted_by_identity(session, before.at) if before is not None else {}
         first = messages[0] if messages else empty(session, said.event)
         posted = [ts for ts in [there.get(identity(first.metadata))] if ts is not None]
         shows = "" if posted else None
@@ -145,7 +145,7 @@ class Thread:
             with_tasks = await plans.put(lease, session, live, first, shown_tasks)
             posted = [] if with_tasks is None else [live]
             shows = digest(views) if with_tasks else None
-        await self._put_away(lease, session, live, replaced=bool(posted) and not there)
+        await self._end_stream(lease, session, live, replaced=bool(posted) and not there)
         for message in messages[len(posted) :]:
             ts = there.get(identity(message.metadata))
             posted.append(ts or await self._post(lease, session, message, mark, first=before is None and not posted))
@@ -192,7 +192,7 @@ class Thread:
         message."""
         posted_to, posted = 0, set[object]()
         sender = self._sender.under(lease.sure)
-        sent = await self._sent(session, since)
+        sent = await self._read_messages(session, since)
         stays = {identity(one.metadata): one for one in reversed(sent)}  # the first of several copies
         with_reply = [
             one
@@ -218,7 +218,7 @@ class Thread:
         if self._streaming is not None:
             await self._streaming.close_left(lease, session)
 
-    async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
+    async def _end_stream(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """The message that showed a part of a reply. It is replaced by the whole reply, or closed."""
         if self._streaming is not None and live is not None:
             await (self._streaming.over if replaced else self._streaming.close_left)(lease, session)
@@ -243,30 +243,30 @@ class Thread:
 
     async def _last_line_posted(self, session: Session, since: float) -> int:
         """Up to which ledger line the thread has been posted, according to its own messages."""
-        sent = await self._sent(session, since)
+        sent = await self._read_messages(session, since)
         return max((seq for one in sent for seq in lines_in(one.metadata, session.key)), default=0)
 
-    async def _there(self, session: Session, since: float) -> dict[object, str]:
-        return {identity(one.metadata): one.ts for one in reversed(await self._sent(session, since))}
+    async def _posted_by_identity(self, session: Session, since: float) -> dict[object, str]:
+        return {identity(one.metadata): one.ts for one in reversed(await self._read_messages(session, since))}
 
-    async def _sent(self, session: Session, since: float) -> list[SentMessage]:
+    async def _read_messages(self, session: Session, since: float) -> list[SentMessage]:
         at = Workspace.of(session)
         return await self._sender.history.sent(at, session.channel, thread_ts=session.thread_ts, since=since)
 
 
-def _below(above: Message, said: Message) -> Message:
+def _append_below(above: Message, said: Message) -> Message:
     text = fit(f"{above.text}\n{said.text}", MESSAGE_TEXT).text
     return Message(text, (*above.blocks, *said.blocks), said.metadata)
 
 
-def _masked(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:
+def _mask(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:
     text = said.text
     for row in rows:
         text = row.redactor.mask_text(text)
     return replace(said, text=text)
 
 
-def _spoken(session: Session, said: AgentMessage, retry: str | None) -> list[Message]:
+def _reply_messages(session: Session, said: AgentMessage, retry: str | None) -> list[Message]:
     def mark(part: int) -> JsonObject:
         return SaidMark(session.key, said.event, part).metadata()
 

@@ -55,7 +55,7 @@ class ThreadWorker:
         if not lines:
             assert said is not None
             shown = await self._thread.say(lease, session, said, rows=rows, retry=post.retry, tasks=post.tasks)
-            return await _posted(lease, session, None, SaidInThread(said.event, shown.ts, shown.plan))
+            return await _record_posted(lease, session, None, SaidInThread(said.event, shown.ts, shown.plan))
         at = look.at.timestamp()
         if (wait := ends_soon(lines, rows, at)) > 0:
             raise NotNow(wait, "A call was approved just now, and may end in a moment.")
@@ -64,11 +64,13 @@ class ThreadWorker:
         if said is not None and not post.tasks and not look.unfinished.live:
             ts = await self._thread.say_below(lease, session, lines, said, rows)
             if ts is not None:
-                return await _posted(lease, session, lines[-1].seq, SaidInThread(said.event, ts))
-        return await _posted(lease, session, await self._thread.post_lines(lease, session, lines, rows))
+                return await _record_posted(lease, session, lines[-1].seq, SaidInThread(said.event, ts))
+        return await _record_posted(lease, session, await self._thread.post_lines(lease, session, lines, rows))
 
 
-async def _posted(lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None) -> ThreadLook:
+async def _record_posted(
+    lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None
+) -> ThreadLook:
     return await lease.run(then_look(mark_posted), session.key, seq, said)
 
 

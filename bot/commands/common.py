@@ -103,7 +103,7 @@ def options(
         if changes:
             added.append(click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it."))
             name = "Your name, which cards, threads and the audit show. Default: your account's."
-            added.append(click.option("--as", "by", metavar="NAME", default=account, callback=_named, help=name))
+            added.append(click.option("--as", "by", metavar="NAME", default=account, callback=_check_name, help=name))
         wrapped: Callable[..., R] = called
         for option in added:
             wrapped = option(wrapped)
@@ -125,7 +125,7 @@ def account() -> str | None:
         return None
 
 
-def _named(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+def _check_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is None:
         return None
     from bot.policy.approvers import operator
@@ -146,10 +146,10 @@ def tell(*lines: str) -> None:
 
 def paint(text: str, colour: str) -> str:
     """In colour, if the output is a terminal and nothing forbids it."""
-    return click.style(text, fg=colour) if _coloured() else text
+    return click.style(text, fg=colour) if _use_colours() else text
 
 
-def _coloured() -> bool:
+def _use_colours() -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout.isatty()

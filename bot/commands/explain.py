@@ -66,7 +66,7 @@ def explain(
         enterprise=team if team.startswith("E") else None,
         question=bool(asking),
     )
-    names, tools = asyncio.run(_look(settings, facts))
+    names, tools = asyncio.run(_look_up(settings, facts))
     found = explanation(settings.policies, facts, names)
     unknown = [words.no_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
     lines = [*map(visible, found.lines)]
@@ -79,7 +79,7 @@ def explain(
     return 0 if found.governed else 1
 
 
-async def _look(settings: Settings, facts: CallFacts) -> tuple[KnownNames, Tools | None]:
+async def _look_up(settings: Settings, facts: CallFacts) -> tuple[KnownNames, Tools | None]:
     """The names from Slack, and the agent's tools, as far as they can be found out."""
     from bot.operations.agent_tools import tools_of
     from bot.operations.explain import ids_in

@@ -49,7 +49,7 @@ def _serve(call: CommandLine) -> int:
     for warning in settings.warnings:
         log.warning("%s", warning)
     asyncio.run(_until_stopped(settings, call.config))
-    if not end_threads(patience=_LAST_TOOLS) or _threads_left():
+    if not end_threads(patience=_LAST_TOOLS) or _has_threads_left():
         end_now(STOPPED)  # a tool still runs; its call is stored as running
     return STOPPED
 
@@ -58,7 +58,7 @@ async def _until_stopped(settings: Settings, file: Path) -> None:
     from bot.app import running
     from runtime.interpreter import tune_the_interpreter
 
-    stopping = _stopping()
+    stopping = _stop_future()
     async with running(settings, file=file) as bot:
         tune_the_interpreter()
         print(f"Listening at {bot.url}.", flush=True)
@@ -66,7 +66,7 @@ async def _until_stopped(settings: Settings, file: Path) -> None:
         print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
 
 
-def _stopping() -> asyncio.Future[None]:
+def _stop_future() -> asyncio.Future[None]:
     """A future that is done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal
     ends it at once.
 
@@ -91,6 +91,6 @@ def _stopping() -> asyncio.Future[None]:
     return stopping
 
 
-def _threads_left() -> bool:
+def _has_threads_left() -> bool:
     """Whether a thread would keep the process from ending."""
     return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())

@@ -82,7 +82,7 @@ class AgentSettings(_Table):
         return url.rstrip("/") if url else url
 
     @model_validator(mode="after")
-    def _one_way(self) -> AgentSettings:
+    def _require_target_or_url(self) -> AgentSettings:
         if (self.target is None) == (self.url is None):
             both = self.target is not None
             raise ValueError(f"must have target or url, {'not both' if both else 'and has neither'}")
@@ -262,7 +262,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     try:
         file = _File.model_validate(tables)
     except ValidationError as error:
-        raise SettingsError(from_pydantic(each, _known(each["loc"])) for each in error.errors()) from error
+        raise SettingsError(from_pydantic(each, _known_keys(each["loc"])) for each in error.errors()) from error
     problems = policy_problems(file.policy)
     if problems:
         raise SettingsError(problems)
@@ -315,7 +315,7 @@ def _checked_store(url: str | None) -> str | None:
         raise SettingsError([Problem("DATABASE_URL", shape)]) from error
 
 
-def _known(loc: tuple[int | str, ...]) -> tuple[str, ...]:
+def _known_keys(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     """The keys of the table that an error is about."""
     table = TABLES.get(str(loc[0])) if len(loc) > 1 else None
     return tuple(table.model_fields if table is not None else TABLES)

@@ -43,16 +43,16 @@ class TokenCipher:
         return self._newest.encrypt(text.encode()).decode("ascii")
 
     def open(self, sealed: str) -> str:
-        opened = _opened(self._newest, sealed)
+        opened = _decrypt(self._newest, sealed)
         for older in self._older:
-            opened = opened if opened is not None else _opened(older, sealed)
+            opened = opened if opened is not None else _decrypt(older, sealed)
         if opened is None:
             raise Unopenable
         return opened
 
     def seal_anew(self, sealed: str) -> str | None:
         """The same text, encrypted with the newest key. None if it already is."""
-        return None if _opened(self._newest, sealed) is not None else self.seal(self.open(sealed))
+        return None if _decrypt(self._newest, sealed) is not None else self.seal(self.open(sealed))
 
 
 def _fernet(key: str) -> Fernet:
@@ -66,7 +66,7 @@ def _fernet(key: str) -> Fernet:
         raise BadKey(f"This is not a key for tokens. Make one: {HOW_TO_MAKE_ONE}") from None
 
 
-def _opened(fernet: Fernet, sealed: str) -> str | None:
+def _decrypt(fernet: Fernet, sealed: str) -> str | None:
     from cryptography.fernet import InvalidToken
 
     try:

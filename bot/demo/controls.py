@@ -51,7 +51,7 @@ class DemoBot:
         async with self._changing:
             if self.state is BotState.RUNNING:
                 return
-            self._now(BotState.STARTING)
+            self._set_state(BotState.STARTING)
             self._process = process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "bot.demo.bot_process", str(self._settings), str(self._ahead)),
                 cwd=_FOLDER,
@@ -63,22 +63,22 @@ class DemoBot:
             assert process.stdout is not None
             address = (await process.stdout.readline()).decode().strip()
             if not address:
-                self._now(BotState.DOWN)
+                self._set_state(BotState.DOWN)
                 raise BotDidNotStart("The bot ended before it was ready. Its output is above.")
             self._slack.sends_to(f"{address}/slack/events")
             self.crashes_in_call = False
-            self._now(BotState.RUNNING)
+            self._set_state(BotState.RUNNING)
             self._watching = asyncio.create_task(self._watch(process))
 
     async def crash(self) -> None:
-        process, watching = self._running()
+        process, watching = self._require_running()
         process.kill()
         await watching
 
     async def crash_in_call(self) -> None:
         self._tell(CRASH_IN_CALL)
         self.crashes_in_call = True
-        self._now(self.state)
+        self._set_state(self.state)
 
     async def pass_time(self, minutes: int) -> None:
         """Unfinished work ends first: otherwise the jump would take the lease from whoever works on it."""
@@ -93,7 +93,7 @@ class DemoBot:
         self._slack.clock.advance(60 * minutes)
         if self.state is BotState.RUNNING:
             self._tell(f"{AHEAD} {self._ahead}")
-        self._now(self.state)
+        self._set_state(self.state)
 
     async def end(self) -> None:
         """Tells the bot to end; kills it if it does not."""
@@ -112,19 +112,19 @@ class DemoBot:
         await process.wait()
         self._slack.sends_to("")
         self.crashes_in_call = False
-        self._now(BotState.DOWN)
+        self._set_state(BotState.DOWN)
 
     def _tell(self, order: str) -> None:
-        process, _ = self._running()
+        process, _ = self._require_running()
         assert process.stdin is not None
         process.stdin.write(f"{order}\n".encode())
 
-    def _running(self) -> tuple[asyncio.subprocess.Process, asyncio.Task[None]]:
+    def _require_running(self) -> tuple[asyncio.subprocess.Process, asyncio.Task[None]]:
         if self.state is not BotState.RUNNING or self._process is None or self._watching is None:
             raise Invalid("The bot is not running. Start it first.")
         return self._process, self._watching
 
-    def _now(self, state: BotState) -> None:
+    def _set_state(self, state: BotState) -> None:
         self.state = state
         self._slack.workspace.changes.tell("stage")
 

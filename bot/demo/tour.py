@@ -58,24 +58,24 @@ class Tour:
 
     def _ask(self, me: str, text: str, why: str) -> Hint:
         if me != "ana":
-            return self._be("ana", f"{why} ana asks.")
+            return self._switch_hint("ana", f"{why} ana asks.")
         return Hint(why, "Write it for me", {"say": text, "channel": self._channel})
 
     def _decide(self, me: str, row: Confirmation) -> Hint:
         if not row.approvals and len(row.revisions) == 1:
             if me != "ben":
-                return self._be("ben", "The card waits for two people on call. ben is one of them.")
+                return self._switch_hint("ben", "The card waits for two people on call. ben is one of them.")
             return _open(row, "Open the card, press Edit… and change the version to 2.4.2.")
         if me != "chris":
-            return self._be("chris", "One more approval is needed, from somebody else.")
+            return self._switch_hint("chris", "One more approval is needed, from somebody else.")
         return _open(row, "Open the card and press Approve. Then the call runs.")
 
     def _wait(self, row: Confirmation) -> Hint:
         if row.remind_at is not None:
-            return _later(10, "Nobody decides: let 10 minutes pass. Those on call are reminded.")
+            return _pass_time_hint(10, "Nobody decides: let 10 minutes pass. Those on call are reminded.")
         if not row.escalated:
-            return _later(10, "Still nobody: after 20 minutes lee is asked as well.")
-        return _later(60, "After an hour the request expires. That means no.")
+            return _pass_time_hint(10, "Still nobody: after 20 minutes lee is asked as well.")
+        return _pass_time_hint(60, "After an hour the request expires. That means no.")
 
     def _crash(self, me: str, row: Confirmation) -> Hint:
         if row.state is State.WAITING:
@@ -83,7 +83,7 @@ class Tour:
                 text = "Before lee approves it, let the bot crash in the middle of this call."
                 return Hint(text, "Crash during the next call", {"do": "crash_in_call"})
             if me != "lee":
-                return self._be("lee", "lee may approve refunds.")
+                return self._switch_hint("lee", "lee may approve refunds.")
             return _open(row, "Open the card and approve. The bot will not survive it.")
         if _is_running(row):
             return Hint("The approved call is on its way.")
@@ -92,11 +92,11 @@ class Tour:
                 why = "Nobody knows whether Ada got the money, so nothing runs again. Ask the agent, then be lee."
                 return Hint(why, "Write the question", {"say": QUESTION, "channel": self._channel})
             if me != "lee":
-                return self._be("lee", "Nobody knows whether Ada got the money. lee can find out and say so.")
+                return self._switch_hint("lee", "Nobody knows whether Ada got the money. lee can find out and say so.")
             return _open(row, "Open the card and say whether the refund took effect.")
         return Hint("That was the tour. Try your own sentences, several people at once, or the Home tab.")
 
-    def _be(self, name: str, why: str) -> Hint:
+    def _switch_hint(self, name: str, why: str) -> Hint:
         return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})
 
 
@@ -111,5 +111,5 @@ def _open(row: Confirmation, text: str) -> Hint:
     return Hint(text, CARD if action else "", action or None)
 
 
-def _later(minutes: int, text: str) -> Hint:
+def _pass_time_hint(minutes: int, text: str) -> Hint:
     return Hint(text, f"+{minutes} min" if minutes < 60 else "+1 h", {"do": "pass_time", "minutes": minutes})

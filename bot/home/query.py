@@ -85,14 +85,14 @@ class HomeQuery:
         """The Home tab."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)
-        asked = await self._database.read(_asked, reader.person)
+        asked = await self._database.read(_own_requests, reader.person)
         given = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(paused) is not None
         view = home_view(
             version,
             waiting=mine.rows,
             asked=asked.rows,
-            grants=await self._in_force(given),
+            grants=await self._grants_in_force(given),
             links=await self._links(reader, (*mine.rows, *asked.rows)),
             more_waiting=mine.more,
             more_asked=asked.more,
@@ -105,7 +105,9 @@ class HomeQuery:
         """The content of the list that `/approvals` shows in a channel."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)
-        here = await self._database.read(_here, reader.at.team, channel, frozenset(row.id for row in mine.rows))
+        here = await self._database.read(
+            _others_in_channel, reader.at.team, channel, frozenset(row.id for row in mine.rows)
+        )
         return home_view(
             version,
             waiting=mine.rows,
@@ -116,7 +118,7 @@ class HomeQuery:
             paused=await self._database.read(paused) is not None,
         )
 
-    async def _in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:
+    async def _grants_in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:
         """The grants that would still let a call through."""
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
@@ -154,7 +156,7 @@ class HomeQuery:
         for _ in range(PAGES):
             page = await self._database.read(_page, reader.at.team, names, after)
             permitted = await asyncio.gather(
-                *(self._permitted(reader, row, speakers, page.at) for row, speakers in page.rows)
+                *(self._vote_would_count(reader, row, speakers, page.at) for row, speakers in page.rows)
             )
             for (row, _), yes in zip(page.rows, permitted, strict=True):
                 found += [row] if yes else []
@@ -171,7 +173,7 @@ class HomeQuery:
         more = await self._database.read(waiting_index.count_after, reader.at.team, certain, after)
         return _Found(tuple(found), more)
 
-    async def _permitted(
+    async def _vote_would_count(
         self, reader: HomeReader, row: Confirmation, speakers: frozenset[Person], at: datetime
     ) -> bool:
         """Whether this person's vote would count now and is still needed."""
@@ -224,7 +226,7 @@ def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.ListPos
     return _Page(places, met, now(tx))
 
 
-def _asked(tx: Tx, person: Person) -> _Found:
+def _own_requests(tx: Tx, person: Person) -> _Found:
     """What waits, oldest first, then what was decided recently."""
     names = {waiting_index.asker(person)}
     page = waiting_index.page(tx, person.team, names, None, ASKED)
@@ -236,7 +238,7 @@ def _asked(tx: Tx, person: Person) -> _Found:
     return _Found((*rows, *lately[: ASKED - len(rows)]), more)
 
 
-def _here(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:
+def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:
     """What else waits in a channel."""
     names = {f"channel:{channel}"}
     page = waiting_index.page(tx, team, names, None, SHOWN + len(mine))

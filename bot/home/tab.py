@@ -68,13 +68,13 @@ class HomeTabs:
         with self._database.waiter(LINES) as waiter:
             while not self._stopping.is_set():
                 await until_stopped(self._stopping, waiter.wait(_POLL))
-                await self._stir()
+                await self._mark_due()
                 await until_stopped(self._stopping, asyncio.sleep(_BETWEEN))
 
     def stop(self) -> None:
         self._stopping.set()
 
-    async def _stir(self) -> None:
+    async def _mark_due(self) -> None:
         try:
             if await self._database.read(behind):
                 await self._database.run(stir, PAUSE)
@@ -173,19 +173,19 @@ _IS_BEHIND = (
 _BEHIND = Prepared(select(homes.c.key).where(*_IS_BEHIND).limit(1))
 
 
-def _behind(tx: Tx) -> dict[str, object] | None:
+def _behind_parameters(tx: Tx) -> dict[str, object] | None:
     last: float | None = _LAST_LINE.first(tx).at
     return None if last is None else {"opened_": tx.now() - KEPT_FOR, "looked_": last + _STRAGGLERS}
 
 
 def behind(tx: Tx) -> bool:
     """Whether something has happened that an open tab may not show yet."""
-    found = _behind(tx)
+    found = _behind_parameters(tx)
     return found is not None and _BEHIND.first(tx, **found) is not None
 
 
 def stir(tx: Tx, pause: float) -> None:
-    found = _behind(tx)
+    found = _behind_parameters(tx)
     if found is not None:
         stirred = update(homes).where(*_IS_BEHIND).values(due_at=homes.c.looked_at + pause, parked_at=None)
         tx.execute(stirred, found)

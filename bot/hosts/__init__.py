@@ -26,7 +26,7 @@ async def open_host(
     """Opens the host that the settings file names. google-adk's sessions are kept next to `store_url`. `guard` protects
     the calls that our own runtime stores."""
     if agent.url is not None:
-        return _remote(agent, agent.url, clock)
+        return _remote_host(agent, agent.url, clock)
     from bot.hosts.adk_in_process import is_googles
     from runtime.target import load_agent, load_object
 
@@ -45,24 +45,24 @@ async def open_host(
     return EmbeddedHost(load_agent(agent.target), database, clock, guard, lease_term=lease.total_seconds())
 
 
-def _remote(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -> Host:
+def _remote_host(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -> Host:
     from bot.hosts.adk_host import AdkHost
     from bot.hosts.remote import RemoteServer
 
     headers = dict(agent.headers)
     if agent.token_env is not None:
-        headers["Authorization"] = f"Bearer {_from_environment(agent.token_env, 'token_env')}"
+        headers["Authorization"] = f"Bearer {_read_variable(agent.token_env, 'token_env')}"
     secret = None
     if agent.secret_env is not None:
         secret = checked_secret(
-            _from_environment(agent.secret_env, "secret_env"), f"[agent] secret_env: {agent.secret_env}"
+            _read_variable(agent.secret_env, "secret_env"), f"[agent] secret_env: {agent.secret_env}"
         )
     assert agent.app is not None
     server = RemoteServer(url, agent.app, headers=headers, timeout=agent.timeout.total_seconds())
     return AdkHost(server, secret=secret, clock=clock)
 
 
-def _from_environment(name: str, key: str) -> str:
+def _read_variable(name: str, key: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise Invalid(f"[agent] {key}: the environment has no {name}; set it, or remove this.")

@@ -64,14 +64,14 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerIn
 
     Raises `Unreachable` if the server, or the app on it, does not exist.
     """
-    _check_app(app, await _found(get, "/list-apps"))
+    _check_app(app, await _description(get, "/list-apps"))
     name = quote(app, safe="")
-    info_status, info = await _tolerant(get, app_info(app))
-    described, version = await _found(get, "/openapi.json"), await _found(get, "/version")
+    info_status, info = await _get_or_none(get, app_info(app))
+    described, version = await _description(get, "/openapi.json"), await _description(get, "/version")
     ours = as_object(as_object(described).get("info")).get("title") == OUR_API
     fields = _run_fields(described)
     metadata = "customMetadata" in fields
-    resumable = _is_resumable((await _tolerant(get, f"/dev/apps/{name}/build_graph"))[1])
+    resumable = _is_resumable((await _get_or_none(get, f"/dev/apps/{name}/build_graph"))[1])
     return ServerInfo(
         name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
         metadata=metadata,
@@ -106,13 +106,13 @@ def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
         yield NO_MARKS
 
 
-async def _found(get: Get, path: str) -> Json:
+async def _description(get: Get, path: str) -> Json:
     """The server's description, or None. ADK Python 1.14 answers 500 at `/openapi.json` with a newer pydantic."""
     status, body = await get(path)
     return body if status == HTTPStatus.OK else None
 
 
-async def _tolerant(get: Get, path: str) -> tuple[int, Json]:
+async def _get_or_none(get: Get, path: str) -> tuple[int, Json]:
     """Calls an endpoint that may fail: these build the agent to answer, which does not work for unusual kinds."""
     try:
         return await get(path)

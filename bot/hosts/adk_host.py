@@ -108,7 +108,7 @@ class AdkHost:
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Heard]:
-        with self._stopped_by(session, stop):
+        with self._stoppable(session, stop):
             async for said in self._send_message(session, words.as_content(), words.mark, words.since):
                 yield said
 
@@ -135,9 +135,9 @@ class AdkHost:
             yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
         except DeliveryUnknown as cut:
             self._sent[mark] = began
-            heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
+            heard = (await self._read_after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
             if heard is None:
-                raise await self._not_arrived(cut, min(WORDS_WAIT, self.server.patience)) from cut
+                raise await self._not_arrived_error(cut, min(WORDS_WAIT, self.server.patience)) from cut
             if not heard.replied and not self._is_stopped(session):
                 yield broken_off(heard.event, str(cut))
 
@@ -146,7 +146,7 @@ class AdkHost:
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Heard]:
-        with self._stopped_by(session, stop):
+        with self._stoppable(session, stop):
             async for said in self._answer_all(session, answers):
                 yield said
 
@@ -191,13 +191,13 @@ class AdkHost:
     async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
         before = await self._read(session)
         made = [
-            (one, self._signer.part(session, before.asking(one.request_id), _word(one, before), one.credential))
+            (one, self._signer.part(session, before.asking(one.request_id), _answer_for(one, before), one.credential))
             for one in answers
         ]
         parts = [part for _, part in made if part is not None]
         sent = [answer for answer, part in made if part is not None]
         if sent:
-            async for said in self._give(
+            async for said in self._send_answers(
                 session, before, parts, [one.request_id for one in sent], [one.mark for one in sent]
             ):
                 yield said
@@ -212,11 +212,11 @@ class AdkHost:
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
     ) -> AsyncIterator[Heard]:
-        with self._stopped_by(session, stop):
-            async for said in self._settle(session, request_id, call_id, word, attempt, again):
+        with self._stoppable(session, stop):
+            async for said in self._send_settlement(session, request_id, call_id, word, attempt, again):
                 yield said
 
-    async def _settle(
+    async def _send_settlement(
         self,
         session: SessionKey,
         request_id: str,
@@ -233,9 +233,9 @@ class AdkHost:
             raise CallAltered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
             if word is not OutcomeKind.NOBODY_KNOWS:  # our API says so by itself after a day
-                with self._on_its_way(session, {request_id: len(asking.given) - 1}):
+                with self._marked_running(session, {request_id: len(asking.given) - 1}):
                     async for raw in settle(session, asking.call_id, word, attempt):
-                        for heard in _heard(raw):
+                        for heard in _events_heard(raw):
                             yield heard
             return
         mark = f"settled:{call_id}:{attempt}:{word}"
@@ -251,13 +251,13 @@ class AdkHost:
         self._wait_out(mark, None, self.server.patience)
         if again is None:
             return
-        part = self._signer.part(session, asking, _word(again, before))
+        part = self._signer.part(session, asking, _answer_for(again, before))
         if part is None:
             return
-        async for said in self._give(session, before, [part], [request_id], [mark]):
+        async for said in self._send_answers(session, before, [part], [request_id], [mark]):
             yield said
 
-    async def _give(
+    async def _send_answers(
         self, session: SessionKey, before: SessionReading, parts: list[Part], requests: list[str], marks: list[str]
     ) -> AsyncIterator[Heard]:
         given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
@@ -267,7 +267,7 @@ class AdkHost:
         message, began = Content(role="user", parts=parts), self._clock()
         signatures = self._signer.signatures(session, [before.asking(one) for one in requests], parts)
         try:
-            with self._on_its_way(session, given):
+            with self._marked_running(session, given):
                 running = [one.call_id for key in requests if (one := before.asking(key)) is not None]
                 async for said in self._run(session, message, marks[0], invocation, signatures, running):
                     yield said
@@ -275,22 +275,22 @@ class AdkHost:
             self._sent.update(dict.fromkeys(marks, began))
             if isinstance(cut, HostFailed):
                 self._keep_failure(session, given, str(cut))
-            if not await self._arrived(cut, session, given):
+            if not await self._has_arrived(cut, session, given):
                 if was_refused(cut):
                     self._forget(marks)
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
-                raise await self._not_arrived(cut, self.server.patience) from cut
+                raise await self._not_arrived_error(cut, self.server.patience) from cut
             if isinstance(cut, HostFailed):
                 yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
         else:
-            if not await self._arrived(DeliveryUnknown(NOT_KEPT), session, given):
+            if not await self._has_arrived(DeliveryUnknown(NOT_KEPT), session, given):
                 self._sent.update(dict.fromkeys(marks, began))
                 raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
 
-    async def _arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
+    async def _has_arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
         """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
         run that ended well."""
-        after = await self._after(cut, session)
+        after = await self._read_after(cut, session)
         now = {key: after.asking(key) for key in given}
         if None in now.values():
             raise RequestLost(GONE, may_have_run=True) from cut
@@ -327,14 +327,14 @@ class AdkHost:
             kept.setdefault(request, {})[nth] = why
         self._failures[session] = kept
 
-    async def _after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
+    async def _read_after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""
         try:
             return await self._read(session)
         except Unreachable as error:
             raise DeliveryUnknown(str(cut), error.again_after) from error
 
-    async def _not_arrived(self, cut: DeliveryUnknown, again_after: float) -> DeliveryUnknown | RefusedByHost:
+    async def _not_arrived_error(self, cut: DeliveryUnknown, again_after: float) -> DeliveryUnknown | RefusedByHost:
         """The error for a run that left nothing in the session."""
         if await self.server.cannot_load(str(cut)):
             return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
@@ -370,11 +370,11 @@ class AdkHost:
             extra["invocationId"] = invocation
         events, stop = self.server.run(session, message, extra), self._stops.get(session)
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
-            for heard in _heard(raw):
+            for heard in _events_heard(raw):
                 yield heard
 
     @contextmanager
-    def _stopped_by(self, session: SessionKey, stop: asyncio.Event | None) -> Iterator[None]:
+    def _stoppable(self, session: SessionKey, stop: asyncio.Event | None) -> Iterator[None]:
         if stop is not None:
             self._stops[session] = stop
         try:
@@ -387,7 +387,7 @@ class AdkHost:
         return stop is not None and stop.is_set()
 
     @contextmanager
-    def _on_its_way(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:
+    def _marked_running(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:
         self._running[session] = given
         try:
             yield
@@ -395,7 +395,7 @@ class AdkHost:
             self._running.pop(session, None)
 
 
-def _heard(raw: JsonObject) -> Iterable[Heard]:
+def _events_heard(raw: JsonObject) -> Iterable[Heard]:
     try:
         event = event_from(raw)
     except Invalid:
@@ -420,7 +420,7 @@ def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[lis
     return list(groups.values())
 
 
-def _word(answer: HostAnswer, before: SessionReading) -> Answer:
+def _answer_for(answer: HostAnswer, before: SessionReading) -> Answer:
     """The payload of a denial. A tool that asked with a payload gets it back, because google-adk calls the tool, which
     may read it."""
     asking, payload = before.asking(answer.request_id), answer.payload

@@ -66,7 +66,7 @@ class AdkServer:
             # google-adk 1 ends a resumable turn with its first answer and would ignore the others.
             resumable=config is not None and config.is_resumable and not installed.startswith("1."),
             notes=self.notes(),
-            ending=self._ending(),
+            ending=self._agents_that_end(),
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -76,13 +76,13 @@ class AdkServer:
             found.append(IN_MEMORY)
         elif adk_services.is_in_memory(self.runner.artifact_service):
             found.append(adk_services.ARTIFACTS_IN_MEMORY)
-        if ends := self._ending():
+        if ends := self._agents_that_end():
             found.append(ENDS.format(agents=", ".join(sorted(ends))))
         elif leaves := leaving_branches(self.runner.agent):
             found.append(LEAVES_BRANCHES.format(agents=", ".join(sorted(leaves))))
         return tuple(found)
 
-    def _ending(self) -> frozenset[str]:
+    def _agents_that_end(self) -> frozenset[str]:
         """The agents after whose requests the following agents never run."""
         config = self.runner.resumability_config
         return frozenset() if config is not None and config.is_resumable else followed_by_others(self.runner.agent)
@@ -177,11 +177,11 @@ def open_adk(
                 f"{name} is a Runner, which brings its services: remove {', '.join(services)} from [agent]."
             )
         runner = target
-        secret = _guard(runner.plugin_manager.plugins)
+        secret = _put_plugin_first(runner.plugin_manager.plugins)
     else:
         app = _app(target, name)
         plugins = list(app.plugins)
-        secret = _guard(plugins)
+        secret = _put_plugin_first(plugins)
         runner = Runner(
             app=app.model_copy(update={"plugins": plugins}),
             session_service=adk_services.session_service(store_url),
@@ -245,7 +245,7 @@ def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]
     return found
 
 
-def _guard(plugins: list[BasePlugin]) -> str | None:
+def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:
     """Puts our plugin before all others, with its secret. google-adk asks no further plugin once one has answered."""
     from runtime.adk_plugin import ConfirmationPlugin
 

@@ -74,14 +74,14 @@ def without_credentials(kind: type[Any]) -> type[Any]:
     class Sessions(kind):  # type: ignore[misc]  # whichever it is
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._given: Latest[str, Any] = Latest(MOST_CREDENTIALS)  # event id: content
+            self._configured: Latest[str, Any] = Latest(MOST_CREDENTIALS)  # event id: content
 
         async def append_event(self, session: Session, event: Event) -> Event:
             stored = _without_credential(event)
             if stored is None:
                 appended: Event = await super().append_event(session, event)
                 return appended
-            self._given[event.id] = event.content
+            self._configured[event.id] = event.content
             await super().append_event(session, stored)
             self._restore(session)
             stored.content = event.content
@@ -95,7 +95,7 @@ def without_credentials(kind: type[Any]) -> type[Any]:
 
         def _restore(self, session: Session) -> None:
             for event in session.events:
-                event.content = self._given.get(event.id, event.content)
+                event.content = self._configured.get(event.id, event.content)
 
     return Sessions
 
@@ -118,7 +118,7 @@ def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactSe
 
     if "artifact_service" in given:
         made = _registry().create_artifact_service
-        artifacts: BaseArtifactService = _given(given, "artifact_service", BaseArtifactService, made)
+        artifacts: BaseArtifactService = _configured(given, "artifact_service", BaseArtifactService, made)
         return artifacts
     path = _file(store_url)
     if path is None:
@@ -136,7 +136,7 @@ def memory_service(given: Mapping[str, str]) -> BaseMemoryService:
     if "memory_service" not in given:
         return InMemoryMemoryService()
     made = _registry().create_memory_service
-    memory: BaseMemoryService = _given(given, "memory_service", BaseMemoryService, made)
+    memory: BaseMemoryService = _configured(given, "memory_service", BaseMemoryService, made)
     return memory
 
 
@@ -146,7 +146,7 @@ def credential_service(given: Mapping[str, str]) -> BaseCredentialService:
 
     if "credential_service" not in given:
         return InMemoryCredentialService()
-    credentials: BaseCredentialService = _given(given, "credential_service", BaseCredentialService, None)
+    credentials: BaseCredentialService = _configured(given, "credential_service", BaseCredentialService, None)
     return credentials
 
 
@@ -154,7 +154,7 @@ def is_in_memory(service: object) -> bool:
     return type(service).__name__.startswith("InMemory")
 
 
-def _given(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[..., object] | None) -> Any:
+def _configured(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[..., object] | None) -> Any:
     """The service that the settings name. Raises `BadTarget` if it is not of this kind."""
     value = given[key]
     if "://" in value and made is not None:

@@ -36,15 +36,15 @@ class AskedCredential:
 def read_request(call: FunctionCall, tools: Mapping[str, str]) -> AskedCredential | None:
     """Reads a request. None for a kind that a person can't answer. `tools`: the names of the session's calls, by id."""
     args = call.args or {}
-    config = as_object(_named(args, "authConfig"))
-    scheme, oauth2 = as_object(_named(config, "authScheme")), _oauth2(config)
-    about = as_text(_named(args, "functionCallId"))
+    config = as_object(_value_named(args, "authConfig"))
+    scheme, oauth2 = as_object(_value_named(config, "authScheme")), _oauth2(config)
+    about = as_text(_value_named(args, "functionCallId"))
     tool = tools.get(about) or _short_name(about) or "sign_in"
-    kind = as_text(scheme.get("type") or _named(scheme, "type_")).lower()
+    kind = as_text(scheme.get("type") or _value_named(scheme, "type_")).lower()
     message = as_text(args.get("message"))
     message = "" if message == SAYS_NOTHING else message
-    if auth_uri := as_text(_named(oauth2, "authUri")):
-        return _by_oauth(tool, auth_uri, as_text(_named(oauth2, "redirectUri")), message)
+    if auth_uri := as_text(_value_named(oauth2, "authUri")):
+        return _oauth_request(tool, auth_uri, as_text(_value_named(oauth2, "redirectUri")), message)
     if kind == "apikey":
         shown: JsonObject = {"key": as_text(scheme.get("name")) or "API key"}
         return AskedCredential(tool, SignIn(way=SignInMethod.KEY), shown, message)
@@ -55,7 +55,7 @@ def read_request(call: FunctionCall, tools: Mapping[str, str]) -> AskedCredentia
     return None
 
 
-def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> AskedCredential | None:
+def _oauth_request(tool: str, auth_uri: str, redirect_uri: str, message: str) -> AskedCredential | None:
     parts = urlsplit(auth_uri)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         return None
@@ -70,18 +70,20 @@ def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> Aske
 
 def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
     """The request's own configuration, completed with what the person gave."""
-    config = deepcopy(as_object(_named(call.args or {}, "authConfig")))
-    exchanged = as_object(_named(config, "exchangedAuthCredential")) or as_object(_named(config, "rawAuthCredential"))
+    config = deepcopy(as_object(_value_named(call.args or {}, "authConfig")))
+    exchanged = as_object(_value_named(config, "exchangedAuthCredential")) or as_object(
+        _value_named(config, "rawAuthCredential")
+    )
     config.pop("exchanged_auth_credential", None)
-    config["exchangedAuthCredential"] = _filled(deepcopy(exchanged), config, given)
+    config["exchangedAuthCredential"] = _fill_in(deepcopy(exchanged), config, given)
     return config
 
 
-def _filled(credential: JsonObject, config: JsonObject, given: Credential) -> JsonObject:
-    scheme = as_object(_named(config, "authScheme"))
+def _fill_in(credential: JsonObject, config: JsonObject, given: Credential) -> JsonObject:
+    scheme = as_object(_value_named(config, "authScheme"))
     match given.way:
         case SignInMethod.OAUTH:
-            oauth2 = as_object(_named(credential, "oauth2"))
+            oauth2 = as_object(_value_named(credential, "oauth2"))
             kept = {name: value for name, value in oauth2.items() if name not in ("auth_response_uri", "redirect_uri")}
             kept |= {"authResponseUri": given.value, "redirectUri": given.redirect_uri}
             return {"authType": "oauth2", **credential, "oauth2": kept}
@@ -96,7 +98,7 @@ def _filled(credential: JsonObject, config: JsonObject, given: Credential) -> Js
 
 
 def _oauth2(config: JsonObject) -> JsonObject:
-    return as_object(as_object(_named(config, "exchangedAuthCredential")).get("oauth2"))
+    return as_object(as_object(_value_named(config, "exchangedAuthCredential")).get("oauth2"))
 
 
 def _short_name(about: str) -> str:
@@ -106,7 +108,7 @@ def _short_name(about: str) -> str:
     return about.removeprefix(TOOLSET) if about.startswith(TOOLSET) else ""
 
 
-def _named(values: JsonObject, camel: str) -> Json:
+def _value_named(values: JsonObject, camel: str) -> Json:
     """Finds a value by its name. Early versions of google-adk write names in snake case."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
     return values.get(camel, values.get(snake))

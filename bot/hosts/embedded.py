@@ -77,7 +77,7 @@ class EmbeddedHost:
             streaming=True,
             stop=stop,
         )
-        async for said in _heard(run):
+        async for said in _events_heard(run):
             yield said
 
     async def answer(
@@ -101,7 +101,7 @@ class EmbeddedHost:
             if isinstance(error, NotFound):
                 raise RequestLost(str(error)) from error
             return  # it has another answer already; `look` shows what became of it
-        async for said in _heard(run):
+        async for said in _events_heard(run):
             yield said
 
     async def _questions(self, session: SessionKey) -> dict[str, JsonObject | None]:
@@ -132,7 +132,7 @@ class EmbeddedHost:
         except Conflict:
             # Stored before. A process that died may have left the run unfinished.
             run = await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
-        async for said in _heard(run):
+        async for said in _events_heard(run):
             yield said
 
     async def look(self, session: SessionKey) -> SessionSnapshot:
@@ -142,7 +142,7 @@ class EmbeddedHost:
         )
         if news is None:
             return SessionSnapshot()
-        heard = tuple(said for event in news.events if (said := _said(event)) is not None)
+        heard = tuple(said for event in news.events if (said := _message_in(event)) is not None)
         known = _Read(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
         self._read[session] = known
         asked = [call for call in news.calls if call.request is not None]
@@ -160,13 +160,13 @@ class EmbeddedHost:
         await self.runner.close(patience=_LAST_WORDS)
 
 
-async def _heard(run: Run) -> AsyncIterator[Heard]:
+async def _events_heard(run: Run) -> AsyncIterator[Heard]:
     async for event in run:
-        for heard in heard_in(event, _said(event)):
+        for heard in heard_in(event, _message_in(event)):
             yield heard
 
 
-def _said(event: Event) -> AgentMessage | None:
+def _message_in(event: Event) -> AgentMessage | None:
     if event.author == "user":
         return None
     if event.error_code and not (event.custom_metadata and "callId" in event.custom_metadata):
@@ -248,7 +248,7 @@ def _outcomes(call: Call) -> list[HostOutcome]:
     if call.state is CallState.READY:
         return earlier  # answered but not begun: no outcome yet
     current = call.asked[-1]
-    became = _BECAME[call.state] if call.state in _BECAME else _ended(call.result)
+    became = _BECAME[call.state] if call.state in _BECAME else _outcome_kind(call.result)
     return [
         *earlier,
         HostOutcome(
@@ -263,7 +263,7 @@ def _outcomes(call: Call) -> list[HostOutcome]:
     ]
 
 
-def _ended(result: JsonObject | None) -> OutcomeKind:
+def _outcome_kind(result: JsonObject | None) -> OutcomeKind:
     return OutcomeKind.FAILED if result is not None and "error" in result else OutcomeKind.DONE
 
 

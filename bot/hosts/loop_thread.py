@@ -16,7 +16,7 @@ T = TypeVar("T")
 class LoopThread:
     def __init__(self, name: str) -> None:
         self._begun = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name=name, daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run_until_enough()), name=name, daemon=True)
         self._thread.start()
         self._begun.wait()
 
@@ -54,7 +54,7 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._enough.set)
         await asyncio.to_thread(self._thread.join)
 
-    async def _live(self) -> None:
+    async def _run_until_enough(self) -> None:
         self._loop, self._enough = asyncio.get_running_loop(), asyncio.Event()
         self._begun.set()
         await self._enough.wait()

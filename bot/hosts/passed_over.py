@@ -74,16 +74,16 @@ class AnsweredRun:
     def refused(self) -> str | None:
         """The errors about one of the answers. If there is one, no call of the message began."""
         calls, tools = {call for call, _ in self.answers}, {tool for _, tool in self.answers}
-        of_calls = (match for match in self._found(_OF_CALL) if match["name"] in calls)
-        of_tools = (match for match in self._found(_OF_TOOL) if match["name"] in tools)
-        return next((_quoted(match) for match in chain(of_calls, of_tools)), None)
+        of_calls = (match for match in self._matches(_OF_CALL) if match["name"] in calls)
+        of_tools = (match for match in self._matches(_OF_TOOL) if match["name"] in tools)
+        return next((_quote(match) for match in chain(of_calls, of_tools)), None)
 
     @cached_property
     def refused_tools(self) -> dict[str, str]:
         """The tools that errors name."""
-        return {match["name"]: _quoted(match) for match in self._found(_OF_ONE)}
+        return {match["name"]: _quote(match) for match in self._matches(_OF_ONE)}
 
-    def _found(self, sentence: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    def _matches(self, sentence: re.Pattern[str]) -> Iterator[re.Match[str]]:
         return (match for failure in self.failures[:MOST_FAILURES] for match in sentence.finditer(failure))
 
     def went_on(self, author: str, branch: str, node: str) -> str | None:
@@ -147,7 +147,7 @@ def own_calls(event: Event) -> Iterable[FunctionCall]:
     return (call for call in event.calls() if not (call.name or "").startswith("adk_"))
 
 
-def _quoted(match: re.Match[str]) -> str:
+def _quote(match: re.Match[str]) -> str:
     return REFUSED.format(match[0][:MOST_QUOTED])
 
 

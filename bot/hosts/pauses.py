@@ -91,9 +91,9 @@ def waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
             continue
         if name == REQUEST_CREDENTIAL:
             if read_request(call, {}) is None:
-                yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name))
+                yield call.id, _unanswered_wait(event, call.id, name, UNKNOWN.format(name=name))
         elif name.startswith(OF_THE_FRAMEWORK) and call.id in long_running:
-            yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name))
+            yield call.id, _unanswered_wait(event, call.id, name, UNKNOWN.format(name=name))
 
 
 NOT_RESUMED = "which AgentTool cannot resume"
@@ -109,7 +109,7 @@ def stuck_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
     for response in event.responses():
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             name = response.name or "it"
-            yield f"{response.id}!", _waits(event, response.id, "AgentTool", AGENT_TOOL.format(name=name))
+            yield f"{response.id}!", _unanswered_wait(event, response.id, "AgentTool", AGENT_TOOL.format(name=name))
 
 
 ASKED_TWICE = (
@@ -119,7 +119,7 @@ ASKED_TWICE = (
 
 
 def asked_twice(event: Event, call_id: str, tool: str) -> UnansweredWait:
-    return _waits(event, call_id, "second approval", ASKED_TWICE.format(name=tool))
+    return _unanswered_wait(event, call_id, "second approval", ASKED_TWICE.format(name=tool))
 
 
 UNKNOWN = (
@@ -142,7 +142,7 @@ def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | N
     return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))
 
 
-def _waits(event: Event, call_id: str, kind: str, text: str) -> UnansweredWait:
+def _unanswered_wait(event: Event, call_id: str, kind: str, text: str) -> UnansweredWait:
     said = AgentMessage(
         event=f"waits:{call_id}@{event.id}"[:256],
         author=event.author,
@@ -155,7 +155,7 @@ def _waits(event: Event, call_id: str, kind: str, text: str) -> UnansweredWait:
 
 def _operation(event: Event, call: FunctionCall) -> PauseRequest:
     named = bound_to_event(call.id or "", event.id)
-    about = FunctionCall(id=_short(named), name=call.name, args=call.args)
+    about = FunctionCall(id=_shorten(named), name=call.name, args=call.args)
     return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
 
 
@@ -166,7 +166,7 @@ def _choice(event: Event, call: FunctionCall) -> PauseRequest | None:
     if not all(isinstance(one, str) and one for one in options) or len(options) != len({*map(str, options)}):
         return None
     named = bound_to_event(call.id or "", event.id)
-    about = FunctionCall(id=_short(named), name=CHOICE_TOOL, args=call.args)
+    about = FunctionCall(id=_shorten(named), name=CHOICE_TOOL, args=call.args)
     schema: JsonObject = {"type": "string", "enum": options, "title": "Choice"}
     return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.INPUT, named, schema, by_node=False)
 
@@ -177,7 +177,7 @@ def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Paus
     if found is None:
         return None
     named = bound_to_event(call.id or "", event.id)
-    about = FunctionCall(id=_short(named), name=found.tool, args=found.shown)
+    about = FunctionCall(id=_shorten(named), name=found.tool, args=found.shown)
     request = _request(event, named, about, found.message, found.sign_in.to_json())
     by_node = (call.id or "").startswith(NODE)
     return PauseRequest(request, call.id or "", Ask.CREDENTIAL, named, by_node=by_node, call=call)
@@ -186,7 +186,9 @@ def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Paus
 def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> PauseRequest:  # noqa: ARG001  (as `_question`)
     args = call.args or {}
     payload = as_object(args.get("payload"))
-    about = FunctionCall(id=_short(named), name=as_text(payload.get("tool_name")), args=as_object(payload.get("args")))
+    about = FunctionCall(
+        id=_shorten(named), name=as_text(payload.get("tool_name")), args=as_object(payload.get("args"))
+    )
     if not about.name:
         raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
     return PauseRequest(
@@ -204,7 +206,7 @@ def _question(event: Event, call: FunctionCall, named: str, node: str) -> PauseR
     name = as_text(args.get("toolName")) or of_node
     payload = args.get("payload")
     arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
-    about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=arguments)
+    about = FunctionCall(id=_shorten(named), name=name or QUESTION_TOOL, args=arguments)
     schema = args.get("response_schema", args.get("responseSchema"))
     request = _request(event, named, about, as_text(args.get("message")), None)
     return PauseRequest(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
@@ -222,7 +224,7 @@ def _request(event: Event, named: str, about: FunctionCall, hint: str, payload: 
     )
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     """Shortens a node's path so that it can be stored."""
     return name if len(name) <= MOST_NAME else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 

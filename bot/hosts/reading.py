@@ -179,11 +179,11 @@ class SessionReading:
         for words in reversed(self.words):
             if words.mark == mark:
                 return words
-            if words.mark is None and since is not None and words.text == text and self._since(words, since):
+            if words.mark is None and since is not None and words.text == text and self._sent_since(words, since):
                 return words
         return None
 
-    def _since(self, words: AdkMessage, since: float) -> bool:
+    def _sent_since(self, words: AdkMessage, since: float) -> bool:
         """If a server gives no times, only the last message can be the one just sent. 0 or less means any time."""
         if since <= 0:
             return True
@@ -319,7 +319,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
     if event.partial:
         return
     if event.author == USER:
-        _hear(gathered, event)
+        _add_message(gathered, event)
         return
     if gathered.words:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
@@ -378,7 +378,7 @@ def _add_output(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
             gathered.said.append(said)
 
 
-def _hear(gathered: _Gathered, event: Event) -> None:
+def _add_message(gathered: _Gathered, event: Event) -> None:
     if gathered.run is not None:
         gathered.run.until = next(gathered.places)
     gathered.run = AnsweredRun(event.invocation_id, event.branch or "")
@@ -416,10 +416,10 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
     asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # for some, the call's id
     if asked is not None:
         gathered.given.setdefault(asked, []).append((next(gathered.places), StoredAnswer(answer, at)))
-        _began_run(gathered, gathered.askings[asked])
+        _begin_run(gathered, gathered.askings[asked])
 
 
-def _began_run(gathered: _Gathered, asking: AdkRequest) -> None:
+def _begin_run(gathered: _Gathered, asking: AdkRequest) -> None:
     run, before = gathered.run, gathered.runs.setdefault(asking.request.id, [])
     assert run is not None
     run.answers.append((asking.call_id, asking.request.call.name or ""))
@@ -479,7 +479,7 @@ def _outcome(asking: AdkRequest, running: Mapping[str, int]) -> HostOutcome | No
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=first.at)
     if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
-        return None if on_its_way else _begun(asking, confirmed, running)
+        return None if on_its_way else _begun_outcome(asking, confirmed, running)
     result = asking.after[0]
     failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:
@@ -498,7 +498,7 @@ def _outcome(asking: AdkRequest, running: Mapping[str, int]) -> HostOutcome | No
     )
 
 
-def _begun(asking: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
+def _begun_outcome(asking: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
     on_its_way = running.get(asking.request.id)
     text, begun_at = None, asking.given[-1].at
     if on_its_way is not None and len(asking.given) > on_its_way and confirmed:

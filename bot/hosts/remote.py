@@ -118,13 +118,13 @@ class RemoteServer:
             if self._streams:
                 async with self._post("/run_sse", {**body, "streaming": True}) as response:
                     if not await self._has_no_streams(response, session):
-                        await self._accepted(response)
-                        async for event in _streamed(response):
+                        await self._require_accepted(response)
+                        async for event in _event_stream(response):
                             yield event
                         return
             async with self._post("/run", body) as response:
-                await self._accepted(response)
-                for event in await _listed(response):
+                await self._require_accepted(response)
+                for event in await _event_list(response):
                     yield event
 
     async def settle(
@@ -137,8 +137,8 @@ class RemoteServer:
             async with self._post(path, {"word": word.value, "attempt": attempt}) as response:
                 if response.status == HTTPStatus.CONFLICT:
                     return
-                await self._accepted(response)
-                for event in await _listed(response):
+                await self._require_accepted(response)
+                for event in await _event_list(response):
                     yield event
 
     @contextmanager
@@ -162,7 +162,7 @@ class RemoteServer:
         self._streams = False
         return True
 
-    async def _accepted(self, response: aiohttp.ClientResponse) -> None:
+    async def _require_accepted(self, response: aiohttp.ClientResponse) -> None:
         """Raises an error for a refusal. One before the run begins leaves nothing behind. After a 5xx the result is
         unknown."""
         if response.status < HTTPStatus.BAD_REQUEST:
@@ -239,7 +239,7 @@ def _sessions(session: SessionKey) -> str:
     return f"/apps/{app}/users/{user}/sessions"
 
 
-async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
+async def _event_stream(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
     """The events of a run. An error may come among them; the connection stays open, since closing it would cancel what
     still runs."""
     failed: DeliveryUnknown | Unreadable | None = None
@@ -258,9 +258,9 @@ def _event(text: str, kind: str) -> JsonObject:
     value = json_or_text(text)
     failed = value.get("error") if isinstance(value, dict) and "author" not in value else None
     if kind == "error" or failed:
-        raise HostFailed(f"The agent's server failed: {_short(failed or value)}")
+        raise HostFailed(f"The agent's server failed: {_shorten(failed or value)}")
     if not isinstance(value, dict):
-        raise DeliveryUnknown(f"The agent's server sent something that is not an event: {_short(value)}")
+        raise DeliveryUnknown(f"The agent's server sent something that is not an event: {_shorten(value)}")
     return value
 
 
@@ -272,20 +272,20 @@ async def _refusal_body(response: aiohttp.ClientResponse) -> Json:
         return str(error)
 
 
-async def _listed(response: aiohttp.ClientResponse) -> list[JsonObject]:
+async def _event_list(response: aiohttp.ClientResponse) -> list[JsonObject]:
     events = json_or_text(await body_of(response))
     if not isinstance(events, list | None):
-        raise DeliveryUnknown(f"The agent's server sent something that is not a list of events: {_short(events)}")
+        raise DeliveryUnknown(f"The agent's server sent something that is not a list of events: {_shorten(events)}")
     return [event for event in events or [] if isinstance(event, dict)]
 
 
 def _refusal(what: str, status: int, body: Json) -> str:
     detail = body.get("detail", body) if isinstance(body, dict) else body
     hint = "; check [agent] token_env and headers" if status in REFUSED else ""
-    return f"{what}, {status}: {_short(detail)}{hint}"
+    return f"{what}, {status}: {_shorten(detail)}{hint}"
 
 
-def _short(value: Json) -> str:
+def _shorten(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 300 else text[:299] + "…"
 

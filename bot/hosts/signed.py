@@ -39,7 +39,7 @@ class Signer:
         self._app, self._secret = app, secret
 
     def lacks_secret(self, asking: AdkRequest | None) -> bool:
-        return self._secret is None and _wants(asking)
+        return self._secret is None and _wants_signature(asking)
 
     def part(
         self,
@@ -61,7 +61,7 @@ class Signer:
         part = Part(function_response=response)
         if asking is None or self._secret is None or asking.ask in SIGNED_BESIDE:
             return part
-        if not _wants(asking):
+        if not _wants_signature(asking):
             log.warning(NOT_WANTED)
             return part
         given = dict(response.response or {})
@@ -86,7 +86,13 @@ class Signer:
         signed: JsonObject = {}
         for asking, part in zip(askings, parts, strict=True):
             asked, response = asking.asked if asking is not None else None, part.function_response
-            if self._secret is None or asking is None or asked is None or response is None or not _wants(asking):
+            if (
+                self._secret is None
+                or asking is None
+                or asked is None
+                or response is None
+                or not _wants_signature(asking)
+            ):
                 continue
             if asked.ask in SIGNED_BESIDE:
                 verdict = SignedResponse(
@@ -107,5 +113,5 @@ def was_refused(cut: DeliveryUnknown) -> bool:
     return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
 
 
-def _wants(asking: AdkRequest | None) -> bool:
+def _wants_signature(asking: AdkRequest | None) -> bool:
     return asking is not None and asking.announcement is not None and asking.announcement.signed

@@ -40,7 +40,7 @@ async def read_until_stopped(
             if event is None:
                 await reading  # raises the run's error, if any
                 break
-            under_way = _under_way(under_way, event)
+            under_way = _running_after(under_way, event)
             yield event
     finally:
         stopped.cancel()
@@ -48,7 +48,7 @@ async def read_until_stopped(
         await asyncio.wait({reading})
 
 
-def _under_way(before: set[str], raw: JsonObject) -> set[str]:
+def _running_after(before: set[str], raw: JsonObject) -> set[str]:
     """The calls that run after this event."""
     try:
         event = event_from(raw)

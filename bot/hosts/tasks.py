@@ -48,7 +48,7 @@ def tasks_in(event: Event) -> Iterator[Task]:
             yield _task(event, call.id, call.name or "", TaskState.RUNNING)
     for response in event.content.responses() if event.content else ():
         if response.id and _is_a_task(response.name or ""):
-            yield _ended(event, response.id, response.name or "", response.response or {})
+            yield _ended_task(event, response.id, response.name or "", response.response or {})
     try:
         for request in requests_in(event):
             if request.call.id and _is_a_task(request.call.name or ""):
@@ -73,7 +73,7 @@ def _is_a_task(tool: str) -> bool:
     return bool(tool) and not tool.startswith(OF_THE_FRAMEWORK) and tool not in _NO_TASKS
 
 
-def _ended(event: Event, call_id: str, tool: str, result: JsonObject) -> Task:
+def _ended_task(event: Event, call_id: str, tool: str, result: JsonObject) -> Task:
     error = result.get("error")
     asked = call_id in event.actions.requested_tool_confirmations
     if asked or WAITS in str(error):

@@ -27,13 +27,13 @@ async def tools_of(settings: AgentSettings) -> Tools | None:
         return None
     target = load_object(settings.target)
     if isinstance(target, Agent):
-        return await _ours(target)
+        return await _tools_of_ours(target)
     if type(target).__module__.startswith("google.adk"):
-        return await _googles(target)
+        return await _tools_of_google(target)
     return None
 
 
-async def _ours(agent: Agent) -> Tools:
+async def _tools_of_ours(agent: Agent) -> Tools:
     found: dict[str, bool] = {}
     try:
         for one in agent.walk():
@@ -45,7 +45,7 @@ async def _ours(agent: Agent) -> Tools:
     return found
 
 
-async def _googles(target: object) -> Tools | None:
+async def _tools_of_google(target: object) -> Tools | None:
     """An agent of google-adk, or the agent of an `App` or a `Runner`."""
     agent = getattr(target, "root_agent", None) or getattr(target, "agent", None) or target
     found: dict[str, bool] = {}

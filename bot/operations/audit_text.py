@@ -101,18 +101,18 @@ def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, 
         return
     step = step_view(line, row)
     if step is None:
-        yield f"{begin}{_ours(line.kind, content, names)}"
+        yield f"{begin}{_installation_line(line.kind, content, names)}"
         return
     sentence, *more = in_history(step)
     said = "".join(_pieces(sentence, names))
     if not full:
-        yield begin + " ".join(filter(None, (said, *_short(step, content))))
+        yield begin + " ".join(filter(None, (said, *_short_notes(step, content))))
         return
     yield begin + said
-    yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_whole(step, content, more)))
+    yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_full_contents(step, content, more)))
 
 
-def _ours(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
+def _installation_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
     """A line that no thread shows, because it concerns the installation and not a session."""
     who, said = as_text(as_object(content.get("who")).get("user")), as_text(content.get("text"))
     until = as_text(content.get("until"))
@@ -123,7 +123,7 @@ def _ours(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
 _SHORT = 200
 
 
-def _short(step: StepView, content: JsonObject) -> Iterator[str]:
+def _short_notes(step: StepView, content: JsonObject) -> Iterator[str]:
     """Edits and reasons, short enough for the step's own line."""
     changes = "" if step.answer else ", ".join(_changes(content))
     yield from (f"{one.rstrip('.')}." for one in [changes] if one)
@@ -152,14 +152,14 @@ def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator
         yield visible(", ".join(filter(None, heard)))
     if step.kind is LineKind.ASKED:
         asker = visible(names.of(step.who)) if step.who else "nobody"
-        yield f"for {asker}; {step.quorum} to approve; until {_until(step)}"
+        yield f"for {asker}; {step.quorum} to approve; until {_deadline(step)}"
 
 
-def _until(step: StepView) -> str:
+def _deadline(step: StepView) -> str:
     return spelled(moment(step.until)) if step.until is not None else "it is decided"
 
 
-def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
+def _full_contents(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
     """Arguments, changes and texts in full. The thread may shorten them, but an audit must not."""
     if step.kind is LineKind.ASKED and (hint := as_text(content.get("text"))):
         yield f"“{visible(hint)}”"
@@ -182,14 +182,14 @@ def _values(arguments: Mapping[str, Json]) -> Iterator[str]:
 def _pieces(piece: Piece, names: KnownNames) -> Iterator[str]:
     match piece:
         case Line(spans):
-            yield from (_plain(span, names) for span in spans)
+            yield from (_plain_text(span, names) for span in spans)
         case Quote(said) | Box(said):
             yield visible(said)
         case other:
             assert_never(other)
 
 
-def _plain(span: Span, names: KnownNames) -> str:
+def _plain_text(span: Span, names: KnownNames) -> str:
     match span:
         case Say(said) | Supplied(said) | Prose(said):
             return visible(said)

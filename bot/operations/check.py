@@ -84,7 +84,7 @@ async def _slack(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _store(settings: Settings) -> AsyncIterator[Finding]:
-    missing = _to_be_made(settings.store_url)
+    missing = _check_directory(settings.store_url)
     if missing is not None:
         yield missing
         return
@@ -101,7 +101,7 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
             yield _schema(history, await database.read(version, history))
         if await database.read(version, HISTORY) == HISTORY.head:
             for one in await database.read(refused_features):
-                yield _refused(one)
+                yield _refused_feature(one)
         if database.dialect == "postgresql":
             for finding in await database.read(durability):
                 yield finding
@@ -111,7 +111,7 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         await database.close()
 
 
-def _refused(one: RefusedFeature) -> Finding:
+def _refused_feature(one: RefusedFeature) -> Finding:
     where = f" in {one.channel}" if one.channel else ""
     again = spelled(datetime.fromtimestamp(one.at + REMEMBERED, UTC))
     said = f"refused{where} ({one.code}), so {INSTEAD[Feature(one.feature)]}; tried again after {again}"
@@ -136,7 +136,7 @@ def _file(url: str) -> Path | None:
     return path if path is not None and path.name else None
 
 
-def _to_be_made(url: str) -> Finding | None:
+def _check_directory(url: str) -> Finding | None:
     """Checks the directory for a file that does not exist yet."""
     path = _file(url)
     if path is None or path.exists():
@@ -166,9 +166,9 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
         return
     database = await Database.open(":memory:")  # an agent in this process wants one; nothing is put there
     try:
-        host = await _in_time(open_host(agent, database, store_url=settings.store_url))
+        host = await _within_patience(open_host(agent, database, store_url=settings.store_url))
         try:
-            about = await _in_time(host.capabilities())
+            about = await _within_patience(host.capabilities())
         finally:
             await host.close()
     except ConfirmError as error:
@@ -187,7 +187,7 @@ async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
     if settings.agent is None or any(finding.what == "agent" and finding.mark is Severity.FIX for finding in found):
         return None
     try:
-        tools = await _in_time(tools_of(settings.agent))
+        tools = await _within_patience(tools_of(settings.agent))
     except ConfirmError as error:
         found.append(fix("tools", str(error)))
         return None
@@ -196,7 +196,7 @@ async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
     return tools
 
 
-async def _in_time(work: Awaitable[R]) -> R:
+async def _within_patience(work: Awaitable[R]) -> R:
     try:
         async with asyncio.timeout(PATIENCE):
             return await work

@@ -32,7 +32,7 @@ async def check_app_token(environment: Environment) -> Finding:
     assert environment.app_token is not None
     client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
     token = environment.app_token.get_secret_value()
-    return await _asked("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
+    return await _check("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
 
 
 async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
@@ -76,7 +76,7 @@ async def check_workspace(
         yield fine("scopes", "all there")
     policies = [policy for policy in settings.policies.entries if team is None or policy.team in (None, team)]
     for what, ask, judge in _questions(client, settings, policies, team):
-        yield await _asked(what, ask, judge, _FIXES)
+        yield await _check(what, ask, judge, _FIXES)
 
 
 def _questions(
@@ -85,7 +85,7 @@ def _questions(
     deciders = {entry for one in policies for entry in (*one.approvers, *one.escalate_to)}
     others = {entry for one in policies for entry in (*one.barred, *one.notify)}
     for entry in sorted(deciders | others):
-        group, account = (_members, _account) if entry in deciders else (_known_group, _known_account)
+        group, account = (_members, _account) if entry in deciders else (_judge_group, _judge_account)
         match entry.kind:
             case ApproverKind.GROUP if team is not None and team.startswith("E"):
                 pass  # the call will say in which of an organisation's workspaces it is
@@ -101,10 +101,10 @@ def _questions(
     if settings.audit.channel is not None and (team is None or settings.audit.team == team):
         channels.add(settings.audit.channel)
     for channel in sorted(channels):
-        yield channel, partial(client.conversations_info, channel=channel), _joined
+        yield channel, partial(client.conversations_info, channel=channel), _judge_channel
 
 
-async def _asked(
+async def _check(
     what: str, ask: Callable[[], Awaitable[AsyncSlackResponse]], judge: Judge, fixes: dict[str, str]
 ) -> Finding:
     try:
@@ -143,16 +143,16 @@ def _connects(answer: AsyncSlackResponse) -> tuple[bool, str]:
 def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
     if not answer.get("users"):
         return False, "nobody is in this group: nobody could decide"
-    return _known_group(answer)
+    return _judge_group(answer)
 
 
-def _known_group(answer: AsyncSlackResponse) -> tuple[bool, str]:
+def _judge_group(answer: AsyncSlackResponse) -> tuple[bool, str]:
     """For a group that is only notified or barred."""
     count = len(answer.get("users") or [])
     return True, f"{count} member{'' if count == 1 else 's'}"
 
 
-def _known_account(answer: AsyncSlackResponse) -> tuple[bool, str]:
+def _judge_account(answer: AsyncSlackResponse) -> tuple[bool, str]:
     """For somebody who is only notified or barred."""
     user = answer.get("user") or {}
     return True, f"is {KnownNames({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
@@ -161,7 +161,7 @@ def _known_account(answer: AsyncSlackResponse) -> tuple[bool, str]:
 def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
     """Finds accounts that `authorise` would always refuse."""
     user = answer.get("user") or {}
-    _, said = _known_account(answer)
+    _, said = _judge_account(answer)
     if user.get("deleted"):
         return False, f"{said}, who is deactivated and can't decide: name somebody else"
     if user.get("is_bot"):
@@ -171,7 +171,7 @@ def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
     return True, said
 
 
-def _joined(answer: AsyncSlackResponse) -> tuple[bool, str]:
+def _judge_channel(answer: AsyncSlackResponse) -> tuple[bool, str]:
     channel = answer.get("channel") or {}
     if channel.get("is_archived"):
         return False, "this channel is archived: unarchive it, or name another"

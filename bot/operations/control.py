@@ -155,7 +155,7 @@ async def ask(path: Path, command: str, arguments: JsonObject, *, answers_within
                 async with asyncio.timeout(answers_within), session.post("http://service/") as response:
                     await response.read()
                 async with session.post(f"http://service/{command}", data=body) as response:
-                    return _done(response.status, await response.json() if response.ok else None)
+                    return _result_of(response.status, await response.json() if response.ok else None)
     except TimeoutError as error:
         raise StoreError(
             f"The service has not answered for {answers_within:g} s: it hangs or is overloaded. Nothing "
@@ -180,7 +180,7 @@ def _unreachable(path: Path, error: OSError) -> ConfirmError:
     return StoreError(f"{path} can't be reached ({error.strerror}). Stop the service, then run this again.")
 
 
-def _done(status: int, answer: object) -> JsonObject:
+def _result_of(status: int, answer: object) -> JsonObject:
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         raise Invalid("The service does not take this much in one command. Stop it, then run this again.")
     if status == HTTPStatus.OK and isinstance(answer, dict):

@@ -63,7 +63,9 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
     for index, policy in enumerate(policies.entries):
         for pattern in policy.tools:
             if pattern != "*" and not any(fnmatchcase(tool, pattern) for tool in tools):
-                yield fix(f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_meant(pattern, tools)}')
+                yield fix(
+                    f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
+                )
     for tool in sorted(name for name, may_ask in tools.items() if may_ask):
         found = covering(policies, tool)
         if not found:
@@ -74,7 +76,7 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
             yield warn(tool, said)
 
 
-def _meant(pattern: str, tools: Tools) -> str:
+def _suggestion(pattern: str, tools: Tools) -> str:
     near = get_close_matches(pattern.strip("*"), tools, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]}?"

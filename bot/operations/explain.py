@@ -45,18 +45,18 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
     ]
     if not isinstance(found, GoverningPolicy):
         refused = ["The call would be refused at once, and nobody would be asked:", words.ungoverned(found)]
-        return Explanation((*earlier, *refused), governed=False, concerned=_concerned(policies, call))
+        return Explanation((*earlier, *refused), governed=False, concerned=_covering(policies, call))
     policy = found.policy
     said = [
         _governing(found, call),
-        *(_who_answers if call.question else _who)(policies, policy, call, names),
-        *_when(policy),
-        *_what(policy, call, names),
+        *(_who_answers if call.question else _who_decides)(policies, policy, call, names),
+        *_when_words(policy),
+        *_what_is_shown(policy, call, names),
     ]
-    return Explanation((*earlier, *said), governed=True, concerned=_concerned(policies, call))
+    return Explanation((*earlier, *said), governed=True, concerned=_covering(policies, call))
 
 
-def _concerned(policies: Policies, call: CallFacts) -> tuple[int, ...]:
+def _covering(policies: Policies, call: CallFacts) -> tuple[int, ...]:
     here = (None, call.team, call.enterprise)
     return tuple(i for i, policy in enumerate(policies.entries) if policy.team in here and policy.covers(call))
 
@@ -64,18 +64,20 @@ def _concerned(policies: Policies, call: CallFacts) -> tuple[int, ...]:
 def _governing(found: GoverningPolicy, call: CallFacts) -> str:
     if found.index is None:
         return f"No policy is about this question, so it is for {call.asker}, who asked the agent."
-    return f"policy[{found.index}] applies to this {'question' if call.question else 'call'}{_by(found.policy)}."
+    return (
+        f"policy[{found.index}] applies to this {'question' if call.question else 'call'}{_conditions(found.policy)}."
+    )
 
 
 def _who_answers(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     barred = policies.barred(call)
-    yield f"Who may answer: {_named(may_decide(policy, escalated=False), barred, names)}."
+    yield f"Who may answer: {_name_entries(may_decide(policy, escalated=False), barred, names)}."
     yield from _others(policy, barred, names)
 
 
 def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> Iterator[str]:
     if policy.escalate_after is not None:
-        added = _named(policy.escalate_to, barred, names)
+        added = _name_entries(policy.escalate_to, barred, names)
         yield f"After {spell_duration(policy.escalate_after)} also: {added}."
     if barred:
         yield f"May not, even if named above: {', '.join(names.of(str(entry)) for entry in barred)}."
@@ -84,23 +86,23 @@ def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> 
 def _why_not(policy: Policy, call: CallFacts) -> str:
     """The first of the policy's conditions that the call does not meet, in the order in which they are checked."""
     if policy.team not in (None, call.team, call.enterprise):
-        return f"it is for the workspace {policy.team}, and the call is {_in(call.team)}"
+        return f"it is for the workspace {policy.team}, and the call is {_workspace_words(call.team)}"
     if not policy.covers(call):
         kind, names = ("inputs", policy.inputs) if policy.inputs else ("tools", policy.tools)
         return f"its {kind} are {', '.join(names)}"
     return f"its `when` is false: {policy.when}"
 
 
-def _about(policy: Policy) -> str:
+def _subject(policy: Policy) -> str:
     return f"inputs {', '.join(policy.inputs)}" if policy.inputs else f"tools {', '.join(policy.tools)}"
 
 
-def _in(team: str) -> str:
+def _workspace_words(team: str) -> str:
     return f"in {team}" if team else "in no workspace; name one with --team"
 
 
-def _by(policy: Policy) -> str:
-    conditions = [_about(policy)]
+def _conditions(policy: Policy) -> str:
+    conditions = [_subject(policy)]
     if policy.when is not None:
         conditions.append(f"when {policy.when}")
     if policy.team is not None:
@@ -108,16 +110,16 @@ def _by(policy: Policy) -> str:
     return f" ({'; '.join(conditions)})"
 
 
-def _who(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
+def _who_decides(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     barred = policies.barred(call)
     people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
     yield f"{people} to approve. One Deny is enough to stop it."
-    yield f"Who may decide: {_named(may_decide(policy, escalated=False), barred, names)}."
+    yield f"Who may decide: {_name_entries(may_decide(policy, escalated=False), barred, names)}."
     yield from _others(policy, barred, names)
     yield from _requester(policy, call, names)
 
 
-def _named(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: KnownNames) -> str:
+def _name_entries(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: KnownNames) -> str:
     """Says who may decide. Members of groups, addresses and functions are looked up only when a vote is counted."""
     left = [entry for entry in entries if entry not in barred]
     return "; ".join(f"{_HOW[entry.kind]}{names.of(entry.value)}" for entry in left) or "nobody: all are barred"
@@ -149,19 +151,19 @@ def _requester(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[s
             yield f"Who asked for it may not approve{asker}; others who spoke to the agent may."
 
 
-def _when(policy: Policy) -> Iterator[str]:
+def _when_words(policy: Policy) -> Iterator[str]:
     if policy.remind_after is not None:
         yield f"A reminder comes after {spell_duration(policy.remind_after)}."
     yield f"Without a decision it expires after {spell_duration(policy.expires_after)}."
     yield f"Once approved, it must start within {spell_duration(policy.start_within)}, or it does not run."
 
 
-def _what(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
-    row = _as_asked(policy, call)
+def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
+    row = _hypothetical(policy, call)
     shown, hidden = row.redactor.mask_object(call.args)
     yield f"Arguments: {', '.join(f'{name} {quick(value)}' for name, value in shown.items()) or 'none'}."
     if hidden:
-        yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_listed(policy.redact)}."
+        yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_bracketed(policy.redact)}."
     others = () if isinstance(policy.edit, bool) else policy.edit
     fields = [*editable(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
     masked = Redactor(policy.redact)
@@ -180,18 +182,18 @@ def _what(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
         yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
     yield f"The card goes to {names.of(policy.channel) if policy.channel else _HERE[policy.card]}."
     if policy.notify:
-        yield f"Notified in place of the approvers: {_listed(tuple(map(str, policy.notify)))}."
+        yield f"Notified in place of the approvers: {_bracketed(tuple(map(str, policy.notify)))}."
     if policy.dm:
         yield "Each approver also gets a direct message that leads to the card."
     if policy.shared_channels:
         yield "It may be posted in a channel that is shared with another company."
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _bracketed(names: tuple[str, ...]) -> str:
     return f"[{', '.join(names)}]"
 
 
-def _as_asked(policy: Policy, call: CallFacts) -> Confirmation:
+def _hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
     """The confirmation that the call would become, so that the same functions say what people may do with it."""
     asked = AskedCall(
         session=SessionKey(call.app, call.asker, call.session),

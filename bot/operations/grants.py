@@ -52,10 +52,10 @@ class GrantInForce:
 
 def read_grants(tx: Tx, fingerprints: Fingerprints | None) -> list[GrantInForce]:
     """Sorted by when they end."""
-    return [_shown(tx, grant, fingerprints) for grant in all_grants(tx)]
+    return [_grant_in_force(tx, grant, fingerprints) for grant in all_grants(tx)]
 
 
-def _shown(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> GrantInForce:
+def _grant_in_force(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> GrantInForce:
     redactor = _redactor(tx, grant)
     return GrantInForce(
         id=grant.id,

@@ -60,10 +60,10 @@ def _day(text: str) -> date | None:
 
 
 def _midnight(day: date) -> datetime:
-    return _here(datetime.combine(day, time()))
+    return _to_utc(datetime.combine(day, time()))
 
 
-def _here(at: datetime) -> datetime:
+def _to_utc(at: datetime) -> datetime:
     """A time without a zone is in the machine's zone."""
     try:
         return (at.astimezone() if at.tzinfo is None else at).astimezone(UTC)
@@ -73,7 +73,7 @@ def _here(at: datetime) -> datetime:
 
 def _instant(text: str, option: str, now: datetime) -> datetime:
     try:
-        return _here(datetime.fromisoformat(text))
+        return _to_utc(datetime.fromisoformat(text))
     except ValueError:
         pass  # not a date: a duration, or invalid
     try:

@@ -110,12 +110,12 @@ def read_pending(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple
 
 def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:
     try:
-        return _shown(row_from_json(stored.body))
+        return _pending_row(row_from_json(stored.body))
     except (NewerVersion, UnreadableRecord) as error:
         return ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=str(error))
 
 
-def _shown(row: Confirmation) -> Pending:
+def _pending_row(row: Confirmation) -> Pending:
     arguments, hidden = row.redactor.mask_object(row.revision.arguments)
     unknown = row.unknown and row.outcome is not None
     votes = row.standing(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)

@@ -109,25 +109,25 @@ async def _reapply_one(
 ) -> Reapplied | None:
     try:
         row = row_from_json(body)
-        if not await asyncio.to_thread(_concerned, row, rules.policies):
+        if not await asyncio.to_thread(_is_affected, row, rules.policies):
             return None
         for _ in range(_TIMES):
             facts = await _facts_in_turn(people, row, rules.policies)
             unknown = _unknown(facts)
             if unknown is not None:
-                return _left(row, f"{unknown.what} could not be looked up: {unknown.why}")
+                return _report_unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
             if dry_run:
-                return _reported(await database.read(would_reapply, row, facts, rules))
+                return _report(await database.read(would_reapply, row, facts, rules))
             found = await database.run(reapply_row, confirmation, facts, rules, by)
             if not isinstance(found, Confirmation):
-                return _reported(found) if found is not None else None
+                return _report(found) if found is not None else None
             row = found  # somebody voted meanwhile, and has to be looked up as well
     except (NewerVersion, UnreadableRecord) as error:
         return Reapplied(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
-    return _left(row, "people vote on it right now")
+    return _report_unchanged(row, "people vote on it right now")
 
 
-def _concerned(row: Confirmation, policies: Policies) -> bool:
+def _is_affected(row: Confirmation, policies: Policies) -> bool:
     found = policies.resolve(row.asked.facts(row.revision.arguments))
     return not isinstance(found, GoverningPolicy) or found.policy.fingerprint != row.policy.fingerprint
 
@@ -167,16 +167,16 @@ def reapply_row(
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
         return None
-    if any(vote.id not in facts for vote in _asked_about(row, rules.policies)):
+    if any(vote.id not in facts for vote in _votes_to_check(row, rules.policies)):
         return row
-    change = reapply(row, _in_session(tx, facts, session), now(tx), rules)
+    change = reapply(row, _with_speakers(tx, facts, session), now(tx), rules)
     if change.row is row:
         return None
-    save(tx, session, _by(change, by))
+    save(tx, session, _with_operator(change, by))
     return change
 
 
-def _by(change: Transition, by: Operator) -> Transition:
+def _with_operator(change: Transition, by: Operator) -> Transition:
     """The change with who made it."""
     if by.person == OPERATOR:
         return change
@@ -190,29 +190,29 @@ def _by(change: Transition, by: Operator) -> Transition:
 def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:
     """The change that `reapply_row` would make, without writing anything."""
     session = find_session(tx, chain_of(row.asked.session))
-    return reapply(row, _in_session(tx, facts, session), now(tx), rules)
+    return reapply(row, _with_speakers(tx, facts, session), now(tx), rules)
 
 
-def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
+def _votes_to_check(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
     governed = isinstance(policies.resolve(row.asked.facts(row.revision.arguments)), GoverningPolicy)
     return row.approvals if governed else ()
 
 
-def _in_session(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
+def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
     """Adds those who have spoken to the agent so far, from the session's row."""
     speakers = session.speakers if session is not None else frozenset()
     known = session is not None and session_is_sealed(tx, session)
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 
-def _reported(change: Transition) -> Reapplied:
+def _report(change: Transition) -> Reapplied:
     row = change.row
     fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
     ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
     return Reapplied(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, fell=fell, why=ungoverned)
 
 
-def _left(row: Confirmation, trouble: str) -> Reapplied:
+def _report_unchanged(row: Confirmation, trouble: str) -> Reapplied:
     return Reapplied(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, trouble=trouble)
 
 
@@ -233,10 +233,10 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
     sound = without_unsealed(row, now, rules.policies, rules.fingerprints)
-    return sound.then(_reapplied(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
+    return sound.then(_reapply(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
 
 
-def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
+def _reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, GoverningPolicy):
         step = replace(step_of(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
@@ -244,7 +244,7 @@ def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rul
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
     row = changed(under_policy(row, found, rules.fingerprints), now)
-    verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
+    verdicts = {vote.id: _still_counts(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = drop_votes(row, lost, now)
@@ -252,7 +252,7 @@ def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rul
     return (or_approved(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
 
 
-def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:
+def _still_counts(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:
     if facts is None:
         return Refusal(reason=Reason.CANNOT_ASK)
     return authorise(row.policy, claim_of(row, vote), facts)

@@ -21,7 +21,9 @@ _LISTS = ("tools", "notify", "inputs", "approvers", "escalate_to", "barred", "re
 
 def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
     return tuple(
-        Problem(f"policy[{index}].{key}", what) for index, policy in enumerate(policies) for key, what in _wrong(policy)
+        Problem(f"policy[{index}].{key}", what)
+        for index, policy in enumerate(policies)
+        for key, what in _mistakes(policy)
     )
 
 
@@ -30,7 +32,7 @@ def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
     if not policies:
         return (Problem("policy", "there is none: every call that needs a confirmation is refused"),)
     return tuple(
-        Problem(f"policy[{index}]", what) for index, _ in enumerate(policies) for what in _odd(policies, index)
+        Problem(f"policy[{index}]", what) for index, _ in enumerate(policies) for what in _oddities(policies, index)
     )
 
 
@@ -54,7 +56,7 @@ def team_problems(policies: Sequence[Policy], installed: Collection[str]) -> tup
 _Finding = tuple[str, str]
 
 
-def _wrong(policy: Policy) -> Iterator[_Finding]:
+def _mistakes(policy: Policy) -> Iterator[_Finding]:
     yield from _shapes(policy)
     yield from _times(policy)
     yield from _people(policy)
@@ -74,13 +76,13 @@ def _shapes(policy: Policy) -> Iterator[_Finding]:
     if not policy.tools and not policy.inputs:
         yield "tools", 'is missing; write tools = ["deploy*"], or inputs = ["*"] for questions'
     if policy.inputs:
-        yield from _about_questions(policy)
+        yield from _question_mistakes(policy)
     for index, pattern in enumerate(policy.tools):
         if not pattern.strip():
             yield f"tools[{index}]", 'must be a tool\'s name or a shell pattern, such as "deploy*"; "*" is every tool'
     for key in _LISTS:
         value = getattr(policy, key)
-        for twice in _repeated(value if isinstance(value, tuple) else ()):
+        for twice in _duplicates(value if isinstance(value, tuple) else ()):
             yield key, f"names {twice} twice; once is enough"
 
 
@@ -97,7 +99,7 @@ _FOR_CALLS = (
 )
 
 
-def _about_questions(policy: Policy) -> Iterator[_Finding]:
+def _question_mistakes(policy: Policy) -> Iterator[_Finding]:
     """Finds keys that have no meaning where people answer a question instead of approving a call."""
     if policy.tools:
         yield "inputs", "can't be combined with tools; write a [[policy]] of its own for questions"
@@ -147,7 +149,7 @@ def _names(policy: Policy) -> Iterator[_Finding]:
         yield "grant", 'is missing; grant_on needs a length, such as grant = "30m" or "session"'
 
 
-def _odd(policies: Sequence[Policy], index: int) -> Iterator[str]:
+def _oddities(policies: Sequence[Policy], index: int) -> Iterator[str]:
     policy = policies[index]
     if not policy.approvers:
         yield "names no approvers: every call that it covers is refused"
@@ -179,5 +181,5 @@ def _pattern_covers(wide: str, narrow: str) -> bool:
     return plain and fnmatchcase(narrow, wide)
 
 
-def _repeated(values: Iterable[object]) -> list[str]:
+def _duplicates(values: Iterable[object]) -> list[str]:
     return [str(value) for value, times in Counter(map(str, values)).items() if times > 1]

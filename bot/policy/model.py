@@ -117,7 +117,7 @@ class Policy(BaseModel):
         return any(fnmatchcase(call.tool, pattern) for pattern in (self.inputs if call.question else self.tools))
 
     def freeze(self) -> JsonObject:
-        return dict(self._frozen)
+        return dict(self._as_json)
 
     @classmethod
     def thaw(cls, frozen: object) -> Policy:
@@ -125,10 +125,10 @@ class Policy(BaseModel):
         if isinstance(frozen, Policy):
             return frozen
         part = untagged(frozen, "policy", cls.VERSION, cls.READERS)
-        return _thawed(canonical(part))
+        return _parse_stored(canonical(part))
 
     @cached_property
-    def _frozen(self) -> JsonObject:
+    def _as_json(self) -> JsonObject:
         empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
         return tagged(self.VERSION, self.model_dump(mode="json", exclude=empty))
 
@@ -141,7 +141,7 @@ class Policy(BaseModel):
 
 
 @lru_cache(maxsize=256)
-def _thawed(part: str) -> Policy:
+def _parse_stored(part: str) -> Policy:
     """Parses a stored policy, cached: every click reads one, and thousands of rows share a few policies."""
     return Policy.model_validate(json.loads(part))
 
@@ -257,7 +257,7 @@ class Policies:
 
     def _for_sign_in(self, call: CallFacts) -> Policy:
         """Only the session's person can sign in. The first policy for the tool says how long they have."""
-        named = next(self._about(call), Policy())
+        named = next(self._for_tool(call), Policy())
         return Policy(
             tools=("*",),
             team=call.team or None,
@@ -273,7 +273,7 @@ class Policies:
     def decides_operation(self, call: CallFacts) -> bool:
         """Whether people decide how this tool's long-running operation ends. The first policy for the tool says so,
         whatever its `when`, since it is not known yet who asked."""
-        return next((policy.long_running == "decide" for policy in self._about(call)), False)
+        return next((policy.long_running == "decide" for policy in self._for_tool(call)), False)
 
     @property
     def conditional(self) -> bool:
@@ -292,13 +292,13 @@ class Policies:
 
         Every policy for the tool counts, whatever its `when` says about this call, so that a bar can't be avoided.
         """
-        return tuple(dict.fromkeys(approver for policy in self._about(call) for approver in policy.barred))
+        return tuple(dict.fromkeys(approver for policy in self._for_tool(call) for approver in policy.barred))
 
     def redactor(self, call: CallFacts, *more: Json) -> Redactor:
         """Hides what any policy for this tool hides, for a call that has no policy yet."""
-        return Redactor((name for policy in self._about(call) for name in policy.redact), call.args, *more)
+        return Redactor((name for policy in self._for_tool(call) for name in policy.redact), call.args, *more)
 
-    def _about(self, call: CallFacts) -> Iterator[Policy]:
+    def _for_tool(self, call: CallFacts) -> Iterator[Policy]:
         """The policies for the tool, whatever their `when` says about this call."""
         for policy in self.entries:
             here = policy.team in (None, call.team, call.enterprise)

@@ -45,7 +45,7 @@ _EXAMPLES = {
 
 def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
     """`known`: the keys of the table, to suggest the nearest."""
-    return Problem(key_of(error["loc"]), _said(error, known))
+    return Problem(key_of(error["loc"]), _describe(error, known))
 
 
 def key_of(loc: Sequence[int | str]) -> str:
@@ -59,7 +59,7 @@ def key_of(loc: Sequence[int | str]) -> str:
     return key
 
 
-def _said(error: ErrorDetails, known: Sequence[str]) -> str:
+def _describe(error: ErrorDetails, known: Sequence[str]) -> str:
     given, context = shown(error["input"]), error.get("ctx", {})
     name = str(error["loc"][-1])
     match error["type"]:

@@ -47,7 +47,7 @@ class PythonApprovers:
             # Not our code: if it raises anything, it names nobody.
             log.exception("%s failed", what)
             return Unresolved(what, f"it raised {type(error).__name__}")
-        return _checked(what, answer)
+        return _check_answer(what, answer)
 
     async def _answer(self, target: str, call: JsonObject) -> object:
         if not self._running.acquire(blocking=False):
@@ -81,7 +81,7 @@ def _in_thread(work: Callable[[], object], done: Callable[[], None]) -> Awaitabl
     return asyncio.wrap_future(future)
 
 
-def _checked(what: str, answer: object) -> frozenset[str] | Unresolved:
+def _check_answer(what: str, answer: object) -> frozenset[str] | Unresolved:
     if not isinstance(answer, (list, tuple, set, frozenset)):
         kind = type(answer).__name__
         return Unresolved(what, f'it returned {kind}; a list of user ids is needed, such as ["U0LEAD"]')

@@ -49,7 +49,7 @@ class Redactor:
 
     def hides(self, name: str) -> bool:
         """Names are matched as shell patterns, however they are written: `API-Token` is `api_token`."""
-        plain = _plain(name)
+        plain = _comparable(name)
         return any(fnmatchcase(plain, pattern) for pattern in self._names)
 
     def hides_inside(self, value: Json) -> bool:
@@ -90,7 +90,7 @@ class Redactor:
 
     def _mask_string(self, text: str, secrets: HiddenValues) -> tuple[str, int]:
         try:
-            inside = _inside(text)
+            inside = _json_in(text)
             found = self._mask(inside, secrets) if inside is not None else None
         except _TooDeep:  # too deep to search
             return MASK, 1
@@ -123,14 +123,14 @@ class Redactor:
                     yield from self._find(item)
             case str():
                 try:
-                    yield from tuple(self._find(_inside(value)))
+                    yield from tuple(self._find(_json_in(value)))
                 except _TooDeep:
                     return  # `_mask_string` hides all of it
             case _:
                 return
 
 
-def _inside(text: str) -> Json:
+def _json_in(text: str) -> Json:
     """The object or list that a text contains as JSON, or None. Raises `_TooDeep`."""
     if not text.lstrip().startswith(("{", "[")):
         return None
@@ -159,7 +159,7 @@ def _texts(value: Json) -> Iterator[str]:
             if len(secret := value.strip()) >= SHORTEST:
                 yield secret
             try:
-                yield from tuple(_texts(_inside(value)))
+                yield from tuple(_texts(_json_in(value)))
             except _TooDeep:
                 return  # the whole text is already one of the values
         case int() | float():
@@ -180,7 +180,7 @@ _LARGEST = 10**100
 """Larger numbers are hidden by name only: Python does not write numbers of thousands of digits."""
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     """The text without case, width, spaces and invisible characters."""
     seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) not in _UNSEEN)
     return unicodedata.normalize("NFKC", "".join(seen).casefold())
@@ -189,17 +189,17 @@ def _folded(name: str) -> str:
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
 
 
-def _plain(name: str) -> str:
+def _comparable(name: str) -> str:
     """A name in the form in which names are compared."""
-    return _known(name) if len(name) <= _LONGEST_KNOWN else _folded(name).translate(_BETWEEN)
+    return _comparable_cached(name) if len(name) <= _LONGEST_KNOWN else _fold(name).translate(_BETWEEN)
 
 
 @lru_cache(maxsize=4096)
-def _known(name: str) -> str:
-    return _folded(name).translate(_BETWEEN)
+def _comparable_cached(name: str) -> str:
+    return _fold(name).translate(_BETWEEN)
 
 
 def _pattern(name: str) -> str:
     """The same for a pattern. Dashes in brackets stay."""
-    parts = _CLASS.split(_folded(name))
+    parts = _CLASS.split(_fold(name))
     return "".join(part if number % 2 else part.translate(_BETWEEN) for number, part in enumerate(parts))

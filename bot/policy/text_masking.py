@@ -43,7 +43,7 @@ class HiddenValues:
         if not self._spellings or len(text) < SHORTEST:
             return text, 0
         try:
-            places = _joined(self._spans(text))
+            places = _merge(self._spans(text))
         except _TooMany:
             return MASK, 1
         if not places:
@@ -57,7 +57,7 @@ class HiddenValues:
     def _spans(self, text: str) -> list[Span]:
         spans: list[Span] = []
         for reading in _readings(text):
-            for found in _found(reading.text, self._spellings):
+            for found in _find(reading.text, self._spellings):
                 spans.append(reading.span(*found))
                 if len(spans) > _MOST_PLACES:
                     raise _TooMany
@@ -96,9 +96,9 @@ class _Reading:
 
     def span(self, start: int, end: int) -> Span:
         """The place in the original text. An escape is never split."""
-        return self._at(start)[0], self._at(end - 1)[1]
+        return self._span_at(start)[0], self._span_at(end - 1)[1]
 
-    def _at(self, index: int) -> Span:
+    def _span_at(self, index: int) -> Span:
         part = bisect_right(self.starts, index) - 1
         start, end = self.originals[part]
         following = self.starts[part + 1] if part + 1 < len(self.starts) else len(self.text)
@@ -112,14 +112,14 @@ def _readings(text: str) -> Iterator[_Reading]:
     reading = _Reading(text, [0], [(0, len(text))])
     yield reading
     for _ in range(_READINGS):
-        further = _unescaped(reading)
+        further = _unescape(reading)
         if further is None:
             return
         reading = further
         yield reading
 
 
-def _unescaped(reading: _Reading) -> _Reading | None:
+def _unescape(reading: _Reading) -> _Reading | None:
     """None if nothing in it is escaped."""
     if "%" not in reading.text and "\\" not in reading.text:
         return None
@@ -137,7 +137,7 @@ def _unescaped(reading: _Reading) -> _Reading | None:
                 raise _TooMany
 
     for found in _ESCAPED.finditer(reading.text):
-        meant = _meant(found.group())
+        meant = _decode(found.group())
         if found.start() > at:
             add(reading.text[at : found.start()], at, found.start())
         add(meant, found.start(), found.end())
@@ -162,7 +162,7 @@ def _pieces(reading: _Reading, part: str, start: int, end: int) -> Iterator[tupl
         part, start, first = part[stop - start :], stop, first + 1
 
 
-def _meant(escape: str) -> str:
+def _decode(escape: str) -> str:
     if escape[0] == "%":
         return bytes.fromhex(escape.replace("%", "")).decode("utf-8", "replace")
     if escape[1] == "u":
@@ -178,11 +178,11 @@ class _TooMany(Exception):
     pass
 
 
-def _found(text: str, spellings: Collection[str]) -> Iterator[Span]:
-    yield from _one_by_one(text, spellings) if len(spellings) <= _FEW else _all_at_once(text, spellings)
+def _find(text: str, spellings: Collection[str]) -> Iterator[Span]:
+    yield from _find_one_by_one(text, spellings) if len(spellings) <= _FEW else _find_all_at_once(text, spellings)
 
 
-def _one_by_one(text: str, spellings: Collection[str]) -> Iterator[Span]:
+def _find_one_by_one(text: str, spellings: Collection[str]) -> Iterator[Span]:
     for spelling in spellings:
         start = text.find(spelling)
         while start >= 0:
@@ -190,7 +190,7 @@ def _one_by_one(text: str, spellings: Collection[str]) -> Iterator[Span]:
             start = text.find(spelling, start + 1)
 
 
-def _all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
+def _find_all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
     """Searches for all values at once: by their first characters, then by each possible length."""
     begun: dict[str, dict[int, set[str]]] = {}
     for spelling in spellings:
@@ -205,7 +205,7 @@ def _all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
                 yield start, start + length
 
 
-def _joined(spans: list[Span]) -> list[Span]:
+def _merge(spans: list[Span]) -> list[Span]:
     """Joins overlapping places, so that no part of either is left."""
     joined: list[Span] = []
     for start, end in sorted(spans):

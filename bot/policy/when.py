@@ -47,7 +47,7 @@ _EVALUATED = BoundedCheck(Path(__file__).with_name("expression_checks.py"))
 
 
 @lru_cache(maxsize=512)
-def _compiled(expression: str) -> cel.Program:
+def _compile(expression: str) -> cel.Program:
     from bot.policy.expression_checks import compiled
 
     return compiled(expression)
@@ -64,13 +64,13 @@ def check_expression(expression: str) -> None:
     runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
     try:
-        program = _compiled(expression)
+        program = _compile(expression)
     except ValueError as error:
-        raise Invalid(f"is not a CEL expression: {_meant(expression) or _syntax(str(error))}") from error
+        raise Invalid(f"is not a CEL expression: {_suggest_operator(expression) or _syntax(str(error))}") from error
     bound = set(_BOUND.findall(_TEXT.sub("''", expression)))
     for name in program.variables():
         if name not in bound and name not in NAMES and name not in _TYPES:
-            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}.{_name_meant(name)}")
+            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}.{_suggest_name(name)}")
     for name in program.functions():
         if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
@@ -158,13 +158,13 @@ _OPERATORS = (
 )
 
 
-def _meant(expression: str) -> str | None:
+def _suggest_operator(expression: str) -> str | None:
     """Suggests CEL's operator instead of another language's."""
     bare = _TEXT.sub("''", expression)
     return next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
 
 
-def _name_meant(name: str) -> str:
+def _suggest_name(name: str) -> str:
     """Suggests what an unknown name could mean: a misspelt name of ours, an argument or a text."""
     if near := get_close_matches(name, NAMES, n=1):
         return f" Did you mean {near[0]}?"

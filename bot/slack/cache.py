@@ -43,16 +43,16 @@ class LookupCache(Generic[K, V]):
     async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
         """The answer. The question goes on as long as anybody waits, so callers should limit their wait. With `anew`
         the question is always asked again."""
-        known = None if anew else self._fresh(key)
+        known = None if anew else self._fresh_entry(key)
         if known is not None:
             return known[1]
         question = self._asking.get(key)
         if question is None:
-            self._not_before(key)
+            self._raise_if_too_early(key)
             question = self._asking[key] = _Question(
                 asyncio.create_task(self._ask(key, ask), name="adk-confirm-lookup")
             )
-            question.task.add_done_callback(_seen)
+            question.task.add_done_callback(_read_error)
         question.waiting += 1
         try:
             return await asyncio.shield(question.task)
@@ -63,7 +63,7 @@ class LookupCache(Generic[K, V]):
 
     def peek(self, key: K) -> V | None:
         """What is known without asking."""
-        known = self._fresh(key)
+        known = self._fresh_entry(key)
         return None if known is None else known[1]
 
     def put_off(self, key: K) -> bool:
@@ -76,13 +76,13 @@ class LookupCache(Generic[K, V]):
             self._known.pop(key, None)
             self._asking.pop(key, None)
 
-    def _fresh(self, key: K) -> tuple[float, V] | None:
+    def _fresh_entry(self, key: K) -> tuple[float, V] | None:
         known = self._known.get(key)
         if known is None or (self._seconds is not None and self._clock() - known[0] >= self._seconds):
             return None
         return known
 
-    def _not_before(self, key: K) -> None:
+    def _raise_if_too_early(self, key: K) -> None:
         """Raises if it is too early to ask again: that would only delay the answer for everybody."""
         later = self._later.pop(key, None)
         if later is not None and (left := later[0] - self._clock()) > 0:
@@ -125,7 +125,7 @@ def _put(known: dict[K, T], key: K, value: T, keep: int) -> None:
         del known[next(iter(known))]
 
 
-def _seen(task: asyncio.Task[V]) -> None:
+def _read_error(task: asyncio.Task[V]) -> None:
     """Reads the error, so that asyncio does not warn about it if everybody who waited has given up."""
     if not task.cancelled():
         task.exception()

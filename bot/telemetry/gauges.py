@@ -43,7 +43,7 @@ _PARKED = {
 }
 
 
-def _since() -> list[Select[float]]:
+def _oldest_waits() -> list[Select[float]]:
     """Since when the oldest row of each kind has waited, whether it was never tried or was put off."""
     found: list[Select[float]] = []
     now = bindparam("now", type_=confirmations.c.due_at.type)
@@ -55,7 +55,7 @@ def _since() -> list[Select[float]]:
     return found
 
 
-_SINCE = union_all(*_since())
+_SINCE = union_all(*_oldest_waits())
 
 
 def read_gauges(tx: Tx) -> Gauges:

@@ -117,7 +117,7 @@ class Metrics:
     def heard(self, fact: object) -> None:
         match fact:
             case Transition():
-                self._changed(fact)
+                self._count_change(fact)
             case LedgerLine():
                 self._unsealed.inc(fact.kind is LineKind.UNSEALED)
             case RefusedAgain(clicks):
@@ -130,7 +130,7 @@ class Metrics:
                 for waited in seconds:
                     self._click_to_card.observe(waited)
 
-    def _changed(self, change: Transition) -> None:
+    def _count_change(self, change: Transition) -> None:
         self._outside.inc(sum(step.kind is LineKind.ELSEWHERE for step in change.steps))
         self._altered.inc(sum(step.kind is LineKind.ALTERED for step in change.steps))
         for one in tallies(change):

@@ -43,11 +43,11 @@ class Readiness:
         """What is wrong, by part. All parts are asked at once."""
         if self._not_yet is not None:
             return {"adk-confirm": self._not_yet}
-        found = await asyncio.gather(*(_asked(probe) for probe in self._parts.values()))
+        found = await asyncio.gather(*(_probe_answer(probe) for probe in self._parts.values()))
         return dict(zip(self._parts, found, strict=True))
 
 
-async def _asked(probe: Probe) -> str | None:
+async def _probe_answer(probe: Probe) -> str | None:
     try:
         async with asyncio.timeout(PATIENCE):
             return await probe()

@@ -75,7 +75,7 @@ class CheckpointJob:
         made: Checkpoint | None = None
         try:
             while True:
-                await self._doubt()
+                await self._check_index()
                 sealed = await self._database.run(
                     seal_moved, self._keys, self._every, at_once=at_once, known=self._known
                 )
@@ -98,7 +98,7 @@ class CheckpointJob:
             if made is not None:
                 await self._tell(made)
 
-    async def _doubt(self) -> None:
+    async def _check_index(self) -> None:
         """Checks the index of sealed chains once an hour. The stop skips this; the next start does it."""
         at = asyncio.get_running_loop().time()
         due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()

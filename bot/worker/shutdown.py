@@ -59,7 +59,7 @@ class Shutdown:
         if self._began is None:
             self._began = time.monotonic()
 
-    def _until(self, mark: StopDeadline) -> float:
+    def _seconds_until(self, mark: StopDeadline) -> float:
         self.begin()
         assert self._began is not None
         return max(0.0, self._began + mark - time.monotonic())
@@ -68,14 +68,14 @@ class Shutdown:
         self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: AtWork | None = None
     ) -> None:
         """Waits for tasks to end until `by`, then cancels them and lets them clean up until `cancelled_by`."""
-        await asyncio.wait(tasks, timeout=self._until(by))
+        await asyncio.wait(tasks, timeout=self._seconds_until(by))
         late = [task for task in tasks if not task.done()]
         if left is not None:
             _say(left.at_work)
         for task in late:
             task.cancel()
         if late:
-            await asyncio.wait(late, timeout=self._until(cancelled_by))
+            await asyncio.wait(late, timeout=self._seconds_until(cancelled_by))
         for task in tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 log.error("%s had failed", task.get_name(), exc_info=error)
@@ -83,7 +83,7 @@ class Shutdown:
     async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: StopDeadline) -> None:
         """Closes a part, or abandons it at its deadline."""
         closing = asyncio.ensure_future(close())
-        await asyncio.wait({closing}, timeout=self._until(by))
+        await asyncio.wait({closing}, timeout=self._seconds_until(by))
         if not closing.done():
             closing.cancel()
             log.warning("%s did not close in time and is left as it is: nothing that was stored is lost", what)

@@ -62,21 +62,21 @@ class _Supervised:
                 await self._run()
                 if self._stopping.is_set():
                     return
-                self._failed("it ended unexpectedly", None)
+                self._record_failure("it ended unexpectedly", None)
             except Exception as error:
                 if self._stopping.is_set():
                     raise
-                self._failed(reason(error), error)
+                self._record_failure(reason(error), error)
             except asyncio.CancelledError as error:
                 if self._stopping.is_set() or _is_cancelled():
                     raise
-                self._failed("something inside it was cancelled", error)
+                self._record_failure("something inside it was cancelled", error)
             finally:
                 steady.cancel()
             await self._pause()
             self._metrics.task_was_restarted(self._name)
 
-    def _failed(self, why: str, error: BaseException | None) -> None:
+    def _record_failure(self, why: str, error: BaseException | None) -> None:
         self._failures += 1
         self._trouble = f"it failed and is started again: {why}. See the log."
         self._metrics.task_is_down(self._name, True)

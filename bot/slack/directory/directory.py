@@ -56,7 +56,7 @@ class Directory:
         self._channels = Channels(self._questions, KNOWN_FOR, clock)
         self._accounts: LookupCache[tuple[Workspace, str], Account] = LookupCache(KNOWN_FOR, clock=clock)
         self._members: LookupCache[tuple[Approver, Workspace, str], Members] = LookupCache(
-            KNOWN_FOR, good=_answered, clock=clock
+            KNOWN_FOR, good=_is_answer, clock=clock
         )
 
     # Accounts and members
@@ -68,7 +68,7 @@ class Directory:
         found = await self._questions.answer(
             person.user, self._accounts, key, lambda: self._ask_account(person, at), anew=anew
         )
-        return found if isinstance(found, Unresolved) else _as_asked(found, person)
+        return found if isinstance(found, Unresolved) else _with_person(found, person)
 
     async def members(self, entry: Approver, at: Workspace, call: CallFacts, *, anew: bool = False) -> Members:
         """The people behind an entry of a policy now."""
@@ -98,7 +98,7 @@ class Directory:
             asyncio.gather(*(self.account(person, at, anew=anew) for person in people)),
             asyncio.gather(*(self.members(entry, at, call, anew=anew) for entry, call in questions)),
         )
-        members, others = _together(row, barred, questions, answers), dict(zip(people[1:], accounts[1:], strict=True))
+        members, others = _combine(row, barred, questions, answers), dict(zip(people[1:], accounts[1:], strict=True))
         return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
 
     def fresh_facts(
@@ -114,8 +114,8 @@ class Directory:
         found = [answer for answer in known if answer is not None]
         if len(accounts) < len(people) or len(found) < len(known):
             return None
-        members = _together(row, barred, questions, found)
-        account, *rest = (_as_asked(account, person) for account, person in zip(accounts, people, strict=True))
+        members = _combine(row, barred, questions, found)
+        account, *rest = (_with_person(account, person) for account, person in zip(accounts, people, strict=True))
         others = dict(zip(people[1:], rest, strict=True))
         return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
 
@@ -199,10 +199,10 @@ class Directory:
                 at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value, team_id=_team(at))
             )
         except Gone:
-            return await self._disabled(entry, at)
+            return await self._members_if_disabled(entry, at)
         return _people(at, texts(answer.get("users")))
 
-    async def _disabled(self, entry: Approver, at: Workspace) -> Members:
+    async def _members_if_disabled(self, entry: Approver, at: Workspace) -> Members:
         """A disabled group has no members. A group that never existed is a mistake, and is reported."""
         answer = await self._questions.ask(
             at, GROUPS, lambda client: client.usergroups_list(include_disabled=True, team_id=_team(at))
@@ -226,7 +226,7 @@ def _team(at: Workspace) -> str | None:
     return at.team if at.enterprise else None
 
 
-def _answered(answer: object) -> bool:
+def _is_answer(answer: object) -> bool:
     return not isinstance(answer, Unresolved)
 
 
@@ -248,7 +248,7 @@ def _account(person: Person, answer: JsonObject) -> Account:
     )
 
 
-def _as_asked(account: Account, person: Person) -> Account:
+def _with_person(account: Account, person: Person) -> Account:
     """The cached account with the person from the click: the cache knows users by id only."""
     if account.person.user != person.user:
         return account
@@ -277,7 +277,7 @@ def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> l
     return [(entry, call) for entry in entries for call in (calls if entry.kind is ApproverKind.PYTHON else calls[:1])]
 
 
-def _together(
+def _combine(
     row: Confirmation, barred: tuple[Approver, ...], questions: Sequence[Question], answers: Sequence[Members]
 ) -> dict[Approver, Members]:
     """One answer for each entry. People who may decide must be named for both calls; people are barred if named for

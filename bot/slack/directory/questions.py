@@ -87,22 +87,22 @@ class _Spell:
         while True:
             try:
                 if not self._failures:
-                    return await self._noted(ask)
+                    return await self._ask_noting_failure(ask)
                 async with self._one_at_a_time:
                     if self._failures:
-                        await self._until_next()
-                        return await self._noted(ask)
+                        await self._wait_for_next()
+                        return await self._ask_noting_failure(ask)
             except Later as later:
                 if later.limited:
                     raise
 
-    async def _until_next(self) -> None:
+    async def _wait_for_next(self) -> None:
         pause = AGAIN[min(self._failures, len(AGAIN)) - 1]
         left = self._failed_at + pause - self._clock()
         if left > 0:
             await self._pause(left)
 
-    async def _noted(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _ask_noting_failure(self, ask: Callable[[], Awaitable[T]]) -> T:
         before = self._failures
         try:
             answer = await ask()

@@ -145,7 +145,7 @@ class Calls:
             if sure is not None:
                 await sure()
             try:
-                return await self._once(at, method, call)
+                return await self._call_once(at, method, call)
             except Later as later:
                 if later.limited:
                     self._close(at, method, into, later.after)
@@ -183,7 +183,7 @@ class Calls:
             windows.append(((at.team, into), burst, float(burst * replicas)))
         return windows
 
-    async def _once(
+    async def _call_once(
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
         client = await self.client(at)

@@ -223,7 +223,7 @@ class Sender:
         channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all people
         together, so nobody has more than a share of it: beyond that it raises `Later`.
         """
-        at, user, channel = _at(target), as_text(target.get("user")), as_text(target.get("channel"))
+        at, user, channel = _workspace_of(target), as_text(target.get("user")), as_text(target.get("channel"))
         theirs = ((at.team, user), WHISPERS, MINUTE)
         if self._whispers.wait(*theirs) > 0:
             raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
@@ -292,7 +292,7 @@ class Sender:
                 patience=_FOR_A_TRIGGER,
             )
 
-        return _opened(await self._newest.send(turn.at, objects(view["blocks"]), open_))
+        return _opened_view(await self._newest.send(turn.at, objects(view["blocks"]), open_))
 
     async def update_view(
         self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
@@ -303,7 +303,7 @@ class Sender:
                 at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=whole, hash=hash)
             )
 
-        return _opened(await self._newest.send(at, objects(view["blocks"]), update))
+        return _opened_view(await self._newest.send(at, objects(view["blocks"]), update))
 
     def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
         """Adapts a view that answers a submission."""
@@ -313,7 +313,7 @@ class Sender:
         self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
     ) -> Opened:  # fmt: skip
         answer = await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
-        return _opened(answer)
+        return _opened_view(answer)
 
     async def upload(
         self, at: Workspace, content: str, name: str, channel: str, thread_ts: str | None = None
@@ -331,10 +331,10 @@ class Sender:
         return link if isinstance(link, str) else None
 
 
-def _at(target: JsonObject) -> Workspace:
+def _workspace_of(target: JsonObject) -> Workspace:
     return Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
 
 
-def _opened(answer: JsonObject) -> Opened:
+def _opened_view(answer: JsonObject) -> Opened:
     view = as_object(answer.get("view"))
     return Opened(as_text(view.get("id")), as_text(view.get("hash")))

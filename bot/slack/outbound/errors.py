@@ -162,7 +162,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return Later(method, 2.0, "could not connect")
     if not isinstance(error, SlackApiError):
-        return _lost(method, type(error).__name__, repeatable)
+        return _lost_answer(method, type(error).__name__, repeatable)
     response = error.response
     status, headers = _status_and_headers(response)
     data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
@@ -170,7 +170,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     if status == 429 or code in _LATER:
         return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:
-        return _lost(method, code or f"status {status}", repeatable)
+        return _lost_answer(method, code or f"status {status}", repeatable)
     if code in _REVOKED:
         return Revoked(method, code)
     if code in _GONE:
@@ -179,7 +179,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     return RefusedBySlack(method, code, str(data.get("needed") or "") or ", ".join(places), places)
 
 
-def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:
+def _lost_answer(method: str, code: str, repeatable: bool) -> SlackTrouble:
     return Later(method, 1.0, code) if repeatable else Unsure(method, code)
 
 

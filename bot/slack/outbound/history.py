@@ -78,13 +78,13 @@ class SentMessages:
         self, at: Workspace, channel: str, *, thread_ts: str | None = None, since: float | None = None
     ) -> list[SentMessage]:
         """Our own messages in a thread, or in a channel outside its threads, oldest first."""
-        own = await self._me(at)
+        own = await self._own_user(at)
         oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
         found: list[SentMessage] = []
         cursor: str | None = None
         for _ in range(_PAGES):
             page = await self._page(at, channel, thread_ts, oldest, cursor)
-            found += [_sent(message) for message in objects(page.get("messages")) if message.get("user") == own]
+            found += [_sent_message(message) for message in objects(page.get("messages")) if message.get("user") == own]
             cursor = as_text(as_object(page.get("response_metadata")).get("next_cursor")) or None
             if cursor is None:
                 break
@@ -118,7 +118,7 @@ class SentMessages:
 
         return await self._ask(at, *((REPLIES, replies) if thread_ts else (HISTORY, history)))
 
-    async def _me(self, at: Workspace) -> str:
+    async def _own_user(self, at: Workspace) -> str:
         """The app's own user. This matters because anybody can write metadata that looks like ours."""
 
         async def who() -> str:
@@ -127,6 +127,6 @@ class SentMessages:
         return await self._own.get(at, who)
 
 
-def _sent(message: JsonObject) -> SentMessage:
+def _sent_message(message: JsonObject) -> SentMessage:
     names = tuple(as_text(file.get("name")) for file in objects(message.get("files")))
     return SentMessage(as_text(message.get("ts")), message.get("metadata"), names)

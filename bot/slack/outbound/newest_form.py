@@ -36,12 +36,12 @@ class NewestForm:
         except RefusedBySlack as refused:
             if not newer or refused.code not in _NOT_TAKEN:
                 raise
-            return await self._today(at, send, best(blocks, nothing), _blamed(chosen, refused), refused)
+            return await self._send_plain(at, send, best(blocks, nothing), _refused_kinds(chosen, refused), refused)
         for kind in newer:
             self._taken.accepted(at, FEATURES[kind])
         return answer
 
-    async def _today(
+    async def _send_plain(
         self,
         at: Workspace,
         send: Callable[[list[JsonObject]], Awaitable[R]],
@@ -69,7 +69,7 @@ class NewestForm:
         return best_view(view, lambda kind: self._taken.proven(at, FEATURES[kind]))
 
 
-def _blamed(blocks: Sequence[JsonObject], refused: RefusedBySlack) -> frozenset[Newer]:
+def _refused_kinds(blocks: Sequence[JsonObject], refused: RefusedBySlack) -> frozenset[Newer]:
     """The newer blocks that Slack points at, or all of them if it points at none."""
     found = (re.search(r"/blocks/(\d{1,3})(?:/|$)", place) for place in refused.places)
     named = kinds([blocks[int(one[1])] for one in found if one and int(one[1]) < len(blocks)])

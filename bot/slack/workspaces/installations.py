@@ -139,7 +139,7 @@ class Installations(AsyncInstallationStore):
 
     def _save(self, tx: Tx, installation: Installation) -> None:
         """Replaces an earlier installation, whose token is not valid any more."""
-        one = _installed(installation, tx.now())
+        one = _as_installed(installation, tx.now())
         forget(tx, one)
         installation.installed_at = one.at
         self._store.within(tx).save(installation)
@@ -203,7 +203,7 @@ def seal_anew(tx: Tx, cipher: TokenCipher) -> int:
     return count
 
 
-def _installed(installation: Installation, at: float) -> Installed:
+def _as_installed(installation: Installation, at: float) -> Installed:
     everywhere = bool(installation.is_enterprise_install)
     return Installed(
         team=None if everywhere else installation.team_id,

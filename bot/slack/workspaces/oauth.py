@@ -81,7 +81,7 @@ class _Flow(AsyncOAuthFlow):
             await self.settings.installation_store.async_save(installation)
             log.info("installed in %s", installation.team_id or installation.enterprise_id)
             return
-        await self._give_back(installation)
+        await self._revoke(installation)
         raise Declined(why)
 
     async def _why_not(self, installation: Installation) -> str | None:
@@ -97,7 +97,7 @@ class _Flow(AsyncOAuthFlow):
             return words.WHOSE.format(id=id_)
         return None if named & {None, id_, installation.enterprise_id} else words.NOT_FOR_YOU.format(id=id_)
 
-    async def _give_back(self, installation: Installation) -> None:
+    async def _revoke(self, installation: Installation) -> None:
         """Revokes the token of a refused installation, since Slack considers the app installed."""
         try:
             await self.client.apps_uninstall(
@@ -147,14 +147,14 @@ class InstallPages:
 
     async def _install(self, request: web.Request) -> web.StreamResponse:
         try:
-            return await to_aiohttp_response(await self._flow.handle_installation(_asked(request)))
+            return await to_aiohttp_response(await self._flow.handle_installation(_bolt_request(request)))
         except StoreError as error:
             log.warning("nobody can install the app now: %s", error)
             return await to_aiohttp_response(_page(words.FAILED, words.STORE, HTTPStatus.SERVICE_UNAVAILABLE))
 
     async def _redirect(self, request: web.Request) -> web.StreamResponse:
         try:
-            answer = await self._flow.handle_callback(_asked(request))
+            answer = await self._flow.handle_callback(_bolt_request(request))
         except Declined as declined:
             answer = _page(words.FAILED, str(declined), HTTPStatus.BAD_REQUEST)
         except Misconfigured as wrong:
@@ -168,7 +168,7 @@ class InstallPages:
         return await to_aiohttp_response(answer)
 
 
-def _asked(request: web.Request) -> AsyncBoltRequest:
+def _bolt_request(request: web.Request) -> AsyncBoltRequest:
     """The request for Bolt. Everything that matters is in the address and the cookie; the body is not even read."""
     return AsyncBoltRequest(body="", query=request.query_string, headers=headers_of(request))
 

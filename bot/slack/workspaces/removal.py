@@ -84,15 +84,15 @@ class Leaving:
 def leavings(tx: Tx) -> list[Leaving]:
     """The workspaces and organisations that removed the app and may have open work."""
     return [
-        *(Leaving(id=id_) for id_, _ in _marked(tx, _REMOVED)),
-        *(Leaving(id=id_, back=value["back"], by=value["by"]) for id_, value in _marked(tx, _RETURNED)),
+        *(Leaving(id=id_) for id_, _ in _marked_switches(tx, _REMOVED)),
+        *(Leaving(id=id_, back=value["back"], by=value["by"]) for id_, value in _marked_switches(tx, _RETURNED)),
     ]
 
 
 def closed(tx: Tx, leaving: Leaving) -> None:
     """Records that everything is closed. The mark of one that left and is not back stays."""
     if leaving.back is not None:
-        tx.execute(delete(switches).where(*_this(leaving)))
+        tx.execute(delete(switches).where(*_is_this(leaving)))
 
 
 def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
@@ -113,11 +113,11 @@ def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
     """Deletes the installation's token and the messages of its people. Returns False if the removal was known, or is
     stale."""
     if removal.before is not None and removal.before < int(one.at):
-        return _heard_late(tx, one, removal)
+        return _is_late(tx, one, removal)
     if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
     forget(tx, one)
-    _leaves(tx, one, removal.sentence)
+    _record_leaving(tx, one, removal.sentence)
     return True
 
 
@@ -133,12 +133,12 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
 def withhold(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
     """Records that a workspace of an organisation removed the app, which for that workspace is the same as
     uninstalling. False: known, or stale."""
-    if access.at < int(organisation.at) or not _newest(tx, team, access):
+    if access.at < int(organisation.at) or not _store_if_newest(tx, team, access):
         return False
     one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
     sentence = f"{organisation} may not use the app in {team} any more."
     if serving(tx, one.workspace) is None:
-        _leaves(tx, one, sentence)
+        _record_leaving(tx, one, sentence)
     else:
         write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
     return True
@@ -147,23 +147,23 @@ def withhold(tx: Tx, organisation: Installed, team: str, access: AccessChange) -
 def grant(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
     """Records that the app may be used there (again). False: it could be used before, or the report is stale."""
     withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
-    if not _newest(tx, team, access) or not withheld:
+    if not _store_if_newest(tx, team, access) or not withheld:
         return False
     one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
-    _returns(tx, one, organisation, f"{organisation} may use the app in {team} again.")
+    _record_return(tx, one, organisation, f"{organisation} may use the app in {team} again.")
     return True
 
 
 def arrive(tx: Tx, one: Installed, sentence: str) -> None:
     """Records that the app is installed (again): what was put aside for it continues."""
     if one.team is None:
-        for team, value in _marked(tx, WITHHELD):
+        for team, value in _marked_switches(tx, WITHHELD):
             if value.get("enterprise") == one.enterprise:
                 tx.execute(delete(switches).where(switches.c.name == f"{WITHHELD}{team}"))
-    _returns(tx, one, one, sentence)
+    _record_return(tx, one, one, sentence)
 
 
-def _leaves(tx: Tx, one: Installed, sentence: str) -> None:
+def _record_leaving(tx: Tx, one: Installed, sentence: str) -> None:
     value: JsonObject = {"at": stamp(now(tx)), "why": sentence, "enterprise": one.enterprise}
     tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_REMOVED}{one.id}", "value": canonical(value)})
     write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
@@ -172,10 +172,10 @@ def _leaves(tx: Tx, one: Installed, sentence: str) -> None:
     tx.notify(DEPARTURES)
 
 
-def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
+def _record_return(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
     """An organisation also brings back those of its workspaces that had left with an installation of their own."""
     left = {
-        id_ for id_, value in _marked(tx, _REMOVED)
+        id_ for id_, value in _marked_switches(tx, _REMOVED)
         if id_ == one.id or (one.team is None and value.get("enterprise") == one.enterprise)
     }  # fmt: skip
     for id_ in left:
@@ -183,13 +183,13 @@ def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
         _close_from_before(tx, Leaving(id=id_, back=tx.now(), by=by.id))
     write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=sentence))
     for table in ATTENDED:
-        aside = update(table).where(_theirs(table, one), table.c.failures > 0)
+        aside = update(table).where(_belongs_to(table, one), table.c.failures > 0)
         tx.execute(aside.values(due_at=tx.now(), parked_at=None, failures=0))
     for topic in (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES):
         tx.notify(topic)
 
 
-def _heard_late(tx: Tx, one: Installed, removal: Removal) -> bool:
+def _is_late(tx: Tx, one: Installed, removal: Removal) -> bool:
     """Whether the app has been installed again since its removal. This matters only if work from before is left."""
     leaving = Leaving(id=one.id, back=one.at, by=one.id)
     granted = select(grants.c.id).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
@@ -213,7 +213,7 @@ def _close_from_before(tx: Tx, leaving: Leaving) -> None:
     tx.notify(DEPARTURES)
 
 
-def _newest(tx: Tx, team: str, access: AccessChange) -> bool:
+def _store_if_newest(tx: Tx, team: str, access: AccessChange) -> bool:
     """Stores what Slack said about a workspace. False: Slack has said something later, or the same before."""
     names = {granted: f"{_GRANTED if granted else WITHHELD}{team}" for granted in (True, False)}
     found = select(switches.c.name, switches.c.value).where(switches.c.name.in_(names.values()))
@@ -228,10 +228,12 @@ def _newest(tx: Tx, team: str, access: AccessChange) -> bool:
 
 def _say_nothing_more(tx: Tx, one: Installed) -> None:
     """Drops messages of the workspace's people to the agent, and answers to its voters."""
-    keys = select(sessions.c.key).where(_theirs(sessions, one), _unserved(sessions))
+    keys = select(sessions.c.key).where(_belongs_to(sessions, one), _without_installation(sessions))
     unheard = update(mail).where(mail.c.kind == "words", mail.c.done_at.is_(None), mail.c.session.in_(keys))
     tx.execute(unheard.values(done_at=tx.now()))
-    untold = update(replies).where(_theirs(replies, one), _unserved(replies), replies.c.told_at.is_(None))
+    untold = update(replies).where(
+        _belongs_to(replies, one), _without_installation(replies), replies.c.told_at.is_(None)
+    )
     tx.execute(untold.values(due_at=None, told_at=tx.now()))
 
 
@@ -240,21 +242,21 @@ def of(table: Table, id_: str) -> ColumnElement[bool]:
     return or_(table.c.team == id_, table.c.enterprise == id_)
 
 
-def _theirs(table: Table, one: Installed) -> ColumnElement[bool]:
+def _belongs_to(table: Table, one: Installed) -> ColumnElement[bool]:
     here: ColumnElement[bool] = table.c.team == one.team if one.team else table.c.enterprise == one.enterprise
     return here
 
 
-def _unserved(table: Table) -> ColumnElement[bool]:
+def _without_installation(table: Table) -> ColumnElement[bool]:
     """The condition that the workspace has no installation of its own."""
     return table.c.team.not_in(select(bots.c.team_id).where(bots.c.team_id.is_not(None)))
 
 
-def _marked(tx: Tx, mark: str) -> list[tuple[str, dict[str, Any]]]:
+def _marked_switches(tx: Tx, mark: str) -> list[tuple[str, dict[str, Any]]]:
     found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(mark, autoescape=True))
     return [(row.name.removeprefix(mark), json.loads(row.value)) for row in tx.execute(found).all()]
 
 
-def _this(leaving: Leaving) -> tuple[ColumnElement[bool], ...]:
+def _is_this(leaving: Leaving) -> tuple[ColumnElement[bool], ...]:
     value = canonical({"back": leaving.back, "by": leaving.by})
     return switches.c.name == f"{_RETURNED}{leaving.id}", switches.c.value == value

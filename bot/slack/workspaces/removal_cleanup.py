@@ -109,11 +109,11 @@ def close_some(tx: Tx, leaving: Leaving, after: str) -> CleanupProgress:
     )
     open_ = select(confirmations.c.id).where(OPEN, of(confirmations, leaving.id), confirmations.c.id > after)
     ids = tx.execute(union(open_, granted).order_by("id").limit(AT_ONCE)).scalars().all()
-    left = sum(not _closed(tx, leaving, confirmation) for confirmation in ids)
+    left = sum(not _close_one(tx, leaving, confirmation) for confirmation in ids)
     return CleanupProgress(str(ids[-1]) if len(ids) == AT_ONCE else None, left)
 
 
-def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
+def _close_one(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
     """Closes one. False: this version can't read it, and a replica that can will close it."""
     try:
         session, row = lock_confirmation(tx, confirmation)

@@ -142,7 +142,7 @@ class SeveralWorkspaces:
         self._database, self._client_id, self._api_url = database, client_id, api_url
         from bot.slack.workspaces.installations import Installations  # the SDK's stores, which take a while to load
 
-        self.installations = Installations(database, client_id, cipher, saved=_arrived)
+        self.installations = Installations(database, client_id, cipher, saved=_record_arrival)
         self._closing = RemovalCleanup(database)
 
     @property
@@ -158,11 +158,11 @@ class SeveralWorkspaces:
     async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
         at = Workspace(team_id or "", enterprise_id)
         bot = await self._database.read(self.installations.bot_for, at)
-        return None if bot is None else _authorized(bot, at)
+        return None if bot is None else _authorization(bot, at)
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
         """Asks Slack once more first, because everything open there is closed for good afterwards."""
-        if trouble.code not in DEAD or await self._still_good(token):
+        if trouble.code not in DEAD or await self._is_token_valid(token):
             return
         sentence = f"Slack does not accept the app's token for {{place}} any more ({trouble.code})."
         if await self._database.run(self._give_up, at, token, sentence):
@@ -202,7 +202,7 @@ class SeveralWorkspaces:
     def _client(self, token: str) -> AsyncWebClient:
         return AsyncWebClient(token, base_url=self._api_url, retry_handlers=[])
 
-    async def _still_good(self, token: str) -> bool:
+    async def _is_token_valid(self, token: str) -> bool:
         """Whether the token still works. If Slack does not answer, it may."""
         try:
             await self._client(token).auth_test()
@@ -280,7 +280,7 @@ def missing_teams(policies: Policies, ids: Sequence[str]) -> list[Problem]:
     return [problem for problem in wrong if problem.key in nameless]
 
 
-def _authorized(bot: Bot, at: Workspace) -> AuthorizeResult:
+def _authorization(bot: Bot, at: Workspace) -> AuthorizeResult:
     return AuthorizeResult(
         enterprise_id=at.enterprise,
         team_id=at.team,
@@ -300,6 +300,6 @@ def unfit(tx: Tx, client_id: str, at: Workspace, found: GoverningPolicy | CallRe
     return CallRefusalReason.WHOSE_POLICY if whose and len(installed(tx, client_id)) > 1 else None
 
 
-def _arrived(tx: Tx, one: Installed, installation: Installation) -> None:
+def _record_arrival(tx: Tx, one: Installed, installation: Installation) -> None:
     by = f" by {installation.user_id}" if installation.user_id else ""
     arrive(tx, one, f"The app was installed in {one}{by}.")

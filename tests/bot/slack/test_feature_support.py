@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from bot.operations.check import _refused
+from bot.operations.check import _refused_feature
 from bot.sandbox.workspace.clock import Clock
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack
@@ -32,7 +32,7 @@ async def test_a_refusal_lasts_an_hour_and_is_said_once(caplog: pytest.LogCaptur
     assert len(told) == 1
     (noted,) = await database.read(refused_features)
     assert noted.channel == "C1"
-    said = _refused(noted).said
+    said = _refused_feature(noted).said
     assert "refused in C1 (channel_type_not_supported)" in said
     assert INSTEAD[Feature.STATUS] in said
     await database.close()

@@ -185,7 +185,7 @@ async def test_i_mark_a_chain_as_sealed(at: Backoffice, caplog: pytest.LogCaptur
     assert said == "broken: its session: how far the database says it is sealed is not what the checkpoints say"
     checkpointing = CheckpointJob(at.database, KEYS, HOUR)
     caplog.set_level(logging.INFO, "adk_confirm.audit")
-    await checkpointing._doubt()
+    await checkpointing._check_index()
     made = (await at.database.run(seal_moved, KEYS, HOUR)).made
     assert made is not None
     assert {at.key, SYSTEM} == set(made.heads), "whatever the column said"
