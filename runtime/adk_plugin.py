@@ -233,7 +233,7 @@ class ConfirmationPlugin(BasePlugin):
             return None
         session = tool_context.session
         try:
-            about = asked_about(session, call_id) or _asked_by_node(tool_context)
+            about = asked_about(session, call_id) or _node_request(tool_context)
         except Forbidden as error:
             log.error("%s (%s): %s", tool.name, call_id, error)
             return {"error": str(error)}
@@ -241,10 +241,10 @@ class ConfirmationPlugin(BasePlugin):
         if done is not None:
             log.warning("%s (%s) was answered again and has its result: it is not run again", tool.name, call_id)
             return done
-        refused = self._refused(session, about, confirmation) or _another(tool, tool_args, about)
-        return refused or _amended(tool_args, about, confirmation)
+        refused = self._refuse_unsigned(session, about, confirmation) or _refuse_other_call(tool, tool_args, about)
+        return refused or _amend(tool_args, about, confirmation)
 
-    def _refused(
+    def _refuse_unsigned(
         self, session: Session, about: AskedInSession | None, confirmation: ToolConfirmation
     ) -> dict[str, Any] | None:
         """Checks signatures once more: an answer may get into a session in other ways than by a message."""
@@ -305,13 +305,15 @@ class ConfirmationPlugin(BasePlugin):
             event.custom_metadata = {**(event.custom_metadata or {}), **announcing(announcements)}
 
 
-def _asked_by_node(tool_context: ToolContext) -> AskedInSession | None:
+def _node_request(tool_context: ToolContext) -> AskedInSession | None:
     """The request of a workflow's node. A workflow runs a tool with a new call id each time."""
     node = getattr(tool_context, "node_path", None)
     return asked(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
 
 
-def _another(tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | None) -> dict[str, Any] | None:
+def _refuse_other_call(
+    tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | None
+) -> dict[str, Any] | None:
     """Refuses a call that differs in any way from the one that people were asked about."""
     if about is None:
         return None
@@ -322,7 +324,7 @@ def _another(tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | 
     return {"error": ANOTHER}
 
 
-def _amended(
+def _amend(
     tool_args: dict[str, Any], about: AskedInSession | None, confirmation: ToolConfirmation
 ) -> dict[str, Any] | None:
     """The arguments with those of an edit."""
@@ -341,11 +343,11 @@ def _key(invocation_context: InvocationContext) -> tuple[str, str, str]:
 def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """The secrets. The first is used for signing."""
     if given is None:
-        return tuple(_usable(name) for name in (SECRET_ENV, SECRET_BEFORE_ENV) if name in os.environ)
+        return tuple(_usable_secret(name) for name in (SECRET_ENV, SECRET_BEFORE_ENV) if name in os.environ)
     return tuple(checked_secret(secret) for secret in ((given,) if isinstance(given, str) else given))
 
 
-def _usable(name: str) -> str:
+def _usable_secret(name: str) -> str:
     """One that is none lets nothing through: `adk api_server` goes on without a plugin that can't be made."""
     try:
         return checked_secret(os.environ[name], name)

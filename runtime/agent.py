@@ -125,12 +125,12 @@ class Agent:
     async def instruct(self, context: ReadonlyContext) -> str:
         """Its instruction for this run. `{key}` is replaced with the session state's value."""
         if isinstance(self.instruction, str):
-            text = _PLACE.sub(lambda place: _filled(place, context), self.instruction)
+            text = _PLACE.sub(lambda place: _fill_in(place, context), self.instruction)
         else:
             made = self.instruction(context)
             text = await made if inspect.isawaitable(made) else made
         targets = self.targets()
-        return f"{text}\n\n{_handing_over(targets)}".strip() if targets else text
+        return f"{text}\n\n{_transfer_instruction(targets)}".strip() if targets else text
 
     async def close(self) -> None:
         for agent in self.walk():
@@ -151,7 +151,7 @@ def _config(given: JsonObject | BaseModel | None) -> JsonObject:
     return dict(given or {})
 
 
-def _filled(place: re.Match[str], context: ReadonlyContext) -> str:
+def _fill_in(place: re.Match[str], context: ReadonlyContext) -> str:
     """A name without a value stays as it is, since it may be JSON or code; one marked `?` is removed."""
     value: Json = context.state.get(place[1])
     if value is None:
@@ -159,7 +159,7 @@ def _filled(place: re.Match[str], context: ReadonlyContext) -> str:
     return str(value)
 
 
-def _handing_over(targets: Sequence[Agent]) -> str:
+def _transfer_instruction(targets: Sequence[Agent]) -> str:
     listed = "\n".join(f"- {agent.name}: {agent.description or 'no description'}" for agent in targets)
     return f"When another agent is better suited to answer, call {TRANSFER_TO_AGENT} with its name:\n{listed}"
 

@@ -91,13 +91,13 @@ def original_call_from(request: FunctionCall | FunctionResponse) -> FunctionCall
     try:
         call = FunctionCall.model_validate(original)
     except ValidationError as error:
-        raise Invalid(f"originalFunctionCall is malformed at {_first(error)}.") from error
+        raise Invalid(f"originalFunctionCall is malformed at {_first_problem(error)}.") from error
     if not call.name:
         raise Invalid("originalFunctionCall has no name: it does not say which tool it is about.")
     return call
 
 
-def _first(error: ValidationError) -> str:
+def _first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_context=False)[0]
     return f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
 
@@ -115,7 +115,7 @@ def requests_in(event: Event) -> Iterator[Request]:
         try:
             request = ConfirmationRequest.model_validate(carried)
         except ValidationError as error:
-            raise Invalid(f"The confirmation request {asking.id} is malformed at {_first(error)}.") from error
+            raise Invalid(f"The confirmation request {asking.id} is malformed at {_first_problem(error)}.") from error
         if isinstance(asking, FunctionResponse) and not call.id:
             call = call.model_copy(update={"id": asking.id})
         yield Request(
@@ -160,7 +160,7 @@ def read_answer(part: FunctionResponse) -> Answer:
         raise Invalid("The answer has no id: send the id of the adk_request_confirmation part that asked.")
     if part.response is None:
         raise Invalid("The answer has no response: send {confirmed}.")
-    body = _unwrapped(part.response)
+    body = _unwrap(part.response)
     unknown = sorted(set(body) - _ANSWER_KEYS)
     if unknown:
         raise Invalid(f"The answer has the unknown key {unknown[0]!r}: send {{confirmed}} or {{confirmed, payload}}.")
@@ -178,7 +178,7 @@ def read_answer(part: FunctionResponse) -> Answer:
     return Answer(part.id, False, reason=reason if isinstance(reason, str) and reason.strip() else None)
 
 
-def _unwrapped(response: Json) -> JsonObject:
+def _unwrap(response: Json) -> JsonObject:
     if isinstance(response, str):
         try:
             response = from_json(response, allow_inf_nan=False)
@@ -189,5 +189,5 @@ def _unwrapped(response: Json) -> JsonObject:
     if len(response) == 1:
         for wrapper in ("toolConfirmation", "tool_confirmation", "response"):
             if wrapper in response:
-                return _unwrapped(response[wrapper])
+                return _unwrap(response[wrapper])
     return response

@@ -15,10 +15,10 @@ _HARMLESS = frozenset({str, int, bool, type(None)})
 
 def not_finite(values: Mapping[str, object]) -> dict[str, str]:
     """Where arguments have such numbers, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
-    return {where: f"{NOT_FINITE}, but {value}" for where, value in _found(values, "")}
+    return {where: f"{NOT_FINITE}, but {value}" for where, value in _find(values, "")}
 
 
-def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
+def _find(value: object, where: str) -> Iterator[tuple[str, object]]:
     # An explicit stack: deep nesting must not end the process.
     left: list[tuple[object, str]] = [(value, where)]
     while left:
@@ -32,10 +32,10 @@ def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
             if not one.is_finite():
                 yield here or "arguments", one
         else:
-            left += [(inner, f"{here}.{step}" if here else str(step)) for step, inner in _inside(one)]
+            left += [(inner, f"{here}.{step}" if here else str(step)) for step, inner in _parts_of(one)]
 
 
-def _inside(value: object) -> Iterable[tuple[object, object]]:
+def _parts_of(value: object) -> Iterable[tuple[object, object]]:
     """The parts of a value, each with its name or index."""
     if isinstance(value, dict | Mapping):  # asking whether a dict is a Mapping takes long
         return [*value.items(), *((key, key) for key in value if not isinstance(key, str))]

@@ -57,11 +57,11 @@ def _load_folder(folder: Path) -> object:
     try:
         from google.adk.cli.utils.agent_loader import AgentLoader
     except ImportError as error:
-        raise BadTarget(f"{folder} is a folder of google-adk, which is not installed{_extra(error)}.") from error
+        raise BadTarget(f"{folder} is a folder of google-adk, which is not installed{_extra_hint(error)}.") from error
     try:
         found: object = AgentLoader(str(folder.resolve().parent)).load_agent(folder.resolve().name)
     except (Exception, SystemExit) as error:
-        raise BadTarget(f"The agent in {folder} could not be loaded: {_what(error)}.") from error
+        raise BadTarget(f"The agent in {folder} could not be loaded: {_describe(error)}.") from error
     return found
 
 
@@ -70,20 +70,22 @@ def _load(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BadTarget(_not_there(name, error.name)) from error
-        raise BadTarget(f"{name} needs the module {error.name!r}, which is not installed{_extra(error)}.") from error
+            raise BadTarget(_missing_module(name, error.name)) from error
+        raise BadTarget(
+            f"{name} needs the module {error.name!r}, which is not installed{_extra_hint(error)}."
+        ) from error
     except (Exception, SystemExit) as error:
-        raise BadTarget(f"{name} could not be imported: {_what(error)}.") from error
+        raise BadTarget(f"{name} could not be imported: {_describe(error)}.") from error
 
 
-def _extra(missing: ImportError) -> str:
+def _extra_hint(missing: ImportError) -> str:
     """How to install the packages of one of our extras."""
     name = f"{missing.name}."
     extra = next((extra for root, extra in _EXTRAS.items() if name.startswith(f"{root}.") or name == "google."), None)
     return "" if extra is None else f": pip install 'adk-confirm[{extra}]'"
 
 
-def _not_there(name: str, missing: str) -> str:
+def _missing_module(name: str, missing: str) -> str:
     first, _, rest = name.partition(".")
     if first in _OUR_PACKAGES and missing != first:
         if near := get_close_matches(rest, _modules_of(first), n=1):
@@ -99,7 +101,7 @@ def _modules_of(package: str) -> list[str]:
     return [module.name for module in pkgutil.iter_modules([str(_OURS / package)])]
 
 
-def _what(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """The error in one line, with the place in the user's code that it came from."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     text = str(error).splitlines()[0] if str(error) else ""

@@ -27,8 +27,8 @@ def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> N
         if name not in properties:
             known = ", ".join(properties) or "none"
             raise Invalid(f"The call {call} has no argument {name!r}; it has {known}. Nothing was stored.")
-        kinds = _kinds(properties[name])
-        if kinds and not any(_is(value, kind) for kind in kinds):
+        kinds = _declared_kinds(properties[name])
+        if kinds and not any(_is_kind(value, kind) for kind in kinds):
             raise Invalid(f"{name!r} of the call {call} must be of type {' or '.join(kinds)}. Nothing was stored.")
 
 
@@ -36,8 +36,8 @@ def refuse_unfit_answer(value: Json, schema: JsonObject | None, request: str) ->
     """Raises `Invalid`, naming the field, for an answer of another kind than the question's schema. Without a schema
     the answer is a text."""
     rules = schema or {"type": "string"}
-    kinds = _kinds(rules)
-    if kinds and not any(_is(value, kind) for kind in kinds):
+    kinds = _declared_kinds(rules)
+    if kinds and not any(_is_kind(value, kind) for kind in kinds):
         raise Invalid(f"The answer to {request} must be of type {' or '.join(kinds)}. Nothing was stored.")
     properties, required = rules.get("properties"), rules.get("required")
     if not isinstance(value, dict) or not isinstance(properties, dict):
@@ -46,20 +46,20 @@ def refuse_unfit_answer(value: Json, schema: JsonObject | None, request: str) ->
         if name not in value:
             raise Invalid(f"The answer to {request} lacks {name!r}. Nothing was stored.")
     for name, item in value.items():
-        kinds = _kinds(properties.get(name))
-        if kinds and not any(_is(item, kind) for kind in kinds):
+        kinds = _declared_kinds(properties.get(name))
+        if kinds and not any(_is_kind(item, kind) for kind in kinds):
             raise Invalid(
                 f"{name!r} of the answer to {request} must be of type {' or '.join(kinds)}. Nothing was stored."
             )
 
 
-def _kinds(declared: Json) -> list[str]:
+def _declared_kinds(declared: Json) -> list[str]:
     kind = declared.get("type") if isinstance(declared, dict) else None
     kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
     return [one.lower() for one in kinds if isinstance(one, str) and one.lower() in _KINDS]
 
 
-def _is(value: Json, kind: str) -> bool:
+def _is_kind(value: Json, kind: str) -> bool:
     if isinstance(value, bool) and kind in ("integer", "number"):
         return False
     if isinstance(value, float) and kind == "integer":

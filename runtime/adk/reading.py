@@ -106,7 +106,7 @@ def asked_in(event: Event) -> Iterator[AskedInSession]:
         return
     for call in event.get_function_calls():
         if call.name == REQUEST_INPUT and call.id and call.id.startswith(WORKFLOW_CONFIRMATION):
-            yield _asked_by_a_node(event, call.id, (call.args or {}).get("payload"))
+            yield _node_request(event, call.id, (call.args or {}).get("payload"))
             continue
         original = (call.args or {}).get("originalFunctionCall")
         if call.name != REQUEST_CONFIRMATION or not call.id or not isinstance(original, dict):
@@ -117,7 +117,7 @@ def asked_in(event: Event) -> Iterator[AskedInSession]:
             yield AskedInSession(call.id, call_id, tool, original.get("args") or {}, announcement, event.id)
 
 
-def _asked_by_a_node(event: Event, request: str, payload: object) -> AskedInSession:
+def _node_request(event: Event, request: str, payload: object) -> AskedInSession:
     given = payload if isinstance(payload, dict) else {}
     return AskedInSession(request, request, str(given.get("tool_name") or ""), given.get("args") or {}, None, event.id)
 
@@ -125,16 +125,16 @@ def _asked_by_a_node(event: Event, request: str, payload: object) -> AskedInSess
 def asked(session: Session, request: str | None) -> AskedInSession | None:
     """Finds what this request is about. Raises `Forbidden` if the session has it twice: people saw one, and google-adk
     would run the other. A workflow's node asks with one id again and again, so the last one counts."""
-    return _the_one([one for event in session.events for one in asked_in(event) if one.request == request])
+    return _only_request([one for event in session.events for one in asked_in(event) if one.request == request])
 
 
 def asked_about(session: Session, call_id: str) -> AskedInSession | None:
     """The request about this call. Raises `Forbidden` like `asked`."""
-    about = _the_one([one for event in session.events for one in asked_in(event) if one.call_id == call_id])
+    about = _only_request([one for event in session.events for one in asked_in(event) if one.call_id == call_id])
     return None if about is None else asked(session, about.request)
 
 
-def _the_one(found: list[AskedInSession]) -> AskedInSession | None:
+def _only_request(found: list[AskedInSession]) -> AskedInSession | None:
     if len(found) > 1 and not found[-1].by_a_node:
         raise Forbidden(f"The request {found[-1].request} appears twice in the session: nothing runs. {AFRESH}")
     return found[-1] if found else None

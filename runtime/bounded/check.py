@@ -62,7 +62,7 @@ class BoundedCheck:
     def start(self) -> None:
         """Starts the process, so that the first call need not wait for it."""
         with self._lock:
-            self._running()
+            self._ensure_process()
 
     def close(self) -> None:
         """Ends the process. A later call starts another one."""
@@ -95,7 +95,7 @@ class BoundedCheck:
         """The answer, or None if the check went over its limit. A process that ended for another reason is replaced
         once."""
         for _ in range(2):
-            process = self._running()
+            process = self._ensure_process()
             try:
                 return process.exchange(asked)
             except BaseException as error:  # on any error: the next answer must not be taken for this one
@@ -104,11 +104,11 @@ class BoundedCheck:
                 if not isinstance(error, OSError):
                     raise
                 if over:
-                    self._running()  # it starts in the background
+                    self._ensure_process()  # it starts in the background
                     return None
         raise CheckBroke("the process that checks it does not start, or was ended from outside")
 
-    def _running(self) -> _Process:
+    def _ensure_process(self) -> _Process:
         if self._process is None or self._process.owner != os.getpid():  # another one after a fork
             self._process = _Process(self._file, self._seconds)
         return self._process
@@ -133,8 +133,8 @@ class _Process:
     def exchange(self, asked: bytes) -> bytes:
         """Raises `OSError` when the process is gone."""
         self._socket.sendall(struct.pack("!I", len(asked)) + asked)
-        (length,) = struct.unpack("!I", self._received(4))
-        return self._received(length)
+        (length,) = struct.unpack("!I", self._receive(4))
+        return self._receive(length)
 
     def end(self) -> bool:
         """Ends the process. Returns whether it had ended by itself because of its limit."""
@@ -150,7 +150,7 @@ class _Process:
             return True  # it did not answer in time
         return self._popen.returncode in _OVER_THE_LIMIT
 
-    def _received(self, length: int) -> bytes:
+    def _receive(self, length: int) -> bytes:
         parts: list[bytes] = []
         while length:
             part = self._socket.recv(length)

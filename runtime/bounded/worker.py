@@ -21,16 +21,16 @@ def main(path: str, file: str, seconds: str, memory: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; this process ends with it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # nobody else may read the arguments
     asked = socket.socket(fileno=0)
-    check = _loaded(file)
-    while (length := _received(asked, 4)) is not None:
-        args = _received(asked, struct.unpack("!I", length)[0])
+    check = _load(file)
+    while (length := _receive(asked, 4)) is not None:
+        args = _receive(asked, struct.unpack("!I", length)[0])
         if args is None:
             return
-        answer = _limited(check, args, float(seconds), int(memory))
+        answer = _run_limited(check, args, float(seconds), int(memory))
         asked.sendall(struct.pack("!I", len(answer)) + answer)
 
 
-def _loaded(file: str) -> Check:
+def _load(file: str) -> Check:
     spec = importlib.util.spec_from_file_location("bounded_check", file)
     assert spec is not None
     assert spec.loader is not None
@@ -40,7 +40,7 @@ def _loaded(file: str) -> Check:
     return check
 
 
-def _limited(check: Check, args: bytes, seconds: float, memory: int) -> bytes:
+def _run_limited(check: Check, args: bytes, seconds: float, memory: int) -> bytes:
     """Sets a limit of CPU time, after which the kernel ends this process. Too much memory or stack may end it as
     well."""
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
@@ -66,7 +66,7 @@ def _limit_memory(memory: int, hard: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (has + memory, hard))
 
 
-def _received(asked: socket.socket, length: int) -> bytes | None:
+def _receive(asked: socket.socket, length: int) -> bytes | None:
     """None at the end."""
     parts: list[bytes] = []
     while length:

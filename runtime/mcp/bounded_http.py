@@ -24,7 +24,7 @@ def bounded_transport(httpx: Any) -> Any:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             held, last = 0, b""
             async for part in self._stream:
-                held = _held(held, last, part) if self._events else held + len(part)
+                held = _unfinished_bytes(held, last, part) if self._events else held + len(part)
                 if held > MOST_BYTES:
                     raise httpx.StreamError(f"The MCP server sent more than {MOST_BYTES >> 20} MB at once.")
                 last = (last + part)[-3:]
@@ -48,7 +48,7 @@ def bounded_transport(httpx: Any) -> Any:
     return Transport()
 
 
-def _held(held: int, last: bytes, part: bytes) -> int:
+def _unfinished_bytes(held: int, last: bytes, part: bytes) -> int:
     """How many bytes of an unfinished event were read, including this part. `last`: the end of the previous part."""
     seen = last + part
     end = max((seen.rfind(mark) + len(mark) for mark in _ENDS_OF_EVENTS if mark in seen), default=0)

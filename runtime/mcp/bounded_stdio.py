@@ -21,14 +21,14 @@ def main(most: int, command: list[str]) -> int:
     try:
         server = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603  (what the configuration names)
     except OSError as error:
-        return _said(f"{command[0]} does not start: {error.strerror or error}")
+        return _fail(f"{command[0]} does not start: {error.strerror or error}")
     assert server.stdout is not None
     said, held = server.stdout.fileno(), 0
     while part := os.read(said, _PART):
         first, last = part.find(b"\n"), part.rfind(b"\n")
         if held + (len(part) if first < 0 else first) > most:
             server.kill()
-            return _said(f"{command[0]} sent a line of more than {most >> 20} MB, and was ended.")
+            return _fail(f"{command[0]} sent a line of more than {most >> 20} MB, and was ended.")
         held = held + len(part) if first < 0 else len(part) - last - 1
         try:
             _write(part)
@@ -44,7 +44,7 @@ def _write(part: bytes) -> None:
         rest = rest[os.write(1, rest) :]
 
 
-def _said(what: str) -> int:
+def _fail(what: str) -> int:
     print(what, file=sys.stderr)
     return 1
 

@@ -46,7 +46,7 @@ class McpSession:
         self._connection = connection
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._live(), name=f"mcp {connection}")
+        self._task = asyncio.create_task(self._keep_open(), name=f"mcp {connection}")
         self._in_flight = 0
 
     @classmethod
@@ -60,7 +60,7 @@ class McpSession:
             raise
         return session
 
-    async def _live(self) -> None:
+    async def _keep_open(self) -> None:
         try:
             async with connected(self._connection) as session:
                 self._ready.set_result(session)
@@ -89,7 +89,7 @@ class McpSession:
         except _Ended:
             return False
         except Exception as error:  # noqa: BLE001  (the SDK's majors share no base class for what went wrong)
-            return _answered(error)
+            return _is_answer(error)
         return True
 
     async def list_tools(self) -> list[JsonObject]:
@@ -99,7 +99,7 @@ class McpSession:
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             try:
-                page = _plain(await self._ask(_page(session, cursor), self._connection.start_timeout))
+                page = _as_json(await self._ask(_page(session, cursor), self._connection.start_timeout))
             except Exception as error:
                 raise McpUnavailable(
                     f"The MCP server {self._connection} did not list its tools: {_reason(error)}."
@@ -123,7 +123,7 @@ class McpSession:
         except Exception as error:
             if _broke_its_promise(error):
                 raise ToolFailed(f"{name} ran, but answered something else than it promises: {error}") from error
-            if _answered(error):
+            if _is_answer(error):
                 raise ToolFailed(_reason(error)) from error
             if _forgot_us(error):
                 raise McpUnavailable(
@@ -135,7 +135,7 @@ class McpSession:
             ) from error
         finally:
             self._in_flight -= 1
-        return _plain(answer)
+        return _as_json(answer)
 
     async def close(self) -> None:
         """Ends the connection, and the server's process if it is ours. Any task may close."""
@@ -172,7 +172,7 @@ async def _page(session: ClientSession, cursor: str | None) -> Any:
     return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
 
 
-def _plain(answer: Any) -> JsonObject:
+def _as_json(answer: Any) -> JsonObject:
     """The SDK's model as the JSON that came: the SDK's versions spell attributes differently."""
     plain: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
     return plain
@@ -182,7 +182,7 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _answered(error: Exception) -> bool:
+def _is_answer(error: Exception) -> bool:
     """Whether the error is the server's own answer, so that the outcome is known."""
     code = getattr(getattr(error, "error", None), "code", None)
     return isinstance(code, int) and code not in _UNSURE and not _forgot_us(error)

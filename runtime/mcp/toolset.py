@@ -75,8 +75,8 @@ class McpToolset:
         """The tools, which the server is asked for once."""
         async with self._listing:
             if self._tools is None:
-                session = await self._connected()
-                self._tools = await self._made(await session.list_tools())
+                session = await self._connect()
+                self._tools = await self._make_tools(await session.list_tools())
             return self._tools
 
     async def close(self) -> None:
@@ -87,10 +87,10 @@ class McpToolset:
                 await session.close()
 
     async def _call(self, name: str, args: JsonObject) -> JsonObject:
-        session = await self._connected()
+        session = await self._connect()
         return await session.call(name, args)
 
-    async def _connected(self) -> McpSession:
+    async def _connect(self) -> McpSession:
         async with self._connecting:
             if self._session is not None and await self._session.alive():
                 return self._session
@@ -100,7 +100,7 @@ class McpToolset:
             self._session = await McpSession.open(self._connection)
             return self._session
 
-    async def _made(self, described: Sequence[JsonObject]) -> list[Tool]:
+    async def _make_tools(self, described: Sequence[JsonObject]) -> list[Tool]:
         tools: list[McpTool] = []
         for one in described:
             name = str(one.get("name") or "")

@@ -151,7 +151,7 @@ class Api:
 
     async def get_session(self, request: web.Request) -> web.Response:
         runner, user, session_id = self._of_session(request)
-        return as_model(await self._found(runner, user, session_id))
+        return as_model(await self._find_session(runner, user, session_id))
 
     async def update_session(self, request: web.Request) -> web.Response:
         runner, user, session_id = self._of_session(request)
@@ -168,8 +168,8 @@ class Api:
 
     async def list_calls(self, request: web.Request) -> web.Response:
         runner, user, session_id = self._of_session(request)
-        await self._found(runner, user, session_id)
-        return as_json([_told(call) for call in await runner.calls(user_id=user, session_id=session_id)])
+        await self._find_session(runner, user, session_id)
+        return as_json([_held_call_json(call) for call in await runner.calls(user_id=user, session_id=session_id)])
 
     async def settle_call(self, request: web.Request) -> web.Response:
         """Takes what people say about a call that ran when its process died. The response is like that of `/run`."""
@@ -228,7 +228,7 @@ class Api:
         runner, user = self._of_user(request)
         return runner, user, check_id(request.match_info["session"], "path", "session_id")
 
-    async def _found(self, runner: Runner, user: str, session_id: str) -> SessionRecord:
+    async def _find_session(self, runner: Runner, user: str, session_id: str) -> SessionRecord:
         session = await runner.get_session(user_id=user, session_id=session_id)
         if session is None:
             raise _no_session(session_id)
@@ -260,7 +260,7 @@ async def _attend(runner: Runner) -> None:
         await asyncio.sleep(RETRY_PAUSE)
 
 
-def _told(call: Call) -> Json:
+def _held_call_json(call: Call) -> Json:
     """A held call as a client sees it."""
     asked = call.request
     shown: dict[str, Json] = {

@@ -87,8 +87,8 @@ async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
     try:
         body = model.model_validate_json(text)
     except ValidationError as error:
-        raise BadBody(*_listed(error)) from error
-    if unknown := list(islice(_unknown(body, raw, ("body",)), MOST_LISTED)):
+        raise BadBody(*_list_errors(error)) from error
+    if unknown := list(islice(_unknown_names(body, raw, ("body",)), MOST_LISTED)):
         raise BadBody(*unknown)
     return body
 
@@ -157,7 +157,7 @@ async def _text(request: web.Request) -> str | None:
 _STRICT = (Content, Part, Blob, FileData, FunctionCall, FunctionResponse)
 
 
-def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
+def _unknown_names(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
     """Unknown names in a message. They are refused, as genai's own types do."""
     assert isinstance(raw, dict)
     known = _names(type(body))
@@ -168,11 +168,11 @@ def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterat
             continue
         value = getattr(body, known[given])
         if isinstance(value, WireModel):
-            yield from _unknown(value, inside, (*where, given))
+            yield from _unknown_names(value, inside, (*where, given))
         elif isinstance(value, list) and isinstance(inside, list):
             for number, (one, one_inside) in enumerate(zip(value, inside, strict=True)):
                 if isinstance(one, WireModel):
-                    yield from _unknown(one, one_inside, (*where, given, number))
+                    yield from _unknown_names(one, one_inside, (*where, given, number))
 
 
 @cache
@@ -182,7 +182,7 @@ def _names(model: type[WireModel]) -> dict[str, str]:
     return {name: name for name, _ in fields} | {field.alias or name: name for name, field in fields}
 
 
-def _listed(error: ValidationError) -> list[JsonObject]:
+def _list_errors(error: ValidationError) -> list[JsonObject]:
     if error.error_count() > MOST_LISTED:
         message = f"The body does not fit in {error.error_count():,} places: more than {MOST_LISTED} are not listed"
         return [detail("too_many_errors", ("body",), message)]

@@ -22,7 +22,7 @@ class BadBody(Invalid):
     """The request does not fit; `details` lists where and why, in FastAPI's form."""
 
     def __init__(self, *details: JsonObject) -> None:
-        super().__init__("; ".join(f"{_dotted(detail['loc'])}: {detail['msg']}" for detail in details))
+        super().__init__("; ".join(f"{_dotted_path(detail['loc'])}: {detail['msg']}" for detail in details))
         self.details: list[Json] = [*details]
 
 
@@ -51,7 +51,7 @@ def once_each(pairs: list[tuple[str, Json]]) -> JsonObject:
     if len(made) < len(pairs):
         times = Counter(name for name, _ in pairs)
         twice = next(name for name in times if times[name] > 1)
-        raise ValueError(f"the name {_shown(twice)} appears twice in one object: which value is meant?")
+        raise ValueError(f"the name {_quote(twice)} appears twice in one object: which value is meant?")
     return made
 
 
@@ -62,7 +62,7 @@ def _number(constant: str) -> Json:
 def _finite(literal: str) -> float:
     value = float(literal)
     if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{_shown(literal)} is too large a number")
+        raise ValueError(f"{_quote(literal)} is too large a number")
     return value
 
 
@@ -103,9 +103,9 @@ def _echo(value: object) -> Json:
     return echoed
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text if len(text) <= 60 else f"{text[:59]}…")
 
 
-def _dotted(loc: Json) -> str:
+def _dotted_path(loc: Json) -> str:
     return ".".join(str(step) for step in loc) if isinstance(loc, list) else str(loc)

@@ -63,11 +63,11 @@ def configure(form: Form = "text", level: Level = "info") -> None:
     root.setLevel(logging.WARNING)
     for name in OURS:
         logging.getLogger(name).setLevel(level.upper())
-    sys.excepthook = _ended
-    threading.excepthook = lambda ended: _ended(ended.exc_type, ended.exc_value, ended.exc_traceback)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda ended: _log_uncaught(ended.exc_type, ended.exc_value, ended.exc_traceback)
 
 
-def _ended(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     """Logs an uncaught exception like any other failure. Python would print the values that it quotes."""
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error or kind(), trace)

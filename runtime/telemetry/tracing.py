@@ -18,7 +18,7 @@ Value = str | int | bool | None
 
 
 @cache
-def _otel() -> Otel | None:
+def _load_otel() -> Otel | None:
     """Imported when it is first needed, so that it costs nothing if it is not installed."""
     try:
         from runtime.telemetry.otel import Otel
@@ -38,7 +38,7 @@ class Span:
 @contextmanager
 def span(name: str, *, parent: str | None = None, **about: Value) -> Iterator[Span]:
     """Everything inside belongs to the span. An exception marks it as failed; only its type is recorded."""
-    otel, current = _otel(), Span()
+    otel, current = _load_otel(), Span()
     if otel is None:
         yield current
         return
@@ -48,24 +48,24 @@ def span(name: str, *, parent: str | None = None, **about: Value) -> Iterator[Sp
 
 def past(name: str, began: int, *, parent: str | None, **about: Value) -> None:
     """A span that began at `began` (`time.time_ns`) and ends now, for work whose trace was not known before."""
-    otel = _otel()
+    otel = _load_otel()
     if otel is not None:
         otel.past(name, began, parent, about)
 
 
 def carried() -> str | None:
     """The current position in the trace, as a W3C `traceparent`. None if tracing is off."""
-    otel = _otel()
+    otel = _load_otel()
     return None if otel is None else otel.headers().get("traceparent")
 
 
 def headers() -> Mapping[str, str]:
     """The same as headers for a request to another server."""
-    otel = _otel()
+    otel = _load_otel()
     return {} if otel is None else otel.headers()
 
 
 def trace_id() -> str | None:
     """The trace's id, for the log."""
-    otel = _otel()
+    otel = _load_otel()
     return None if otel is None else otel.trace_id()

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from runtime.jsontypes import JsonObject
-from runtime.mcp.bounded_http import MOST_BYTES, _held
+from runtime.mcp.bounded_http import MOST_BYTES, _unfinished_bytes
 from runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
 from runtime.tool import ToolOutcomeUnknown
 from tests.runtime.mcp.test_mcp import context
@@ -131,5 +131,5 @@ def test_events_end_wherever_they_are_cut() -> None:
         held, last = 0, b""
         for start in range(0, len(whole), size):
             part = whole[start : start + size]
-            held, last = _held(held, last, part), (last + part)[-3:]
+            held, last = _unfinished_bytes(held, last, part), (last + part)[-3:]
         assert held == len(b"data: 333")
