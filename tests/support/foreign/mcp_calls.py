@@ -1,22 +1,35 @@
-"""Calls the replayed agents' MCP server with the official client, in a session for each call."""
+"""Calls the replayed agents' MCP server without the official client, in a session for each call."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 
 from tests.support.foreign.wishes import Plain
 
+_PIPE = asyncio.subprocess.PIPE
+_HELLO: Plain = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "replay", "version": "1"},
+}
+
 
 async def called_over_mcp(tool: str, arguments: Plain) -> Plain:
-    """The result as JSON, as the server sent it."""
-    from mcp import ClientSession, StdioServerParameters  # takes a second, and most replays never need it
-    from mcp.client.stdio import stdio_client
-
-    program, *rest = json.loads(os.environ["MCP"])
-    there = StdioServerParameters(command=program, args=rest, env=dict(os.environ))
-    async with stdio_client(there) as (incoming, outgoing), ClientSession(incoming, outgoing) as session:
-        await session.initialize()
-        result = await session.call_tool(tool, arguments)
-    found: Plain = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    """The result as JSON, as the server sent it. The official client takes a second to import."""
+    server = await asyncio.create_subprocess_exec(*json.loads(os.environ["MCP"]), stdin=_PIPE, stdout=_PIPE)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    for message in (
+        {"id": 1, "method": "initialize", "params": _HELLO},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
+    ):
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        while "id" in message and (said := json.loads(await server.stdout.readline())).get("id") != message["id"]:
+            pass
+    server.stdin.close()
+    await server.wait()
+    found: Plain = said["result"]
     return found

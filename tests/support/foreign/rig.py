@@ -16,10 +16,19 @@ from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
+from tests.support.nursery import Begun, Nursery
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
-
+ADK = (
+    *("google.adk.cli.fast_api", "google.adk.apps", "google.adk.agents", "google.adk.tools.function_tool"),
+    *("google.adk.sessions.database_session_service", "runtime.adk_plugin", "uvicorn"),
+)
+_REPLAYS = Nursery("tests.support.foreign.replay")
+NURSERIES = {
+    "tests.support.foreign.google": Nursery(*ADK),
+    **{f"tests.support.foreign.{which}": _REPLAYS for which in ("rust", "go", "java")},
+}
 _words = count(1)
 
 
@@ -31,7 +40,7 @@ class Foreign:
     room: Path
     env: Mapping[str, str]
     port: int = 0
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[str] | Begun | None = None
     counted: int = 0
 
     @property
@@ -54,21 +63,23 @@ class Foreign:
 
     def start(self) -> None:
         """Starts it on the same port, so that its clients find it again."""
-        self.process = subprocess.Popen(
-            self.command,
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "PORT": str(self.port),
-                "TOOL_LOG": str(self.room / "tools.log"),
-                "TOOL_FIFO": str(self.room / "fifo"),
-                **self.env,
-            },
-            stdout=subprocess.PIPE,
-            stderr=None if os.environ.get("FOREIGN_LOUD") else subprocess.DEVNULL,
-            text=True,
-        )
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PORT": str(self.port),
+            "TOOL_LOG": str(self.room / "tools.log"),
+            "TOOL_FIFO": str(self.room / "fifo"),
+            **self.env,
+        }
+        loud = bool(os.environ.get("FOREIGN_LOUD"))
+        program, *_, name = self.command
+        if program == sys.executable and name in NURSERIES:
+            self.process = NURSERIES[name].begin(name, env=env, loud=loud)
+        else:
+            errors = None if loud else subprocess.DEVNULL
+            self.process = subprocess.Popen(
+                self.command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
         assert self.process.stdout is not None
         said = self.process.stdout.readline().strip()
         assert said, "the server did not start; FOREIGN_LOUD=1 shows what it says"
@@ -77,7 +88,8 @@ class Foreign:
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
-            self.process.communicate()
+            if isinstance(self.process, subprocess.Popen):
+                self.process.communicate()
             self.process = None
 
     def holds(self, word: str | None = None) -> str:

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from tests.support.foreign.rig import NURSERIES, ROOT
 from tests.support.twins.scenes import CAST, Gate, Plain, Prompter, Role
-
-ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
 def adk_server() -> Iterator[str]:
-    """The base URL of a new server. It takes three seconds to start: one is enough for a session of tests."""
-    with subprocess.Popen(
-        (sys.executable, "-m", __name__),
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=None if os.environ.get("TWINS_LOUD") else subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            port = process.stdout.readline().strip()
-            assert port, "the ADK server did not start; TWINS_LOUD=1 shows what it says"
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
+    """The base URL of a new server."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    server = NURSERIES["tests.support.foreign.google"].begin(
+        "tests.support.twins.adk", env=env, loud=bool(os.environ.get("TWINS_LOUD"))
+    )
+    try:
+        port = server.stdout.readline().strip()
+        assert port, "the ADK server did not start; TWINS_LOUD=1 shows what it says"
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
 
 
 def main() -> None:
