@@ -21,6 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
 from bot.inbound.lifecycle import InstallationOfEvent
+from bot.inbound.message_events import is_ignored
 from bot.inbound.payloads import at_of
 from bot.leasing.backpressure import Backpressure
 from bot.slack.outbound.calls import Workspace
@@ -53,7 +54,8 @@ class AckMeter(Protocol):
 
 
 class TimedApp(AsyncApp):
-    """Bolt with a meter for acks. Background work waits while a click is being answered.
+    """Bolt with a meter for acks. Background work waits while a click is being answered. Messages that are ignored are
+    only acknowledged.
 
     Blocks that a workspace may not accept are removed from every view in an ack.
     """
@@ -63,6 +65,8 @@ class TimedApp(AsyncApp):
         self._meter, self._clicks, self._in_an_ack = meter, clicks, in_an_ack
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
+        if is_ignored(req.body):
+            return BoltResponse(status=HTTPStatus.OK)  # our own posts come back: Bolt would ask all of its listeners
         way = _way(req)
         if way is None:
             return await super().async_dispatch(req)

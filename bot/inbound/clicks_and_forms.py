@@ -32,8 +32,9 @@ from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
-from bot.inbound.message_events import overhear
+from bot.inbound.message_events import AddressedMessage, overhear
 from bot.inbound.message_hints import HintSender
+from bot.inbound.once import Once
 from bot.inbound.payloads import Body, Click, at_of, click_id, click_target, form_target, person_of, read_click
 from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
@@ -43,7 +44,7 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
 from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, remove_unsealed
 from bot.store.grants_in_force import probe
-from bot.store.incoming_words import addressed, overheard
+from bot.store.incoming_words import IncomingMessage, MessageResult, addressed, overheard
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
 from bot.telemetry.tracing import following, trace_vote
 from runtime.errors import ConfirmError, StoreError
@@ -104,6 +105,7 @@ class ClicksAndForms:
         self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
+        self._mentions = Once[MessageResult]()
         self._errands, self._hints = AfterAck(sender, directory.names), HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
@@ -124,11 +126,18 @@ class ClicksAndForms:
         if found is not None:
             with following("mention", session=found.heard.session) as span:
                 heard = replace(found.heard, trace=tracing.carried())
-                listened = await self._database.run(addressed if found.by_name else overheard, heard, found.stops)
-                span.forgotten = not listened.new  # one mention arrives as two events
+                listened = await self._listen(found, heard)
+                span.forgotten = not listened.new
         await ack()
         if found is not None and listened.sign is not None:
             self._errands.begin("a hint", self._hints.give(listened, heard, str(context.get("bot_user_id") or "")))
+
+    async def _listen(self, found: AddressedMessage, heard: IncomingMessage) -> MessageResult:
+        """Stores a message. A mention arrives as two events, and the second one finds it stored."""
+        if not found.by_name:
+            return await self._database.run(overheard, heard, found.stops)
+        store = partial(self._database.run, addressed, heard, found.stops)
+        return await self._mentions.do((heard.team, heard.channel, heard.ts), store) or MessageResult()
 
     # Clicks
 

@@ -32,11 +32,21 @@ _STOPS = re.compile(
 )
 
 
-def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
-    """Reads a message event. Slack sends two events for one mention; both give the same `IncomingMessage`. Bots'
-    messages and edits are ignored."""
+def is_ignored(body: Mapping[str, Json]) -> bool:
+    """Whether this is a message event that the agent never reads: a bot's message, such as each of our own posts, or an
+    edit."""
     event = body.get("event")
-    if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
+    return isinstance(event, dict) and event.get("type") == "message" and _is_ignored(event)
+
+
+def _is_ignored(event: Mapping[str, Json]) -> bool:
+    return event.get("subtype") not in _TAKEN or bool(event.get("bot_id") or event.get("hidden"))
+
+
+def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
+    """Reads a message event. Slack sends two events for one mention; both give the same `IncomingMessage`."""
+    event = body.get("event")
+    if not isinstance(event, dict) or _is_ignored(event):
         return None
     at = workspace_of_event(body)
     channel, ts, user = (as_text(event.get(part)) for part in ("channel", "ts", "user"))

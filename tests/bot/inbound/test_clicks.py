@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.inbound.message_events import overhear
+from bot.inbound.message_events import is_ignored, overhear
 from bot.inbound.payloads import at_of, person_of, workspace_of_event
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
@@ -73,3 +73,26 @@ def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
     heard = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
     assert heard is not None
     assert heard.heard.person == who
+
+
+@pytest.mark.parametrize(
+    ("told", "ignored"),
+    [
+        ({}, False),
+        ({"subtype": "file_share"}, False),
+        ({"bot_id": "B1"}, True),
+        ({"subtype": "message_changed"}, True),
+        ({"hidden": True}, True),
+        ({"type": "app_mention", "bot_id": "B1"}, False),
+        ({"type": "reaction_added", "subtype": "any"}, False),
+    ],
+)
+def test_a_message_that_is_ignored_is_never_read(told: dict[str, Any], ignored: bool) -> None:
+    event = {"type": "message", "user": "U0ANN", "channel": "D1", "ts": "1.1", "text": "hi", **told}
+    assert is_ignored({"team_id": "T0ACME", "event": event}) is ignored
+    assert not (ignored and overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT"))
+
+
+@pytest.mark.parametrize("body", [{}, {"event": None}, {"event": "message"}, {"type": "block_actions"}])
+def test_what_is_no_message_event_is_not_ignored(body: dict[str, Any]) -> None:
+    assert not is_ignored(body)
