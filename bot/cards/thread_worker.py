@@ -15,12 +15,10 @@ from bot.confirmation.model import Confirmation, State
 from bot.leasing.lease_loop import NotNow
 from bot.store.outbox import NextPost, SaidInThread, looked_for_copies, mark_all_posted, mark_posted
 from bot.store.repository import Session
-from bot.store.slack_lanes import REPLY_SOON, SOON, reply_may_follow
+from bot.store.slack_lanes import CARDS_FIRST, REPLY_SOON, SOON, reply_may_follow
 from bot.store.thread_look import ThreadLook, look_at_thread, then_look
 from runtime.store.lease import Lease
 
-CARDS_FIRST = 0.5
-"""How long lines wait at a time while a card is about to be posted, since people decide on the card."""
 _ANSWERED = frozenset({LineKind.DONE, LineKind.FAILED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN})
 
 

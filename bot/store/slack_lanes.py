@@ -13,7 +13,7 @@ from sqlalchemy import Double, bindparam, case, func, insert, select, update
 from sqlalchemy.sql.dml import Insert
 
 from bot.audit.ledger import LineKind
-from bot.confirmation.model import Confirmation
+from bot.confirmation.model import Confirmation, State
 from bot.store.tables import cards, mail, sessions, threads
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
@@ -25,6 +25,9 @@ THREADS = "bot:threads"
 
 MANY_CARDS = 8
 """With more due cards than this, cards come before any status."""
+
+CARDS_FIRST = 0.5
+"""How long lines wait at a time while a card is about to be posted, since people decide on the card."""
 
 SOON = 1.0
 """A call that ends within so many seconds of its approval gets one line and one update of its card for both."""
@@ -89,9 +92,13 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
 
 
 def seconds_until_told(tx: Tx, key: str, row: Confirmation, kinds: Collection[LineKind]) -> float:
-    """How long lines of these kinds about `row` wait for what follows them soon, so that one message says both."""
+    """How long lines of these kinds about `row` wait for what comes first, or follows soon and is said with them."""
+    if LineKind.ASKED in kinds and row.state is State.WAITING:
+        return CARDS_FIRST
     if LineKind.APPROVED in kinds and row.runs:
         return SOON
+    if LineKind.BEGUN in kinds and row.runs and row.decision is not None:
+        return max(0.0, row.decision.at.timestamp() + SOON - tx.now())
     ended = LineKind.DONE in kinds or LineKind.FAILED in kinds
     return REPLY_SOON if ended and reply_may_follow(tx, key) else 0.0
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bot.store.slack_lanes import SOON, mark_thread_due
+from bot.confirmation.model import OutcomeKind
+from bot.store.repository import CONFIRMATIONS
+from bot.store.slack_lanes import CARDS_FIRST, SOON, mark_thread_due
 from bot.store.tables import cards, threads
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
@@ -36,7 +38,7 @@ async def due(at: Backoffice) -> dict[str, float | None]:
 
 async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backoffice) -> None:
     name = await at.asks("deploy")
-    assert await due(at) == {"bot_cards": 0, "bot_threads": 0}
+    assert await due(at) == {"bot_cards": 0, "bot_threads": CARDS_FIRST}
     await at.is_told()
     await at.vote(name, ANNA)
     assert await due(at) == {"bot_cards": SOON, "bot_threads": SOON}
@@ -50,3 +52,28 @@ async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backo
 
     await at.runs(name)
     assert await due(at) == {"bot_cards": 0, "bot_threads": 0}
+
+
+async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    await at.is_told()
+    at.clock.passes(seconds=SOON / 4)
+    await at.runs(name, kind=OutcomeKind.RUNNING)
+    assert (await due(at))["bot_threads"] == SOON * 3 / 4
+
+
+async def test_a_call_that_begins_late_has_its_line_at_once(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    await at.is_told()
+    at.clock.passes(seconds=2 * SOON)
+    await at.runs(name, kind=OutcomeKind.RUNNING)
+    assert (await due(at))["bot_threads"] == 0
+
+
+async def test_deadlines_hours_away_wake_nobody(at: Backoffice) -> None:
+    with at.database.waiter(CONFIRMATIONS) as waiter:
+        name = await at.asks("deploy")
+        await at.vote(name, ANNA)
+        assert not await waiter.wait(0.1)
