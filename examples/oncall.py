@@ -3,8 +3,8 @@
     adk-confirm api --agent examples.oncall:agent
 
 With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `examples.offline`. It
-remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, the file has one line for each effect, and the agent still
-knows them after a restart.
+remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, each effect is a line in it, and the agent still knows it
+after a restart.
 """
 
 from __future__ import annotations

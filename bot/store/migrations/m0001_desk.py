@@ -1,4 +1,4 @@
-"""Sessions, mail, confirmations, the ledger with its guards, grants, replies, switches."""
+"""The first tables: sessions, mail, confirmations, the ledger with its guards, grants, replies, switches."""
 
 from typing import Any
 
@@ -172,7 +172,7 @@ def _partial_index(name: str, table: str, columns: list[str], where: str) -> Non
     op.create_index(name, table, columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
 
 
-# The ledger only grows. The one change that it takes is a purge, which removes a line's content and salt together.
+# The ledger only grows. The only change that it allows is a purge, which removes a line's content and salt together.
 
 _KEPT = ("chain", "seq", "at", "stamp", "kind", "confirmation", "tool", "digest", "previous", "hash")
 _SENTENCE = "the ledger is append-only"
@@ -188,7 +188,7 @@ def _guard_sqlite() -> None:
     op.execute(
         f"CREATE TRIGGER bot_ledger_no_delete BEFORE DELETE ON bot_ledger BEGIN SELECT RAISE(ABORT, '{_SENTENCE}'); END"
     )
-    # INSERT OR REPLACE deletes what was there, and no other trigger hears of it.
+    # INSERT OR REPLACE deletes the old row without running any other trigger.
     op.execute(
         "CREATE TRIGGER bot_ledger_no_replace BEFORE INSERT ON bot_ledger "
         "WHEN EXISTS (SELECT 1 FROM bot_ledger WHERE chain = NEW.chain AND seq = NEW.seq) "

@@ -1,4 +1,4 @@
-"""Posts that were begun, so that one whose answer was lost in a crash is looked for before it is made again."""
+"""Adds posts that were begun. After a crash the bot looks for such a post before it posts again."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Lists of what waits, by whom and where; Home tabs that were opened; grants in force, found quickly."""
+"""Adds an index of what waits, for whom and where; Home tabs that were opened; and an index of grants in force."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def _waiting() -> None:
 
 
 def _whom(asked_by: str, row: dict[str, Any]) -> set[str]:
-    """As `listing.whom` has it, of rows as they were stored when this was written."""
+    """The entries in the index of what waits, for a row as it was stored when this migration was written."""
     policy = row["policy"]
     named = policy["approvers"] + (policy["escalate_to"] if row.get("escalated") else [])
     cards = [

@@ -1,4 +1,4 @@
-"""Rows that are leased, found without reading the table: a process that starts frees those of the dead."""
+"""Adds indexes of leased rows, so that a starting process can free the rows of dead processes without reading all."""
 
 import sqlalchemy as sa
 from alembic import op

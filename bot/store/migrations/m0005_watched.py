@@ -1,5 +1,4 @@
-"""What a scrape of `/metrics` reads, found without reading the tables: what is put off, what is parked, what nobody
-knows the outcome of."""
+"""Adds indexes for `/metrics`: rows that are put off, rows that are parked, calls whose outcome is unknown."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,6 +1,6 @@
-"""Several workspaces: where the app is installed, and which installation each row that leads to Slack belongs to.
+"""Adds workspaces: where the app is installed, and the workspace of each row that is shown in Slack.
 
-The first three tables are those of slack_sdk's SQLAlchemy stores, with room for tokens that are sealed.
+The first three tables are those of slack_sdk's SQLAlchemy stores, with room for encrypted tokens.
 """
 
 import json
@@ -91,7 +91,7 @@ def _bot() -> tuple[sa.Column[Any], ...]:
 
 
 def _replies() -> None:
-    """A reply's target says where its voter looks; who is told still has to be found by workspace."""
+    """Copies the workspace of each reply from its target, so that replies can be found by workspace."""
     found = sa.text("SELECT id, target FROM bot_replies WHERE id > :after AND told_at IS NULL ORDER BY id LIMIT :most")
     placed = sa.text("UPDATE bot_replies SET team = :team WHERE id = :id")
     after: int | None = 0

@@ -1,4 +1,4 @@
-"""The head of each chain that is sealed: what is to be sealed next is found without looking at the rest."""
+"""Adds the sealed head of each chain, so that chains that need a checkpoint are found without reading the others."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Every line of the ledger carries a seal of its own. From here on the database takes none without one."""
+"""Adds a fingerprint to every ledger line. From now on the database refuses lines without one."""
 
 import sqlalchemy as sa
 from alembic import op

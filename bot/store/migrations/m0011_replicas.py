@@ -1,4 +1,4 @@
-"""Who is alive, so that replicas share Slack's limits."""
+"""Adds the replicas that are alive, because they share Slack's rate limits."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Votes and grants that an older version stored carry no seal: their confirmations are looked at, and it is said."""
+"""Makes confirmations due if they have votes or grants without fingerprints, so that these are removed and reported."""
 
 import sqlalchemy as sa
 from alembic import op

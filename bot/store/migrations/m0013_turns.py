@@ -1,4 +1,4 @@
-"""Whom a reply is for, and about what: people take turns, and hear the newest of what is about one confirmation."""
+"""Adds to each reply its person and its subject: people take turns, and get the newest reply about a confirmation."""
 
 import sqlalchemy as sa
 from alembic import op

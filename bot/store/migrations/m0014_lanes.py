@@ -1,5 +1,5 @@
-"""Cards and threads are brought up to date in lanes of their own, so that no decision and no run waits for Slack; what
-an agent said is kept until it stands in the thread."""
+"""Adds separate queues for cards and threads, so that no decision and no run waits for Slack. An agent's message is
+kept until it is posted."""
 
 import sqlalchemy as sa
 from alembic import op

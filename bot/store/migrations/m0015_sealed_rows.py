@@ -1,4 +1,4 @@
-"""Each stored confirmation is sealed together with the number of its last ledger line, and each letter as it is."""
+"""Adds a fingerprint to each stored confirmation, bound to its last ledger line, and to each letter."""
 
 import sqlalchemy as sa
 from alembic import op

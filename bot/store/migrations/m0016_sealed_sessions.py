@@ -1,4 +1,4 @@
-"""Each session is sealed: where it is, who spoke there, and the last words that its agent was told."""
+"""Adds a fingerprint to each session: its place, who spoke there, and the last message that its agent got."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""A message that shows an agent's tool calls is drawn again when one of them changes."""
+"""Adds plans: messages that show an agent's tool calls, and are drawn again when one of the calls changes."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""A calendar: the agent acts for whoever asks it, so that person signs in, and a colleague approves what it books.
+"""A calendar: the person who asks signs in, so that the agent can act for them, and a colleague approves bookings.
 
 Set CALENDAR_URL, CALENDAR_CLIENT_ID and CALENDAR_CLIENT_SECRET to those of your calendar and its OAuth client, and
 `public_url` in `examples/adk/appointments/adk-confirm.toml` to where browsers reach the bot. Needs google-adk 2.

@@ -1,4 +1,4 @@
-"""Files behind an MCP server: what reads is let through, what deletes waits for people.
+"""Files behind an MCP server: reading is allowed at once, deleting waits for people.
 
 The server beside this file runs as a process of its own (pip install 'adk-confirm[adk,mcp]'). Run it with
 `examples/adk/files/adk-confirm.toml`.

@@ -1,4 +1,4 @@
-"""An assistant on google-adk whose calls wait for people: every kind of gate, and our plugin for what google-adk lacks.
+"""An assistant on google-adk whose calls wait for people: every kind of gate, with our plugin.
 
 In the bot's process, or on ADK's own server with the bot in front of it:
 
@@ -8,8 +8,8 @@ In the bot's process, or on ADK's own server with the bot in front of it:
                                                    url = "http://127.0.0.1:8000"
                                                    app = "hr"
 
-It thinks with Gemini: set GOOGLE_API_KEY. With ADK_CONFIRM_PLUGIN_SECRET set for both, and `secret_env` naming it, the
-server takes answers from the bot only.
+It uses Gemini: set GOOGLE_API_KEY. If ADK_CONFIRM_PLUGIN_SECRET is set for both, and `secret_env` names it, the server
+accepts answers only from the bot.
 """
 
 from __future__ import annotations

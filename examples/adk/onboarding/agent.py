@@ -1,7 +1,7 @@
 """Onboarding: a workflow with a node that waits for a person. It needs google-adk 2, and no model.
 
-Somebody writes the newcomer's name. The workflow asks which laptop it is to be, and then, before it orders one, whether
-it may. Run it with `examples/adk/onboarding/adk-confirm.toml`.
+Somebody writes the newcomer's name. The workflow asks which laptop to order, and then asks for approval before it
+orders one. Run it with `examples/adk/onboarding/adk-confirm.toml`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refunds: the agent proposes an amount, and whoever approves says how much it is to be.
+"""Refunds: the agent proposes an amount, and the approver sets the final one.
 
 The tool asks by itself, with a payload: the card has a form for it. Run it with `examples/adk/refund/adk-confirm.toml`.
 """

@@ -1,4 +1,4 @@
-"""Releases: a coordinator hands over to the agent that deploys, or to the one that looks after what runs.
+"""Releases: a coordinator hands over to the agent that deploys, or to the agent for running services.
 
 Each sub-agent's tools have gates of their own. Run it with `examples/adk/release/adk-confirm.toml`.
 """

@@ -1,4 +1,4 @@
-"""Sessions, their events, invocations, calls and requests, and the state that sessions share."""
+"""The first tables: sessions, their events, invocations, calls and requests, and the state that sessions share."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Which apps have a desk, and how the names begin that are its own."""
+"""Adds which apps have a desk, and the prefix of the session names that are reserved for it."""
 
 import sqlalchemy as sa
 from alembic import op
