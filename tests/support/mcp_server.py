@@ -1,4 +1,5 @@
-"""A small MCP server of the official package, run as a process of its own: `python mcp_server.py stdio|http`.
+"""A small MCP server of the official package, run as a process of its own: `python mcp_server.py stdio|http|bare`.
+`bare` is over stdio too, but does without that package, which takes a second to import.
 
 It reports everything to its test over a Unix socket (`WATCH`), line by line. Where it waits, it waits for a line from
 there. So a test knows what ran, and can kill the server in the middle of a tool.
@@ -6,7 +7,10 @@ there. So a test knows what ran, and can kill the server in the middle of a tool
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import inspect
+import json
 import os
 import socket
 import sys
@@ -42,8 +46,64 @@ if os.environ.get("SLOW"):
     watch.wait()
 
 
+class Bare:
+    """Understands what the tests of stopped and killed servers need of the protocol."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Callable[..., Any]] = {}
+        self._telling = threading.Lock()
+
+    def tool(self, **_: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._tools[function.__name__] = function
+            return function
+
+        return declare
+
+    def run(self, **_: object) -> None:
+        for line in sys.stdin:
+            if "id" in (asked := json.loads(line)):
+                threading.Thread(target=self._answer, args=(asked,), daemon=True).start()
+
+    def _answer(self, asked: dict[str, Any]) -> None:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": self._result(asked["method"], asked.get("params", {}))}
+        with self._telling:
+            print(json.dumps(answer), flush=True)
+
+    def _result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "initialize":
+            version = params["protocolVersion"]
+            return {
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "files", "version": "1"},
+            }
+        if method == "tools/list":
+            return {"tools": [self._declaration(function) for function in self._tools.values()]}
+        return self._called(**params) if method == "tools/call" else {}
+
+    def _declaration(self, function: Callable[..., Any]) -> dict[str, Any]:
+        of = inspect.signature(function).parameters.values()
+        properties = {one.name: {"type": "integer" if one.annotation == "int" else "string"} for one in of}
+        required = [one.name for one in of if one.default is one.empty]
+        schema = {"type": "object", "properties": properties, "required": required}
+        return {"name": function.__name__, "description": function.__doc__, "inputSchema": schema}
+
+    def _called(self, name: str, arguments: dict[str, Any], **_: object) -> dict[str, Any]:
+        try:
+            value = self._tools[name](**arguments)
+            value = asyncio.run(value) if inspect.iscoroutine(value) else value
+        except RuntimeError as error:
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+        if isinstance(value, str):
+            return {"content": [{"type": "text", "text": value}]}
+        return {"content": [], "structuredContent": value if isinstance(value, dict) else {"result": value}}
+
+
 def new_server() -> tuple[Any, Any]:
     """A server, and the exception whose message it passes on."""
+    if MODE == "bare":
+        return Bare(), RuntimeError
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -111,7 +171,7 @@ async def linger(word: str) -> str:
     return word
 
 
-if MODE == "stdio":
+if MODE != "http":
     server.run(transport="stdio")
 elif hasattr(server, "settings") and hasattr(server.settings, "port"):
     server.run(transport="streamable-http")

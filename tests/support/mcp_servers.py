@@ -10,7 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from runtime.mcp.toolset import HttpConnection, StdioConnection
+from tests.support.nursery import Begun, Nursery
+from tests.support.waiting import until
 
+OFFICIAL = Nursery("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.streamable_http_manager", "uvicorn")
+"""The second is the first's name in major version 1."""
 SERVER = Path(__file__).with_name("mcp_server.py")
 
 
@@ -67,31 +71,35 @@ class Watched:
         return [line for line in self.said if line.startswith(beginning)]
 
     def stdio(self, **env: str) -> StdioConnection:
-        return StdioConnection(sys.executable, [str(SERVER), "stdio"], env={"WATCH": str(self._path), **env})
+        """A server of the official package, which takes a second of CPU to start."""
+        return self._command("stdio", env)
+
+    def bare(self, **env: str) -> StdioConnection:
+        """The same tools without that package, for tests of the server's process."""
+        return self._command("bare", env)
+
+    def _command(self, mode: str, env: dict[str, str]) -> StdioConnection:
+        return StdioConnection(sys.executable, [str(SERVER), mode], env={"WATCH": str(self._path), **env})
 
     @asynccontextmanager
-    async def http(self, port: int) -> AsyncIterator[tuple[HttpConnection, asyncio.subprocess.Process]]:
+    async def http(self, port: int) -> AsyncIterator[tuple[HttpConnection, Begun]]:
         """A server that listens until the block ends."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(SERVER),
-            "http",
-            env={**os.environ, "WATCH": str(self._path), "PORT": str(port)},
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        lines: list[bytes] = []
-        while not (lines and b"Uvicorn running" in lines[-1]):
-            lines.append(await process.stderr.readline())
-            assert lines[-1], b"".join(lines).decode()
-        reading = asyncio.create_task(process.stderr.read())  # a full pipe would stop the server
+        env = {**os.environ, "WATCH": str(self._path), "PORT": str(port)}
+        process = OFFICIAL.begin("tests.support.mcp_server", "http", env=env, loud=bool(os.environ.get("MCP_LOUD")))
         try:
+            await until(lambda: accepts(port))  # MCP_LOUD=1 shows what it says
             yield HttpConnection(f"http://127.0.0.1:{port}/mcp", headers={"X-Who": "tests"}), process
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-            await reading
+            process.kill()
+
+
+async def accepts(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True
 
 
 def is_running(pid: int) -> bool:

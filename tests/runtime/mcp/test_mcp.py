@@ -1,4 +1,5 @@
-"""McpToolset against servers of the official package, over stdio and streamable HTTP."""
+"""McpToolset against servers of the official package, over stdio and streamable HTTP. Where a process is started and
+stopped over stdio, the server is a bare one."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ async def started(
 
 @pytest.fixture
 def shared(started: Server) -> Server:
-    """One server for all tests that do not kill it: to start one takes a second of CPU."""
+    """One server for all tests that do not kill it."""
     _, watch = started
     watch.said[:] = [line for line in watch.said if line.startswith("pid ")]
     return started
@@ -255,7 +256,7 @@ async def test_calls_run_at_the_same_time(made: Make, server: Server) -> None:
 
 
 async def test_a_server_may_take_its_time_to_start(made: Make, watched: Watched) -> None:
-    toolset = made(watched.stdio(SLOW="1"))
+    toolset = made(watched.bare(SLOW="1"))
     listing = asyncio.create_task(toolset.tools())
     await watched.pids()
     assert not listing.done()
@@ -264,7 +265,7 @@ async def test_a_server_may_take_its_time_to_start(made: Make, watched: Watched)
 
 
 async def test_but_not_for_ever(made: Make, watched: Watched) -> None:
-    toolset = made(replace(watched.stdio(SLOW="1"), start_timeout=0.5))
+    toolset = made(replace(watched.bare(SLOW="1"), start_timeout=0.5))
     with pytest.raises(McpUnavailable, match=r"cannot be used: it did not answer in time\. Nothing ran\."):
         await toolset.tools()
     [pid] = await watched.pids()
@@ -272,7 +273,7 @@ async def test_but_not_for_ever(made: Make, watched: Watched) -> None:
 
 
 async def test_a_server_that_died_is_started_anew_for_the_next_call(made: Make, watched: Watched) -> None:
-    toolset = made(watched.stdio())
+    toolset = made(watched.bare())
     assert await run(toolset, "delete_file", path="a") == {"deleted": "a", "rest": None, "times": 1}
     [pid] = await watched.pids()
     os.kill(pid, signal.SIGKILL)
@@ -286,7 +287,6 @@ async def test_a_web_server_that_was_restarted_is_met_again(made: Make, watched:
         toolset = made(connection)
         assert await run(toolset, "say", text="one") == "one"
         process.kill()
-        await process.wait()
         with pytest.raises(McpUnavailable, match=r"cannot be used: .*Nothing ran\."):
             await run(toolset, "delete_file", path="a")
     async with watched.http(unused_tcp_port):
@@ -306,7 +306,7 @@ async def test_a_web_server_that_forgot_the_session_is_met_again(
 
 
 async def test_a_call_that_was_cut_has_an_unknown_outcome_and_is_not_sent_again(made: Make, watched: Watched) -> None:
-    toolset = made(watched.stdio())
+    toolset = made(watched.bare())
     running = asyncio.create_task(run(toolset, "linger", word="x"))
     await watched.heard("linger x")
     os.kill((await watched.pids())[0], signal.SIGKILL)
@@ -363,7 +363,7 @@ async def test_a_command_that_is_not_there_is_named(made: Make) -> None:
 
 
 async def test_closing_leaves_no_process_whichever_task_closes(watched: Watched) -> None:
-    toolset = McpToolset(watched.stdio())
+    toolset = McpToolset(watched.bare())
     await asyncio.create_task(toolset.close())  # never used: nothing to do
     await toolset.tools()
     [pid] = await watched.pids()
@@ -376,7 +376,7 @@ async def test_closing_leaves_no_process_whichever_task_closes(watched: Watched)
 
 
 async def test_whoever_gives_up_while_it_starts_leaves_no_process(watched: Watched) -> None:
-    toolset = McpToolset(watched.stdio(SLOW="1"))
+    toolset = McpToolset(watched.bare(SLOW="1"))
     listing = asyncio.create_task(toolset.tools())
     [pid] = await watched.pids()
     listing.cancel()

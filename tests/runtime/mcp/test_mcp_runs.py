@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime import Agent, ConfirmationPolicy, Runner, ScriptedModel, call
-from runtime.mcp.toolset import McpToolset
+from runtime.mcp.toolset import McpToolset, StdioConnection
 from tests.support.dialogue import Chat
 from tests.support.mcp_servers import Watched, is_running
 
@@ -26,14 +26,14 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     await watch.stop()
 
 
-def agent(watched: Watched, *script: object) -> Agent:
-    tools = [McpToolset(watched.stdio(), confirmation=POLICY)]
+def agent(connection: StdioConnection, *script: object) -> Agent:
+    tools = [McpToolset(connection, confirmation=POLICY)]
     return Agent("keeper", ScriptedModel(*script), tools=tools)  # type: ignore[arg-type]  # lines of a script
 
 
 async def test_a_servers_tool_runs_once_it_is_approved_and_as_it_was_edited(watched: Watched) -> None:
     script = (call("list_files"), call("delete_file", path="a.txt"), "It is gone.")
-    async with Runner(agent(watched, *script)) as runner:
+    async with Runner(agent(watched.stdio(), *script)) as runner:
         chat = Chat(runner)
         heard = await chat.say("Delete a.txt")
         assert heard.lines[:2] == ["keeper calls list_files {}", 'keeper got list_files: {"result":["a.txt","b.txt"]}']
@@ -46,7 +46,8 @@ async def test_a_servers_tool_runs_once_it_is_approved_and_as_it_was_edited(watc
 
 
 async def test_what_is_denied_or_does_not_fit_never_reaches_the_server(watched: Watched) -> None:
-    async with Runner(agent(watched, call("delete_file", path=5), call("delete_file", path="a"), "Fine.")) as runner:
+    script = (call("delete_file", path=5), call("delete_file", path="a"), "Fine.")
+    async with Runner(agent(watched.bare(), *script)) as runner:
         chat = Chat(runner)
         heard = await chat.say("Delete")
         assert heard.result("delete_file")["error"] != ""
@@ -55,14 +56,14 @@ async def test_what_is_denied_or_does_not_fit_never_reaches_the_server(watched: 
 
 
 async def test_a_tool_that_fails_tells_the_model_why(watched: Watched) -> None:
-    async with Runner(agent(watched, call("fail", why="the disk is full"), "Oh.")) as runner:
+    async with Runner(agent(watched.bare(), call("fail", why="the disk is full"), "Oh.")) as runner:
         heard = await Chat(runner).say("Go")
     assert "the disk is full" in str(heard.result("fail")["error"])
     assert heard.texts == ["Oh."]
 
 
 async def test_a_server_killed_in_the_middle_leaves_it_to_people(watched: Watched) -> None:
-    async with Runner(agent(watched, call("linger", word="x"), "Done.")) as runner:
+    async with Runner(agent(watched.bare(), call("linger", word="x"), "Done.")) as runner:
         chat = Chat(runner)
         request = (await chat.say("Go")).request
         running = asyncio.create_task(chat.approve(request))
