@@ -161,7 +161,7 @@ class Denial:
 
 
 def deny_form(view: CardView, *, required: bool) -> JsonObject:
-    """A form with a field needs a submit, and Slack draws every submit green: an app can't color it."""
+    """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     blocks = [_heading(view), reason_input(required=required)]
     return _modal(Callback.DENY, words.TITLE_DENY, blocks, view, words.DENY)
 

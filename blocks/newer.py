@@ -41,7 +41,7 @@ Takes = Callable[[Newer], bool]
 
 
 def nothing(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
-    """For a workspace that accepts none of the newer blocks."""
+    """What a workspace takes that accepts none of the newer blocks."""
     return False
 
 
@@ -126,7 +126,7 @@ def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
 
 
 def tabled(pieces: Sequence[Piece], block_id: str) -> Block:
-    """The first rows that can form a table, as a table, between what comes before and after them."""
+    """The pieces as one block. In its newer form, the first rows that can form a table are a table."""
     today = rich(pieces, block_id)
     rows = _first_table(pieces)
     if not rows:

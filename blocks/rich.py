@@ -194,7 +194,7 @@ _LAST_WORD = re.compile(r"[^\s{}<>|^&]+ \Z")
 
 
 def _with_date_leads(spans: Iterable[Span]) -> list[Span]:
-    """The same with the word before a date in the date's format: Slack writes "Today" with a capital where it begins
+    """The spans, with the word before a date moved into the date's format: Slack writes "Today" where it begins
     the format, and "today" elsewhere."""
     row: list[Span] = []
     for span in spans:

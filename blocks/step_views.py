@@ -83,14 +83,14 @@ class VerdictView:
     counted: Counted
     tool: str
     what: str = ""
-    """What the call does, in one sentence: where several were decided at once, each is named by it."""
+    """What the call does, in one sentence. It names each call when several were decided at once."""
     votes: int = 0
     quorum: int = 1
     decided: bool = False
     revision: int = 1
     why: Reason | None = None
     face: Face | None = None
-    """TOO_LATE: what it is by now."""
+    """TOO_LATE: the state that the confirmation has now."""
     fields: tuple[str, ...] = ()
     unresolved: str | None = None
     """CANNOT_ASK: which entry of the policy Slack could not be asked about."""

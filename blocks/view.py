@@ -195,7 +195,7 @@ class CardView:
     duration: float | None = None
     checks: tuple[str, ...] = ()
     happened: bool | None = None
-    """What people said of an unknown outcome; None once nobody said anything for so long that it was given up."""
+    """What people said about an unknown outcome; None if nobody said anything in time."""
     outside: bool | None = None
     """How it was answered elsewhere: True for a yes, False for a no, None when nobody can tell."""
 
@@ -216,7 +216,7 @@ class CardView:
     """Where that person signs in, if their browser comes back to this app by itself."""
     wants_payload: bool = False
     payload: tuple[Argument, ...] = ()
-    """What the request wants filled in, as it stands now (`form.payload_fields` takes a payload apart)."""
+    """The values that the request asks for, as they are now (`form.payload_fields` makes fields of them)."""
     answered: bool = False
     """Whether somebody has filled the payload in already, so that later approvers agree to it too."""
     withdrawable: bool = True

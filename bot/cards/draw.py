@@ -79,7 +79,7 @@ class Drawing:
         return next(iter(self._troubles.values()), None)
 
     def _skip_if_dead(self, place: Place) -> Place:
-        """The places without those that can't be drawn and need not be: a closed channel, a card that nobody needs any
+        """Marks a place as drawn if it can't be drawn and need not be: a closed channel, a card that nobody needs any
         more, or somebody who can't be written to while others have the card."""
         if not isinstance(self._troubles.get(place.channel), Gone):
             return place

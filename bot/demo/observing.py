@@ -41,7 +41,7 @@ class Observing:
         while True:
             try:
                 items, rows = await self.database.read(self._look)
-            except StoreError:  # the bot is being killed or started: it is there again in a moment
+            except StoreError:  # the bot is being killed or started, and answers again in a moment
                 items, rows = [], [*self.tour.rows]
             if rows != self.tour.rows:
                 self.tour.rows = rows

@@ -101,7 +101,7 @@ class Tour:
 
 
 def _is_running(row: Confirmation) -> bool:
-    """Whether it was approved, and nothing is known yet about what became of it."""
+    """Whether it was approved and has no outcome yet."""
     return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)
 
 

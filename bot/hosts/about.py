@@ -113,7 +113,7 @@ async def _description(get: Get, path: str) -> Json:
 
 
 async def _get_or_none(get: Get, path: str) -> tuple[int, Json]:
-    """Calls an endpoint that may fail: these build the agent to answer, which does not work for unusual kinds."""
+    """Calls an endpoint that has to load the agent, which fails for unusual kinds of agents."""
     try:
         return await get(path)
     except Unreachable:

@@ -46,7 +46,7 @@ class AdkServer:
     """Uses a google-adk runner like a server."""
 
     patience = 5.0
-    """What broke off here has ended. But nothing is tried again at once."""
+    """Seconds before a lost message is sent again. A run that broke off in this process has ended already."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner

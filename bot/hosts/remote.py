@@ -163,11 +163,11 @@ class RemoteServer:
         return True
 
     async def _require_accepted(self, response: aiohttp.ClientResponse) -> None:
-        """Raises an error for a refusal. One before the run begins leaves nothing behind. After a 5xx the result is
-        unknown."""
+        """Raises an error if the server refused the request. A refusal before the run leaves nothing behind. After a
+        5xx the result is unknown."""
         if response.status < HTTPStatus.BAD_REQUEST:
             if response.status == HTTPStatus.SEE_OTHER:
-                raise DeliveryUnknown("The agent's server took this, and tells about it elsewhere.")
+                raise DeliveryUnknown("The agent's server accepted this, and redirects to the result.")
             self._check_place(response)
             self._failures = 0
             return

@@ -47,7 +47,7 @@ def is_operator(person: Person) -> bool:
 
 
 SLACK = Person("", "slack")
-"""Where nobody's word ended something: the app was removed, or a grant would let nothing through any more."""
+"""Stands for the person where no person ended something: the app was removed, or a grant no longer applies."""
 
 
 @dataclass(frozen=True)

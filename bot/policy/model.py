@@ -204,7 +204,7 @@ class CallRefusalReason(StrEnum):
     WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
     REMOVED = "removed"  # the workspace removed the app
     NOT_TO_BE_SHOWN = "not to be shown"  # too large for a card, so nobody could approve it
-    SESSION_CHANGED = "session changed"  # in the database: who spoke there is not known
+    SESSION_CHANGED = "session changed"  # somebody changed it in the database, so it is not known who spoke there
 
 
 @dataclass(frozen=True)

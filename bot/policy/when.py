@@ -54,7 +54,7 @@ def _compile(expression: str) -> cel.Program:
 
 
 def check_expression(expression: str) -> None:
-    """Raises `Invalid`, saying what is wrong, unless the expression can be asked of a call.
+    """Raises `Invalid` with what is wrong if the expression can't be evaluated for calls.
 
     >>> check_expression("args.env == 'prod' && agrs.size > 2")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -77,7 +77,7 @@ mail = Table(
     Column("confirmation", String(64)),
     Column("stored_at", Double, nullable=False),
     Column("done_at", Double),
-    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.letter_seal`
+    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.letter_fingerprint`
     UniqueConstraint("session", "mark"),
 )
 partial_index(
@@ -115,7 +115,7 @@ confirmations = Table(
     Column("decided_at", Double),
     Column("version", Integer, nullable=False),
     Column("body", Text, nullable=False),  # stored_json
-    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.seal_row`
+    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.row_fingerprint`
     Column("created", Double, nullable=False),
     Column("enterprise", String(32)),
     *_attended(),

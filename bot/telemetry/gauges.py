@@ -28,7 +28,7 @@ class Gauges:
     waiting: int
     unknown: int
     parked: Mapping[str, int]  # by kind of row
-    oldest_owed: float  # how many seconds ago it was due; rows that are being processed are not counted
+    oldest_owed: float  # since how many seconds it is due; rows that are being processed are not counted
     paused: bool
     uncounted: bool  # decisions of a command that are not counted yet
 

@@ -101,7 +101,7 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
             yield streams
         return
     sdk: Any = importlib.import_module("mcp.client.streamable_http")
-    httpx = getattr(sdk, "httpx2", None) or sdk.httpx  # what the SDK's major talks HTTP with
+    httpx = getattr(sdk, "httpx2", None) or sdk.httpx  # the HTTP package of this version of the SDK
     patience = httpx.Timeout(_CONNECTING, read=connection.timeout)
     async with (
         httpx.AsyncClient(

@@ -45,7 +45,7 @@ class PointerMark:
 
 
 def identity(metadata: Json) -> Identity | None:
-    """What stays the same however often a message is drawn anew; None for one that is not ours.
+    """The identity of a message, which stays the same when it is drawn again. None for a message that is not ours.
 
     >>> identity(CardMark("k1", 1, 3).metadata()) == identity(CardMark("k1", 2, 9).metadata())
     True

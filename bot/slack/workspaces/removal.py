@@ -122,7 +122,7 @@ def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
 
 
 def note_removal(tx: Tx, removal: Removal) -> bool:
-    """Writes a line in the ledger, once for each event, even if it is delivered several times."""
+    """Writes a ledger line about a removal. Returns False if the same event has a line already."""
     if begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
     place = removal.at.team or removal.at.enterprise or "this workspace"
@@ -173,7 +173,7 @@ def _record_leaving(tx: Tx, one: Installed, sentence: str) -> None:
 
 
 def _record_return(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
-    """An organisation also brings back those of its workspaces that had left with an installation of their own."""
+    """Removes the marks. An organisation also brings back its workspaces that left with installations of their own."""
     left = {
         id_ for id_, value in _marked_switches(tx, _REMOVED)
         if id_ == one.id or (one.team is None and value.get("enterprise") == one.enterprise)
@@ -206,7 +206,7 @@ def _is_late(tx: Tx, one: Installed, removal: Removal) -> bool:
 
 
 def _close_from_before(tx: Tx, leaving: Leaving) -> None:
-    """A later return replaces an earlier one."""
+    """Records that work from before must be closed. A later return replaces an earlier one."""
     tx.execute(delete(switches).where(switches.c.name == f"{_RETURNED}{leaving.id}"))
     value = canonical({"back": leaving.back, "by": leaving.by})
     tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_RETURNED}{leaving.id}", "value": value})

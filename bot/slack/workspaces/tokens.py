@@ -103,7 +103,7 @@ class OneWorkspace:
         )
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
-        """The operator has to set another one."""
+        """Does nothing: the operator has to set another token."""
 
     async def removed(self, removal: Removal) -> bool:
         new = await self._database.run(note_removal, removal)
@@ -113,7 +113,7 @@ class OneWorkspace:
         return new
 
     async def access(self, access: AccessChange) -> None:
-        """Of an organisation's token."""
+        """Handles such a report for an organisation's token."""
         if access.granted:
             return
         for team in access.teams:
@@ -173,7 +173,7 @@ class SeveralWorkspaces:
         new = await self._database.run(self._depart, removal)
         if new:
             log.warning(
-                "%s What belonged there is stopped.",
+                "%s Work there stops.",
                 removal.sentence.format(place=removal.at.team or removal.at.enterprise),
             )
         return new
