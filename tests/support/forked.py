@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import multiprocessing
 import os
 import signal
@@ -65,11 +66,12 @@ class Forked:
 
 
 async def forked(
-    module: str, function: str, arguments: Sequence[str], *, env: Mapping[str, str], errors: IO[bytes]
+    module: str, function: str, arguments: Sequence[str], *, env: Mapping[str, str], errors: IO[bytes] | None = None
 ) -> Forked:
-    """Runs an async function in a process of its own, in the root of the tree and with this environment."""
+    """Runs a function, which may be async, in a process of its own, in the root of the tree and with this environment.
+    Without `errors` it shares our stderr."""
     (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
-    theirs = Connection(their_in), Connection(their_out), Connection(os.dup(errors.fileno()))
+    theirs = Connection(their_in), Connection(their_out), Connection(os.dup(errors.fileno() if errors else 2))
     process = _context.Process(target=_run_child, args=(theirs, dict(env), module, function, *arguments))
     await asyncio.to_thread(process.start)
     for each in theirs:
@@ -90,4 +92,12 @@ def _run_child(ours: Sequence[Connection], env: Mapping[str, str], module: str, 
     os.environ.update(env)
     os.chdir(ROOT)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored if the tests run in the background
-    asyncio.run(getattr(importlib.import_module(module), function)(*arguments))
+    running = getattr(importlib.import_module(module), function)(*arguments)
+    if inspect.iscoroutine(running):
+        asyncio.run(running)
+
+
+def command(directory: str, *arguments: str) -> None:
+    """Runs in the child: `adk-confirm` in this directory."""
+    os.chdir(directory)
+    sys.exit(importlib.import_module("bot.cli").main(arguments))

@@ -24,6 +24,7 @@ from bot.cli import COMMANDS, main
 from bot.config.settings import load_settings
 from runtime.rest.guard import TOKEN_VARIABLE
 from tests.support.counting import at_most
+from tests.support.forked import Forked, forked
 from tests.support.served import browsing
 from tests.support.twins.client import Client, responses, texts
 from tests.support.waiting import until
@@ -247,20 +248,19 @@ def test_a_port_that_is_none(capsys: pytest.CaptureFixture[str], port: str) -> N
 
 @contextlib.asynccontextmanager
 async def started(
-    *arguments: str, cwd: Path, env: dict[str, str] | None = None
-) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    """The server's address. It is told to stop at the end of the block, and must do so in time."""
-    process = await asyncio.create_subprocess_exec(
-        *(
-            sys.executable,
-            "-c",
-            f"import sys; sys.path.append({str(ROOT)!r}); import bot.cli; sys.exit(bot.cli.main())",
-        ),
-        *("api", "--port", "0", *arguments),
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        stdout=asyncio.subprocess.PIPE,
-    )
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None, anew: bool = False
+) -> AsyncIterator[tuple[str, asyncio.subprocess.Process | Forked]]:
+    """The server's address. It is told to stop at the end of the block, and must do so in time. `anew`: in a Python
+    that begins with nothing imported."""
+    process: asyncio.subprocess.Process | Forked
+    command, env = ("api", "--port", "0", *arguments), {**os.environ, **(env or {})}
+    if anew:
+        code = f"import sys; sys.path.append({str(ROOT)!r}); import bot.cli; sys.exit(bot.cli.main())"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", code, *command), cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE
+        )
+    else:
+        process = await forked("tests.support.forked", "command", [str(cwd), *command], env=env)
     try:
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
@@ -276,6 +276,8 @@ async def started(
         if process.returncode is None:
             process.kill()
             await process.wait()
+        if isinstance(process, Forked):
+            await process.close()
 
 
 AGENT = """
@@ -303,7 +305,7 @@ async def test_it_serves_what_lies_here_and_in_pythonpath(here: Path) -> None:
         (here / place / f"{name}.py").write_text(AGENT)
     arguments = ("--agent", "local_agents", "--agent", "library_agents:sleeper")
     env = {"PYTHONPATH": str(here / "lib")}
-    async with started(*arguments, cwd=here / "work", env=env) as (url, _), browsing(url) as http:
+    async with started(*arguments, cwd=here / "work", env=env, anew=True) as (url, _), browsing(url) as http:
         assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine", "sleeper"]
     assert (here / "work" / "adk-confirm.db").exists()
 
@@ -374,14 +376,14 @@ async def test_in_the_response_dialect_off_loopback(here: Path) -> None:
 # Packages of the same names
 
 
-@pytest.mark.parametrize("package", ["runtime", "blocks"])
-async def test_a_users_package_never_stands_in_for_ours(here: Path, package: str) -> None:
+async def test_a_users_package_never_stands_in_for_ours(here: Path) -> None:
     """In PYTHONPATH it would come first; ours are put before it."""
-    (here / package).mkdir()
-    (here / package / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    for package in ("runtime", "blocks"):
+        (here / package).mkdir()
+        (here / package / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
     (here / "agents.py").write_text(AGENT)
     env = {"PYTHONPATH": str(here)}
-    async with started("--agent", "agents:agent", cwd=here, env=env) as (url, _), browsing(url) as http:
+    async with started("--agent", "agents:agent", cwd=here, env=env, anew=True) as (url, _), browsing(url) as http:
         assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine"]
 
 

@@ -20,6 +20,7 @@ import pytest
 from bot.cli import main
 from bot.commands.demo import has_screen
 from bot.sandbox.people.waiting import PATIENCE
+from tests.support.forked import Forked, forked
 
 ROOT = Path(__file__).parents[3]
 LINUX, MAC = "linux", "darwin"
@@ -36,13 +37,18 @@ def the_sandbox_s_level() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def demo(cwd: Path, **env: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    """What it says until it waits for somebody."""
+async def demo(
+    cwd: Path, *, anew: bool = True, **env: str
+) -> AsyncIterator[tuple[str, asyncio.subprocess.Process | Forked]]:
+    """What it says until it waits for somebody. `anew`: in a Python that begins with nothing imported."""
     plain = {name: value for name, value in os.environ.items() if name not in ("CI", "BROWSER", "SSH_CONNECTION")}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(ROOT / "adk_confirm.py"), "demo", "--port", "0"),
-        cwd=cwd, env={**plain, **env}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+    env, pipe, errors = {**plain, **env}, asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    process: asyncio.subprocess.Process | Forked
+    if anew:
+        program = (sys.executable, str(ROOT / "adk_confirm.py"), "demo", "--port", "0")
+        process = await asyncio.create_subprocess_exec(*program, cwd=cwd, env=env, stdout=pipe, stderr=errors)
+    else:
+        process = await forked("tests.support.forked", "command", [str(cwd), "demo", "--port", "0"], env=env)
     assert process.stdout is not None
     try:
         try:
@@ -54,12 +60,15 @@ async def demo(cwd: Path, **env: str) -> AsyncIterator[tuple[str, asyncio.subpro
         if process.returncode is None:
             process.kill()
             await process.wait()
+        if isinstance(process, Forked):
+            await process.close()
 
 
-async def ended(process: asyncio.subprocess.Process) -> tuple[int, str]:
+async def ended(process: asyncio.subprocess.Process | Forked) -> tuple[int, str]:
+    assert process.stdout is not None
     process.send_signal(signal.SIGINT)
-    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
-    return process.returncode or 0, out.decode()
+    out = await asyncio.wait_for(process.stdout.read(), PATIENCE)
+    return await process.wait(), out.decode()
 
 
 async def test_it_opens_a_browser_on_its_page_and_ends_without_a_word(tmp_path: Path) -> None:
@@ -78,11 +87,14 @@ async def test_it_opens_a_browser_on_its_page_and_ends_without_a_word(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["browser", "opened"]
 
 
-async def test_without_a_screen_it_says_the_address_and_opens_nothing(tmp_path: Path) -> None:
-    async with demo(tmp_path, CI="true", DISPLAY=":0") as (said, process):
+async def test_without_a_screen_it_says_the_address_and_opens_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with demo(tmp_path, anew=False, CI="true", DISPLAY=":0") as (said, process):
         assert "http://127.0.0.1:" in said
         code, rest = await ended(process)
     assert (code, rest.strip()) == (0, "No browser can be opened here: open the address yourself.")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow

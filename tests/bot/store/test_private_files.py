@@ -3,68 +3,66 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from bot.operations.check import readable_by_others
+from bot.operations.control import serve_control
 from bot.operations.findings import warn
+from bot.store.open import open_store, socket_path
+from tests.support.forked import forked
 
 ROOT = Path(__file__).resolve().parents[3]
 
-MAKES = """
-import asyncio, json, os, sys
-from pathlib import Path
-from bot.operations.control import serve_control
-from bot.store.open import socket_path
-from bot.store.open import open_store
 
-def no_chmod(event, args):
-    if event == "os.chmod":
-        raise AssertionError(f"{args[0]} was wider before")
+async def makes(path: str, umask: str) -> None:
+    """Runs in the child."""
 
-async def main(path):
+    def no_chmod(event: str, args: tuple[object, ...]) -> None:
+        if event == "os.chmod":
+            raise AssertionError(f"{args[0]} was wider before")
+
+    sys.addaudithook(no_chmod)
+    os.umask(int(umask, 8))
     url = f"sqlite:///{path}"
     store = await open_store(url, "a secret of thirty-two characters!")
     async with serve_control(socket_path(url), {}):
-        folder = Path(path).parent
-        print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in folder.iterdir()}))
+        print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in Path(path).parent.iterdir()}))
     await store.close()
-
-sys.addaudithook(no_chmod)
-os.umask(int(sys.argv[2], 8))
-asyncio.run(main(sys.argv[1]))
-assert os.umask(0) == int(sys.argv[2], 8)
-"""
+    assert os.umask(0) == int(umask, 8)
 
 
-def made(path: Path, umask: str) -> dict[str, str]:
-    ran = subprocess.run(
-        [sys.executable, "-c", MAKES, str(path), umask], capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    assert ran.stderr == ""
-    modes: dict[str, str] = json.loads(ran.stdout)
+async def made(path: Path, umask: str) -> dict[str, str]:
+    with TemporaryFile() as errors:
+        process = await forked(__name__, "makes", [str(path), umask], env=os.environ, errors=errors)
+        said = await process.stdout.read()
+        await process.close()
+        errors.seek(0)
+        assert errors.read() == b""
+    modes: dict[str, str] = json.loads(said)
     return modes
 
 
 @pytest.mark.parametrize("umask", ["000", "022", "077"])
-def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, umask: str) -> None:
-    modes = made(tmp_path / "x.db", umask)
+async def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, umask: str) -> None:
+    modes = await made(tmp_path / "x.db", umask)
     assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x.db.sock"), "0o600")
     assert list(readable_by_others(f"sqlite:///{tmp_path / 'x.db'}")) == []
 
 
-def test_a_store_that_is_wider_already_is_left_and_told(tmp_path: Path) -> None:
+async def test_a_store_that_is_wider_already_is_left_and_told(tmp_path: Path) -> None:
     """Whoever made it so may have had a reason, a group that makes backups for example."""
     path = tmp_path / "x.db"
     path.touch()
     path.chmod(0o640)
-    modes = made(path, "022")
+    modes = await made(path, "022")
     assert (modes["x.db"], modes["x.db.lock"]) == ("0o640", "0o600")
     (finding,) = readable_by_others(f"sqlite:///{path}")
     assert finding == warn("x.db", f"others on this machine may use it (640): chmod 600 {path}")
