@@ -14,10 +14,18 @@ from bench.figures import Goal, Rounds, goals, table
 from bench.processes import first_line, free_ports, process, until_ready, usage
 
 _IMPORTS = (
-    "six sevenths of it are imports. Two fifths of that are our own modules, which spend half of it on making 300 "
-    "dataclasses. The rest is SQLAlchemy, aiohttp (half of it for its TLS contexts), pydantic, Bolt and the SDK"
+    "six sevenths of it are imports. The libraries alone take more than half: SQLAlchemy, aiohttp (half of it for its "
+    "TLS contexts), pydantic, Bolt and the SDK. Of what our own modules take, half is spent on making 300 dataclasses"
 )
-_MODULES = "import sys\n{}\nprint(len(sys.modules), file=sys.stderr)"
+_SERVE = "import bot.commands.serve, bot.app"
+_LIBRARIES = """
+import gc, importlib
+gc.disable()  # as `serve` does
+for name in {}:
+    importlib.import_module(name)
+"""
+_MODULES = "import sys\n{}\nprint(*sys.modules, file=sys.stderr)"
+_OURS = ("bot", "runtime", "blocks", "__main__", "__mp_main__")
 
 
 async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)
@@ -34,17 +42,21 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             "DATABASE_URL": f"sqlite:///{folder / 'start.db'}",
         }
         await _serve(config, port, env)  # creates the tables
+        libraries = [name for name in _modules(_SERVE) if name.partition(".")[0] not in _OURS]
         for _ in range(1 if quick else 5):
             found.add("serve", value=await _serve(config, port, env))
+            found.add("libraries", value=await asyncio.to_thread(_cpu_of, "-c", _LIBRARIES.format(libraries)))
             found.add("--help", value=await asyncio.to_thread(_cpu_of, "-m", "bot.cli", "--help"))
             found.add("python", value=await asyncio.to_thread(_cpu_of, "-c", "pass"))
     modules = {
-        "serve": _modules("import bot.commands.serve, bot.app"),
-        "--help": _modules("from bot.cli import main; main(['--help'])"),
-        "python": _modules(""),
+        "serve": len(_modules(_SERVE)),
+        "libraries": len(libraries),
+        "--help": len(_modules("from bot.cli import main; main(['--help'])")),
+        "python": len(_modules("")),
     }
     names = {
         "serve": "`adk-confirm serve`, until it is ready",
+        "libraries": "the libraries that `serve` imports, alone",
         "--help": "`adk-confirm --help`",
         "python": "Python alone",
     }
@@ -70,8 +82,8 @@ def _cpu_of(*arguments: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _modules(code: str) -> int:
-    """How many modules are loaded after this code ran. The command itself may end with `SystemExit`."""
+def _modules(code: str) -> list[str]:
+    """The modules that are loaded after this code ran. The command itself may end with `SystemExit`."""
     code = _MODULES.format(f"try:\n    {code or 'pass'}\nexcept SystemExit:\n    pass")
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return int(told.stderr.split()[-1])
+    return told.stderr.splitlines()[-1].split()
