@@ -7,6 +7,7 @@ does not break an older client. Nothing here imports google's packages.
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -27,16 +28,31 @@ USER = "user"
 Dialect = Literal["call", "response"]
 
 
+_random: list[bytes] = []
+"""For the next ids. Each call of the system costs as much as an event, since other threads may run meanwhile."""
+os.register_at_fork(after_in_child=_random.clear)
+
+
+def _random_uuid() -> uuid.UUID:
+    try:
+        drawn = _random.pop()
+    except IndexError:
+        many = os.urandom(16 * 256)
+        _random.extend(many[at : at + 16] for at in range(16, len(many), 16))
+        drawn = many[:16]
+    return uuid.UUID(bytes=drawn, version=4)
+
+
 def new_call_id() -> str:
-    return f"adk-{uuid.uuid4()}"
+    return f"adk-{_random_uuid()}"
 
 
 def new_invocation_id() -> str:
-    return f"e-{uuid.uuid4()}"
+    return f"e-{_random_uuid()}"
 
 
 def new_event_id() -> str:
-    return str(uuid.uuid4())
+    return str(_random_uuid())
 
 
 class WireModel(BaseModel):

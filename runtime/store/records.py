@@ -45,7 +45,7 @@ def is_storable_id(text: object) -> bool:
     """Whether both databases store the id unchanged."""
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST_ID or "\0" in text:
         return False
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class Status(StrEnum):
