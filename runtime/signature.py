@@ -55,7 +55,7 @@ class Signature:
 
     @classmethod
     def of(cls, function: Callable[..., object]) -> Signature:
-        bare = _bare(function)
+        bare = _unwrap(function)
         name = str(getattr(bare, "__name__", "__call__"))
         name = type(function).__name__ if name == "__call__" else name
         return cls(name, inspect.cleandoc(inspect.getdoc(bare) or ""), function)
@@ -70,7 +70,7 @@ class Signature:
     @cached_property
     def _hints(self) -> dict[str, object]:
         """The types of the arguments. Those of the context and the result are often available only to type checkers."""
-        bare = _bare(self.function)
+        bare = _unwrap(self.function)
         source: object = bare.__init__ if isinstance(bare, type) else bare  # type: ignore[misc]  # a class is called
         stand_in = types.FunctionType(_no_op.__code__, getattr(inspect.unwrap(bare), "__globals__", {}))
         written: dict[str, object] = getattr(source, "__annotations__", {})
@@ -160,7 +160,7 @@ class Signature:
 
     @cached_property
     def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(_bare(self.function))
+        return inspect.iscoroutinefunction(_unwrap(self.function))
 
     def callable_with(self, arguments: Mapping[str, object]) -> Callable[[], object]:
         """The function with its arguments, positional-only ones in their places."""
@@ -188,19 +188,19 @@ class Signature:
         except ValidationError as error:
             raise BadArguments(self.name, _problems(error)) from error
         typed = {
-            field.alias: self._read_through(field.alias, getattr(bound, name))
+            field.alias: self._read_iterable(field.alias, getattr(bound, name))
             for name, field in self.model.model_fields.items()
             if field.alias in args
         }
         if wrong := not_finite(typed):
             raise BadArguments(self.name, wrong)
-        values = {name: _as_given(args[name], value) for name, value in typed.items()}
+        values = {name: _keep_int(args[name], value) for name, value in typed.items()}
         values.update({name: iter(value) for name, value in values.items() if isinstance(value, _Read)})
         if self.takes_anything:
             values.update({name: value for name, value in args.items() if name not in values})
         return values
 
-    def _read_through(self, name: str, bound: object) -> object:
+    def _read_iterable(self, name: str, bound: object) -> object:
         """Reads an `Iterable`, which pydantic validates while it is read: here, and not in the middle of a predicate or
         a tool."""
         if not isinstance(bound, Iterator):
@@ -222,7 +222,7 @@ class _Read(list[object]):
     """The values of an iterator."""
 
 
-def _bare(function: Callable[..., object]) -> Callable[..., object]:
+def _unwrap(function: Callable[..., object]) -> Callable[..., object]:
     """The function with the name, the annotations and the docstring: a partial's function, or a callable object's
     method."""
     while isinstance(function, functools.partial):
@@ -245,7 +245,7 @@ def _is_context(annotation: object) -> bool:
     return False
 
 
-def _as_given(given: object, bound: object) -> object:
+def _keep_int(given: object, bound: object) -> object:
     """Keeps an int for a float parameter (PEP 484), so that it stays the number that people saw: 1500, not 1500.0."""
     if isinstance(bound, float) and isinstance(given, int) and not isinstance(given, bool):
         return given
@@ -257,11 +257,11 @@ def _problems(error: ValidationError) -> dict[str, str]:
     for detail in error.errors(include_url=False, include_context=False):
         where = ".".join(str(step) for step in detail["loc"]) or "arguments"
         missing = detail["type"] == "missing"
-        got = "" if missing else f", not {_shown(detail['input'])}"
+        got = "" if missing else f", not {_short_repr(detail['input'])}"
         problems.setdefault(where, "is missing" if missing else f"{detail['msg']}{got}")
     return problems
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"

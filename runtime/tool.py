@@ -169,7 +169,7 @@ class FunctionTool:
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
         if isinstance(self._gate, bool):
             return self._gate
-        verdict = await self._asked(self._gate, args, context)
+        verdict = await self._ask_beside(self._gate, args, context)
         if verdict is None:
             raise BadTool(f"{self._gate.name} returned nothing: a predicate says True or False.")
         return bool(verdict)
@@ -178,7 +178,7 @@ class FunctionTool:
         """The tool's schema, with the title of this call."""
         schema = self.declaration.schema
         if isinstance(self._title, Signature):
-            return with_said_title(schema, str(await self._asked(self._title, args, context)))
+            return with_said_title(schema, str(await self._ask_beside(self._title, args, context)))
         return with_title(schema, self._title)
 
     def _titled_by(self, title: str | Callable[..., str]) -> str | Signature:
@@ -202,7 +202,7 @@ class FunctionTool:
             raise BadArguments(self.name, dict.fromkeys(unknown, f"is not an argument (there are: {known})"))
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
-        value = await self._in_time(_called(self._signature, self._signature.bind(args), context))
+        value = await self._in_time(_call(self._signature, self._signature.bind(args), context))
         result = as_json(value)
         # Like ADK, show the model a map as it is, and anything else under `result`, even if it becomes a map here.
         return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
@@ -210,7 +210,7 @@ class FunctionTool:
     async def verify(self, args: JsonObject, context: ToolContext) -> Json:
         if self._verify is None:
             return None
-        return as_json(await self._asked(self._verify, args, context))
+        return as_json(await self._ask_beside(self._verify, args, context))
 
     async def _in_time(self, running: Awaitable[object]) -> object:
         try:
@@ -232,14 +232,14 @@ class FunctionTool:
             raise BadTool(f"{role} of {self.name} takes {strange[0]}, which is no argument of it (there are: {known}).")
         return beside
 
-    async def _asked(self, beside: Signature, args: JsonObject, context: ToolContext) -> object:
+    async def _ask_beside(self, beside: Signature, args: JsonObject, context: ToolContext) -> object:
         """It gets the arguments as the tool would, defaults included."""
         values = {**self._signature.defaults, **self._signature.bind(args)}
         taken = values if beside.takes_anything else {k: v for k, v in values.items() if k in beside.names}
-        return await _called(beside, taken, context)
+        return await _call(beside, taken, context)
 
 
-async def _called(signature: Signature, values: dict[str, object], context: ToolContext) -> object:
+async def _call(signature: Signature, values: dict[str, object], context: ToolContext) -> object:
     """Runs async functions on the loop and sync ones in a thread, with the context if they take it."""
     arguments = dict(values)
     if signature.context_name:

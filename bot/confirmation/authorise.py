@@ -108,10 +108,10 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     if claim.act is Act.REVOKE and (claim.voter in claim.givers or is_operator(claim.voter)):
         return Permitted()
     return (
-        _account_refused(claim, facts.account)
-        or _barred(policy, claim, facts)
-        or _requester_refused(policy, claim, facts)
-        or _named(policy, claim, facts)
+        _refuse_account(claim, facts.account)
+        or _refuse_barred(policy, claim, facts)
+        or _refuse_requester(policy, claim, facts)
+        or _check_named(policy, claim, facts)
     )
 
 
@@ -132,7 +132,7 @@ def people_of(entry: Approver, team: str, members: Mapping[Approver, Members]) -
     assert_never(entry.kind)
 
 
-def _account_refused(claim: Claim, account: Account | Unresolved) -> Refusal | None:
+def _refuse_account(claim: Claim, account: Account | Unresolved) -> Refusal | None:
     if isinstance(account, Unresolved):
         return Refusal(reason=Reason.CANNOT_ASK, unresolved=account)
     if account.person != claim.voter:
@@ -150,7 +150,7 @@ def _account_refused(claim: Claim, account: Account | Unresolved) -> Refusal | N
     return next((Refusal(reason=reason) for reason, raised in flags.items() if raised), None)
 
 
-def _barred(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
+def _refuse_barred(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
     for entry in dict.fromkeys((*policy.barred, *facts.barred)):
         people = people_of(entry, claim.team, facts.members)
         if isinstance(people, Unresolved):
@@ -160,7 +160,7 @@ def _barred(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
     return None
 
 
-def _named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
+def _check_named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     entries = may_decide(policy, claim.escalated)
     if not entries:
         return Refusal(reason=Reason.NO_APPROVERS)
@@ -178,7 +178,7 @@ def _named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     return Refusal(reason=Reason.NO_APPROVERS if nobody else Reason.NOT_APPROVER)
 
 
-def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
+def _refuse_requester(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
     """Refuses the approval of one's own request. Denying and revoking do no harm, so an approver may do both."""
     if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
         return None

@@ -34,7 +34,7 @@ def edited(row: Confirmation, edit: Edit) -> Edited:
     before = row.revision
     arguments = {**before.arguments}
     for name, value in edit.arguments.items():
-        if name not in arguments or not _same(arguments[name], value):
+        if name not in arguments or not _are_equal(arguments[name], value):
             arguments[name] = value
     payload = before.payload if edit.payload is None else edit.payload
     return Edited(
@@ -59,7 +59,7 @@ def editable(row: Confirmation) -> tuple[str, ...]:
     return tuple(
         name
         for name in named
-        if (row.asked.wants_payload or _lets(row.policy.edit, name))
+        if (row.asked.wants_payload or _allows(row.policy.edit, name))
         and (row.asked.question or not redactor.hides(name))
         and not redactor.hides_inside(shown.get(name))
     )
@@ -71,7 +71,7 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
         return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or ("payload",))
     after = edited(row, edit)
     changed = tuple(change.name for change in after.changes)
-    locked = tuple(name for name in changed if name not in _offered(row, edit))
+    locked = tuple(name for name in changed if name not in _editable_names(row, edit))
     if locked:
         return Refusal(reason=Reason.NOT_EDITABLE, fields=locked)
     odd = tuple(change.name for change in after.changes if not _keeps_kind(row, change))
@@ -89,11 +89,11 @@ def amendments(row: Confirmation) -> JsonObject | None:
 
 
 def amended(asked: JsonObject, now: JsonObject) -> JsonObject | None:
-    changed = {name: value for name, value in now.items() if name not in asked or not _same(asked[name], value)}
+    changed = {name: value for name, value in now.items() if name not in asked or not _are_equal(asked[name], value)}
     return changed or None
 
 
-def _offered(row: Confirmation, edit: Edit) -> tuple[str, ...]:
+def _editable_names(row: Confirmation, edit: Edit) -> tuple[str, ...]:
     """The names that this edit may change. A payload that is not an object, or an empty one without a schema, may have
     any form."""
     template = row.revision.payload
@@ -110,7 +110,7 @@ PAYLOAD = "payload"
 """The name under which a payload without fields is edited."""
 
 
-def _lets(edit: bool | tuple[str, ...], name: str) -> bool:
+def _allows(edit: bool | tuple[str, ...], name: str) -> bool:
     return edit if isinstance(edit, bool) else name in edit
 
 
@@ -142,7 +142,7 @@ def _kind(value: Json) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-def _same(one: Json, other: Json) -> bool:
+def _are_equal(one: Json, other: Json) -> bool:
     return canonical(one) == canonical(other)
 
 
@@ -151,11 +151,11 @@ def _changes(before: JsonObject, after: JsonObject) -> tuple[FieldChange, ...]:
     return tuple(
         FieldChange(name, before.get(name), after.get(name), added=name not in before)
         for name in names
-        if name not in before or name not in after or not _same(before[name], after[name])
+        if name not in before or name not in after or not _are_equal(before[name], after[name])
     )
 
 
 def _payload_changes(before: Json, after: Json) -> tuple[FieldChange, ...]:
     if isinstance(before, dict) and isinstance(after, dict):
         return _changes(before, after)
-    return () if _same(before, after) else (FieldChange(PAYLOAD, before, after),)
+    return () if _are_equal(before, after) else (FieldChange(PAYLOAD, before, after),)

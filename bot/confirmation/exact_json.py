@@ -13,12 +13,12 @@ DEEPEST = 64
 """The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
 
 
-def _as_it_is(value: object) -> object:
+def _keep(value: object) -> object:
     return value
 
 
-ExactJson = Annotated[Json, PlainValidator(_as_it_is), PlainSerializer(_as_it_is)]
-ExactObject = Annotated[JsonObject, PlainValidator(_as_it_is), PlainSerializer(_as_it_is)]
+ExactJson = Annotated[Json, PlainValidator(_keep), PlainSerializer(_keep)]
+ExactObject = Annotated[JsonObject, PlainValidator(_keep), PlainSerializer(_keep)]
 
 
 def check_json(value: Json, what: str) -> None:

@@ -25,14 +25,14 @@ _ASKED: TypeAdapter[AskedCall] = TypeAdapter(AskedCall)
 
 
 def with_terms(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
-    return replace(row, sealed=fingerprints.within("terms").of(_terms(row)))
+    return replace(row, sealed=fingerprints.within("terms").of(_row_terms(row)))
 
 
 def terms_are_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
-    return fingerprints.within("terms").matches(_terms(row), row.sealed)
+    return fingerprints.within("terms").matches(_row_terms(row), row.sealed)
 
 
-def _terms(row: Confirmation) -> JsonObject:
+def _row_terms(row: Confirmation) -> JsonObject:
     """What was asked. A key that a later version adds is left out while it has its default, so that older fingerprints
     still fit."""
     asked: JsonObject = _ASKED.dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
@@ -71,24 +71,24 @@ def with_fingerprint(vote: Vote, row: Confirmation, fingerprints: Fingerprints) 
     if vote.edit is not None:
         check_json(vote.edit.arguments, "The edit")
         check_json(vote.edit.payload, "The payload")
-    revision = _numbered(row, vote.revision)
+    revision = _revision_numbered(row, vote.revision)
     vote = replace(vote, reason=(vote.reason or "").strip() or None, of=revision.fingerprint if revision else "")
-    return replace(vote, sealed=fingerprints.within("vote").of(_said(row, vote)))
+    return replace(vote, sealed=fingerprints.within("vote").of(_vote_terms(row, vote)))
 
 
 def vote_is_sealed(row: Confirmation, vote: Vote, fingerprints: Fingerprints) -> bool:
     """Whether somebody gave this vote through this app, on the call for which it counts here."""
-    if not fingerprints.within("vote").matches(_said(row, vote), vote.sealed):
+    if not fingerprints.within("vote").matches(_vote_terms(row, vote), vote.sealed):
         return False
-    given_on = _numbered(row, vote.revision)
+    given_on = _revision_numbered(row, vote.revision)
     if vote.state is VoteState.PENDING:
         return vote.stands_on is None and (given_on is None or vote.of == given_on.fingerprint)
     if given_on is None or vote.of != given_on.fingerprint:
         return False
-    after = _edited(row, vote)
+    after = _edited_call(row, vote)
     if after is None:
         return vote.stands_on == vote.revision
-    made = _numbered(row, vote.revision + 1)
+    made = _revision_numbered(row, vote.revision + 1)
     if made is None or vote.stands_on != made.number or made.author != vote.voter:
         return False
     return canonical([made.arguments, made.payload]) == canonical([after.arguments, after.payload])
@@ -101,7 +101,7 @@ def voters(row: Confirmation, kind: VoteKind, fingerprints: Fingerprints) -> tup
     return replace(row, votes=sound).voters(kind)
 
 
-def _edited(row: Confirmation, vote: Vote) -> Edited | None:
+def _edited_call(row: Confirmation, vote: Vote) -> Edited | None:
     """The call that results from the vote's edit, or None if it changes nothing."""
     if vote.edit is None:
         return None
@@ -109,12 +109,12 @@ def _edited(row: Confirmation, vote: Vote) -> Edited | None:
     return after if after.changes else None
 
 
-def _numbered(row: Confirmation, number: int) -> Revision | None:
+def _revision_numbered(row: Confirmation, number: int) -> Revision | None:
     found = row.revisions[number - 1] if 1 <= number <= len(row.revisions) else None
     return found if found is not None and found.number == number else None
 
 
-def _said(row: Confirmation, vote: Vote) -> JsonObject:
+def _vote_terms(row: Confirmation, vote: Vote) -> JsonObject:
     edit: Json = None
     if vote.edit is not None:
         edit = {"arguments": vote.edit.arguments, "payload": vote.edit.payload}

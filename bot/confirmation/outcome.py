@@ -58,7 +58,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fi
         row.doubt is not None
         or not bound
         or not decision_is_sealed(row, fingerprints)
-        or not _intact(row, delivery, fingerprints)
+        or not _is_intact(row, delivery, fingerprints)
     ):
         return altered(row, now)
     return Transition(row=changed(replace(row, handed_at=now), now, visible=False))
@@ -81,7 +81,7 @@ def start(
         and decision_is_sealed(row, fingerprints)
     ):
         running = HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at)
-        return _copied(row, running, now) if before is None else Transition(row=row)
+        return _copy_report(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
         return altered(row, now)
     step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
@@ -122,8 +122,8 @@ def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
         return Transition(row=row)
     if not_given and row.attempt == 1 and seen.kind is not OutcomeKind.REFUSED:
         alarm = record_outside_answer(row, True, now)
-        return _copied(alarm.row, seen, now).after(*alarm.steps)
-    return _copied(row, seen, now)
+        return _copy_report(alarm.row, seen, now).after(*alarm.steps)
+    return _copy_report(row, seen, now)
 
 
 def settle(
@@ -163,10 +163,10 @@ def lapse_again(row: Confirmation, now: datetime) -> Transition:
     if row.attempt < 2 or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.LAPSE)
     step = step_of(row, LineKind.LAPSED, now)
-    return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
+    return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 
 
-def _intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -> bool:
+def _is_intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -> bool:
     """Whether arguments, payload and the answer to send all fit the fingerprint."""
     asked, payload = row.asked, delivery.payload
     if isinstance(delivery, AnswerDelivery) and not asked.wants_payload:
@@ -186,15 +186,15 @@ def altered(row: Confirmation, now: datetime) -> Transition:
     row = replace(row, doubt=None)
     if row.attempt > 1:
         step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
-        return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
-    change = _copied(row, HostReport(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
+        return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
+    change = _copy_report(row, HostReport(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
     return replace(change, delivery=denial(row, words.ALTERED_TO_MODEL))
 
 
-def _copied(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
+def _copy_report(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
     begun_at = seen.begun_at or (row.outcome.begun_at if row.outcome else None)
     if seen.kind is OutcomeKind.UNKNOWN:
-        row = _unknown(row, now, begun_at, seen.text)
+        row = _become_unknown(row, now, begun_at, seen.text)
     else:
         begun_at = begun_at or (now if seen.kind is OutcomeKind.RUNNING else None)
         outcome = Outcome(kind=seen.kind, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
@@ -208,7 +208,7 @@ def _copied(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
     return Transition(row=row, steps=(step,))
 
 
-def _unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: str | None) -> Confirmation:
+def _become_unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: str | None) -> Confirmation:
     """Makes a new revision of the same call, so that no earlier vote counts as an answer about the outcome."""
     outcome = Outcome(kind=OutcomeKind.UNKNOWN, attempt=row.attempt, at=now, begun_at=begun_at, text=text)
     fresh = replace(row.revision, number=row.revision.number + 1, at=now)

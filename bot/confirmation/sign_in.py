@@ -98,7 +98,7 @@ class SignInAddresses:
             return None
         parts = urlsplit(sign_in.auth_uri)
         own = {"redirect_uri": self._redirect(sign_in), "state": self._state_of(row)}
-        return urlunsplit(parts._replace(query=_with(parts.query, own)))
+        return urlunsplit(parts._replace(query=_with_values(parts.query, own)))
 
     def comes_back(self, row: Confirmation) -> bool:
         """Whether the browser returns to this app. If not, the person copies the address into a form."""
@@ -118,7 +118,7 @@ class SignInAddresses:
         """The credential from the address to which the person returned, with the agent's own state put back."""
         sign_in = SignIn.of(row)
         redirect, own = self._redirect(sign_in), query_of(sign_in.auth_uri).get("state")
-        came_to = urlunsplit(urlsplit(redirect)._replace(query=_with(query, {"state": own})))
+        came_to = urlunsplit(urlsplit(redirect)._replace(query=_with_values(query, {"state": own})))
         return Credential(way=SignInMethod.OAUTH, value=came_to, redirect_uri=redirect)
 
     def redirect(self, row: Confirmation) -> str:
@@ -143,7 +143,7 @@ def query_of(url: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
-def _with(query: str, own: Mapping[str, str | None]) -> str:
+def _with_values(query: str, own: Mapping[str, str | None]) -> str:
     """Sets these values in the query, and removes those that are None. Everything else stays spelled as it was, since a
     code must not change by a letter."""
     kept = [piece for piece in query.split("&") if piece and piece.partition("=")[0] not in own]

@@ -47,16 +47,18 @@ def without_unsealed(row: Confirmation, now: datetime, policies: Policies, finge
     """The row without the parts whose fingerprints do not fit. If all fit, nothing changes. Checking twice changes
     nothing more."""
     if row.doubt is not None:
-        return _in_doubt(row, row.doubt, now, policies, fingerprints)
+        return _resolve_doubt(row, row.doubt, now, policies, fingerprints)
     if row.state is State.WAITING or row.unknown:
         if not terms_are_sealed(row, fingerprints):
-            return _under_the_file(row, now, policies, fingerprints)
+            return _put_under_file(row, now, policies, fingerprints)
         if row.state is State.WAITING and not revision_is_sealed(row, fingerprints):
             return _not_the_call(row, now)
-    return _without(row, tuple(vote for vote in _in_play(row) if not vote_is_sealed(row, vote, fingerprints)), now)
+    return _remove_votes(
+        row, tuple(vote for vote in _open_votes(row) if not vote_is_sealed(row, vote, fingerprints)), now
+    )
 
 
-def _in_doubt(
+def _resolve_doubt(
     row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, fingerprints: Fingerprints
 ) -> Transition:
     """Handles a row that somebody changed or replaced with an older one. Its parts may have fingerprints that fit, so
@@ -71,9 +73,9 @@ def _in_doubt(
         row = changed(replace(row, unsealed=True), now)
         return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
     if LineKind.REAPPLIED in happened:
-        return _under_the_file(row, now, policies, fingerprints)
+        return _put_under_file(row, now, policies, fingerprints)
     if row.unknown or happened & _VOTES_GONE:
-        change = _without(row, _in_play(row), now)
+        change = _remove_votes(row, _open_votes(row), now)
         return change.then(without_unsealed(change.row, now, policies, fingerprints))
     sound = without_unsealed(row, now, policies, fingerprints)
     if sound.row is not row:
@@ -99,14 +101,14 @@ def under_policy(row: Confirmation, found: GoverningPolicy, fingerprints: Finger
     return with_terms(row, fingerprints)
 
 
-def _in_play(row: Confirmation) -> tuple[Vote, ...]:
+def _open_votes(row: Confirmation) -> tuple[Vote, ...]:
     """Votes that could still decide something."""
     live, here = row.state is State.WAITING or row.unknown, row.revision.number
     standing = (v for v in row.votes if live and v.state is VoteState.STANDING and v.stands_on == here)
     return (*row.pending, *standing)
 
 
-def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transition:
+def _remove_votes(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transition:
     """Removes votes. Each voter who waits for a result learns that the vote does not count, whoever really gave it."""
     if not lost:
         return Transition(row=row)
@@ -116,27 +118,27 @@ def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transi
     row = changed(replace(row, votes=votes, unsealed=True), now)
     alarm = replace(_alarm(row, Unsealed.VOTES, now), people=people)
     waiting = [vote for vote in lost if vote.state is VoteState.PENDING][:MOST_NAMED]
-    return Transition(row=row, steps=(alarm, *(_refused(row, vote, now) for vote in waiting)))
+    return Transition(row=row, steps=(alarm, *(_refusal_step(row, vote, now) for vote in waiting)))
 
 
-def _under_the_file(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
+def _put_under_file(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
     """Replaces a policy and asker without a fitting fingerprint. Their votes do not count either."""
     known = _call_is_known(row, fingerprints)
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
     found = policies.resolve(row.asked.facts(row.revision.arguments))
     same_policy = isinstance(found, GoverningPolicy) and found.policy.fingerprint == row.policy.fingerprint
-    change = _without(row, _in_play(row), now)
+    change = _remove_votes(row, _open_votes(row), now)
     steps: tuple[Step, ...] = change.steps
     if row.sealed and not steps:
         steps = (_alarm(row, Unsealed.TERMS, now),)
     row = replace(change.row, unsealed=row.unsealed or bool(steps))
     row = changed(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
-        return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), fingerprints).after(
-            *steps
-        )
-    row = under_policy(_numbered(row, fingerprints) if known else row, found, fingerprints)
+        return _leave_to_nobody(
+            row, now, words.ungoverned(found), words.ungoverned_to_model(found), fingerprints
+        ).after(*steps)
+    row = under_policy(_with_new_fingerprint(row, fingerprints) if known else row, found, fingerprints)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Transition(row=row, steps=(*steps, *moved))
 
@@ -151,14 +153,16 @@ def _call_is_known(row: Confirmation, fingerprints: Fingerprints) -> bool:
     )
 
 
-def _numbered(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
+def _with_new_fingerprint(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
     """The current revision with a fingerprint of this version. Its call has to be known."""
     revision = row.revision
     fingerprint = row.asked.fingerprint(fingerprints, revision.arguments, revision.payload, revision.number)
     return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
-def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, fingerprints: Fingerprints) -> Transition:
+def _leave_to_nobody(
+    row: Confirmation, now: datetime, why: str, to_model: str, fingerprints: Fingerprints
+) -> Transition:
     """No policy in the file covers the call. If it waits, it is denied; an unknown outcome can't be answered any
     more."""
     step = replace(step_of(row, LineKind.REAPPLIED, now), text=why)
@@ -178,7 +182,7 @@ def _alarm(row: Confirmation, what: Unsealed, now: datetime) -> Step:
     return replace(step_of(row, LineKind.UNSEALED, now), text=str(what))
 
 
-def _refused(row: Confirmation, vote: Vote, now: datetime) -> Step:
+def _refusal_step(row: Confirmation, vote: Vote, now: datetime) -> Step:
     refusal = Refusal(reason=Reason.UNSEALED)
     step = replace(step_of(row, LineKind.VOTE_REFUSED, now), who=vote.voter, revision=vote.revision)
     return replace(step, text=str(vote.kind), refusal=refusal, way=vote.way)

@@ -43,23 +43,23 @@ def store_vote(row: Confirmation, vote: Vote) -> Transition:
 
     Storing the same vote again changes nothing, since Slack may deliver a click twice.
     """
-    if any(known.id == vote.id or _says_the_same(known, vote) for known in row.votes):
+    if any(known.id == vote.id or _is_repeat(known, vote) for known in row.votes):
         return Transition(row=row)
     if vote.state is not VoteState.PENDING or vote.stands_on is not None:
         raise Invalid("A vote is stored before it is counted.")
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
-        return _not_counted(row, vote, refusal, vote.stored_at)
+        return _reject(row, vote, refusal, vote.stored_at)
     return Transition(row=changed(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
 
 
-def _says_the_same(waiting: Vote, vote: Vote) -> bool:
+def _is_repeat(waiting: Vote, vote: Vote) -> bool:
     """Whether the same button was pressed again before the first press was counted. Both get their answer when it is
     counted."""
-    return waiting.state is VoteState.PENDING and vote.way == "button" and _word(waiting) == _word(vote)
+    return waiting.state is VoteState.PENDING and vote.way == "button" and _content_of(waiting) == _content_of(vote)
 
 
-def _word(vote: Vote) -> tuple[object, ...]:
+def _content_of(vote: Vote) -> tuple[object, ...]:
     return vote.voter, vote.kind, vote.revision, vote.way, vote.reason, vote.edit, vote.grant
 
 
@@ -109,7 +109,7 @@ def most_favourable(row: Confirmation, vote: Vote, speakers: frozenset[Person]) 
 
 def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:
     """Seconds until the next try, if a vote can't be counted only because of Slack's rate limit."""
-    verdicts = [authorise(row.policy, claim_of(row, vote), facts), *_looked_at_again(row, vote, facts).values()]
+    verdicts = [authorise(row.policy, claim_of(row, vote), facts), *_check_again(row, vote, facts).values()]
     unasked = any(isinstance(one, Refusal) and one.reason is Reason.CANNOT_ASK for one in verdicts)
     return facts.after if unasked else None
 
@@ -124,7 +124,7 @@ def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
     return standing if len(accounts) >= row.policy.quorum else ()
 
 
-def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Ruling]:
+def _check_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Ruling]:
     """Whether each vote of the quorum could still be given now, by vote id."""
     return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
 
@@ -159,21 +159,21 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     vote = pending[0]
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
-        return _not_counted(row, vote, refusal, now)
+        return _reject(row, vote, refusal, now)
     if facts is None:
         if needs_asking(row, vote):
             raise Illegal(row, ConfirmationEvent.COUNT, ": who may decide now was not asked")
         facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
     verdict = authorise(row.policy, claim_of(row, vote), facts)
-    row, fallen = drop_votes(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
+    row, fallen = drop_votes(row, dict.fromkeys(_votes_of_barred(row, facts), Refusal(reason=Reason.BARRED)), now)
     if isinstance(verdict, Refusal):
-        return _not_counted(row, vote, verdict, now).after(*fallen)
-    lost = {id_: one for id_, one in _looked_at_again(row, vote, facts).items() if isinstance(one, Refusal)}
+        return _reject(row, vote, verdict, now).after(*fallen)
+    lost = {id_: one for id_, one in _check_again(row, vote, facts).items() if isinstance(one, Refusal)}
     unasked = next((one for one in lost.values() if one.reason is Reason.CANNOT_ASK), None)
     if unasked is not None:
-        return _not_counted(row, vote, unasked, now).after(*fallen)
+        return _reject(row, vote, unasked, now).after(*fallen)
     row, fallen_too = drop_votes(row, lost, now)
-    return _heard(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
+    return _apply(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
 
 
 def _too_late(row: Confirmation, vote: Vote) -> Refusal | None:
@@ -201,7 +201,7 @@ def _nothing_to_revoke(row: Confirmation, vote: Vote) -> Refusal | None:
 _STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reason.NOTHING_TO_REVOKE)
 
 
-def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Transition:
+def _reject(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Transition:
     """Removes a refused vote from the row; the ledger keeps it. If the voter saw an old card, it is drawn again."""
     stale = refusal.reason in _STALE
     votes = tuple(other for other in row.votes if other.id != vote.id)
@@ -217,25 +217,25 @@ def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime)
     return Transition(row=row, steps=(step,))
 
 
-def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
+def _apply(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
     match vote.kind:
         case VoteKind.APPROVE:
             return _approval(row, vote, permitted, now, rules)
         case VoteKind.DENY:
-            return deny(_counted(row, vote, now), now, vote.voter, vote.reason)
+            return deny(_count_vote(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.WITHDRAW:
-            return withdraw(_counted(row, vote, now), now, vote.voter, vote.reason)
+            return withdraw(_count_vote(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.HAPPENED:
-            return settle(_counted(row, vote, now), OutcomeKind.HAPPENED, now, vote.voter, vote.reason)
+            return settle(_count_vote(row, vote, now), OutcomeKind.HAPPENED, now, vote.voter, vote.reason)
         case VoteKind.DID_NOT:
-            return settle(_counted(row, vote, now), OutcomeKind.DID_NOT, now, vote.voter, vote.reason)
+            return settle(_count_vote(row, vote, now), OutcomeKind.DID_NOT, now, vote.voter, vote.reason)
         case VoteKind.RUN_AGAIN:
-            row = _counted(row, vote, now)
+            row = _count_vote(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
             enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.fingerprints)) >= row.policy.quorum
             return run_again(row, now, rules.fingerprints).after(step) if enough else Transition(row=row, steps=(step,))
         case VoteKind.REVOKE:
-            return revoke(_counted(row, vote, now), now, vote.voter, vote.reason)
+            return revoke(_count_vote(row, vote, now), now, vote.voter, vote.reason)
     assert_never(vote.kind)
 
 
@@ -246,14 +246,14 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
     if vote.edit is not None:
         refusal = check_edit(row, vote.edit, rules.policies)
         if refusal is not None:
-            return _not_counted(row, vote, refusal, now)
+            return _reject(row, vote, refusal, now)
     if after.changes:
         row, fallen = drop_votes(row, {standing.id: None for standing in row.approvals}, now)
-        row = replace(row, revisions=(*row.revisions, _revised(row, vote, after, now, rules)))
-    row = _counted(row, vote, now)
+        row = replace(row, revisions=(*row.revisions, _new_revision(row, vote, after, now, rules)))
+    row = _count_vote(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
-        step = replace(step, diff=_masked(row, after.changes), fingerprint=row.revision.fingerprint)
+        step = replace(step, diff=_mask_changes(row, after.changes), fingerprint=row.revision.fingerprint)
     return or_approved(row, now, rules).after(step, *fallen)
 
 
@@ -267,7 +267,7 @@ def _edit_of(row: Confirmation, vote: Vote) -> Edited:
     return edited(row, vote.edit) if vote.edit else Edited(current.arguments, current.payload, ())
 
 
-def _revised(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules: Rules) -> Revision:
+def _new_revision(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules: Rules) -> Revision:
     return Revision(
         number=row.revision.number + 1,
         arguments=after.arguments,
@@ -278,7 +278,7 @@ def _revised(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules:
     )
 
 
-def _counted(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
+def _count_vote(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
     here = row.revision.number
     counted = replace(vote, state=VoteState.STANDING, stands_on=here, heard=row.version + 1)
     votes = tuple(counted if other.id == vote.id else other for other in row.votes)
@@ -297,14 +297,14 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKi
     )
 
 
-def _masked(row: Confirmation, changes: tuple[FieldChange, ...]) -> tuple[FieldChange, ...]:
+def _mask_changes(row: Confirmation, changes: tuple[FieldChange, ...]) -> tuple[FieldChange, ...]:
     mask = row.redactor.mask
     return tuple(
         replace(change, before=mask(change.before).value, after=mask(change.after).value) for change in changes
     )
 
 
-def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
+def _votes_of_barred(row: Confirmation, facts: Facts) -> tuple[str, ...]:
     """The counted votes of people who are barred now. If a bar can't be looked up, no new vote counts either."""
     barred = [
         people

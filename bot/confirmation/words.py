@@ -137,10 +137,10 @@ def verified(report: Report) -> str:
     broken = report.broken
     if broken is not None:
         return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
-    return "; ".join(_found(report))
+    return "; ".join(_finding_lines(report))
 
 
-def _found(report: Report) -> Iterator[str]:
+def _finding_lines(report: Report) -> Iterator[str]:
     size = _lines_of(report.lines, report.chains)
     if report.purged:
         size += f", {report.purged} of them purged"

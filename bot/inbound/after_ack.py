@@ -62,7 +62,7 @@ class AfterAck:
 
     def begin(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None = None) -> None:
         """Does the work in the background. `what` names it in the log and in the message to the person if it fails."""
-        task = asyncio.create_task(self._done(what, work, waiting), name="adk-confirm-errand")
+        task = asyncio.create_task(self._run(what, work, waiting), name="adk-confirm-errand")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -72,7 +72,7 @@ class AfterAck:
 
     def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         """Opens a form, or the window that is shown instead of it."""
-        self.begin("the form", self._opened(body, compose), Addressee.of(body))
+        self.begin("the form", self._open_view(body, compose), Addressee.of(body))
 
     async def drain(self) -> None:
         """Waits for the work that has begun. Nothing is retried any more."""
@@ -80,7 +80,7 @@ class AfterAck:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _done(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None) -> None:
+    async def _run(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None) -> None:
         try:
             await work
             return
@@ -93,7 +93,7 @@ class AfterAck:
         if waiting is not None:
             self.tell(why_not(what, failed), waiting)
 
-    async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+    async def _open_view(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         person, at = person_of(body), at_of(body)
         turn = self._sender.turn_for_view(at, person.user)
         async with self._turns.form(person):

@@ -36,10 +36,10 @@ class AgentEvents:
                 person=Person(at.team, user),
                 event=str(event.get("event_ts") or body.get("event_id") or ""),
             )
-            await self._database.run(stop_run, stop, together=await self._together())
+            await self._database.run(stop_run, stop, together=await self._siblings_together())
         await ack()
 
-    async def _together(self) -> bool:
+    async def _siblings_together(self) -> bool:
         """Whether answers of one turn wait for each other. Waits only briefly for the host, since Slack waits three
         seconds for its ack."""
         try:

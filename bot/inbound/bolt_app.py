@@ -67,25 +67,25 @@ class TimedApp(AsyncApp):
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         if is_ignored(req.body):
             return BoltResponse(status=HTTPStatus.OK)  # our own posts come back: Bolt would ask all of its listeners
-        way = _way(req)
+        way = _way_of_acting(req)
         if way is None:
             return await super().async_dispatch(req)
         began = time.perf_counter()
-        with self._clicks.given():
+        with self._clicks.handling_click():
             answer = await super().async_dispatch(req)
         if way == "form":
-            self._fit(req, answer)
+            self._adapt_view(req, answer)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter.acked(way, time.perf_counter() - began, stored=answer.status == HTTPStatus.OK)
         return answer
 
-    def _fit(self, req: AsyncBoltRequest, answer: BoltResponse) -> None:
+    def _adapt_view(self, req: AsyncBoltRequest, answer: BoltResponse) -> None:
         response = json.loads(answer.body) if answer.body.startswith("{") else {}
         if isinstance(view := response.get("view"), dict):
             answer.body = json.dumps({**response, "view": self._in_an_ack(at_of(req.body), view)})
 
 
-def _way(req: AsyncBoltRequest) -> str | None:
+def _way_of_acting(req: AsyncBoltRequest) -> str | None:
     """How somebody acted. None for an event, since nobody waits for its ack."""
     if "command" in req.body:
         return "command"

@@ -110,8 +110,8 @@ class ClicksAndForms:
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
-        app.action(_but(r"adk_confirm_\w+", (Action.RETRY, *TICKED)))(self.click)
-        app.view(_but(r"adk_confirm_\w+_view", BATCHES))(self.submit)
+        app.action(_all_except(r"adk_confirm_\w+", (Action.RETRY, *TICKED)))(self.click)
+        app.view(_all_except(r"adk_confirm_\w+_view", BATCHES))(self.submit)
         app.event("app_mention")(self.message)
         app.event("message")(self.message)
 
@@ -153,7 +153,7 @@ class ClicksAndForms:
             self._errands.open_form(body, partial(self._form, click, click.ref))
 
     async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
-        target, url = _without_address(click_target(body, click.person))
+        target, url = _strip_address(click_target(body, click.person))
         ballot = SubmittedVote(
             id=click_id(click.person, click.at, click.action, ref.encode()),
             confirmation=ref.id,
@@ -167,7 +167,7 @@ class ClicksAndForms:
             self._errands.tell(str(wrong), Addressee(target))
         self._redraw(body, ballot, url)
 
-    def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
+    def _known_facts(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
         return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
 
     def _redraw(self, body: Body, ballot: SubmittedVote, url: str) -> None:
@@ -180,7 +180,7 @@ class ClicksAndForms:
 
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
-        known = nothing_known if self._clicks.many else self._known
+        known = nothing_known if self._clicks.many else self._known_facts
         with about(confirmation=ballot.confirmation):
             try:
                 began = time.time_ns()
@@ -194,27 +194,27 @@ class ClicksAndForms:
                 return None, error
 
     async def _form(self, click: Click, ref: Ref) -> JsonObject:
-        """The window that a click opens: the form, or why it is not for them. That is said once, where they pressed."""
-        found = await self._database.read(_pressed, ref.id)
+        """The window that a click opens: the form, or the reason why this person can't use it."""
+        found = await self._database.read(_read_pressed, ref.id)
         if found is not None and found[0].doubt is not None:  # somebody changed it in the database
             await self._database.run(remove_unsealed, ref.id, self._rules.now)
-            found = await self._database.read(_pressed, ref.id)
+            found = await self._database.read(_read_pressed, ref.id)
         if found is None:
             return verdict.notice_modal(forms.GONE)
         row, lines, speakers, at = found
         if click.action == Action.HISTORY:
             return forms.history_view(row, lines)
-        if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _still(row, ref, kind):
-            refused = self._refused(probe(row, click.person, at, kind), row, speakers)
+        if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
+            refused = self._known_refusal(probe(row, click.person, at, kind), row, speakers)
             if refused is not None:
                 return verdict.verdict_modal(refused_view(row, refused))
         if row.asked.sign_in and click.action == Action.APPROVE_OPEN:
             return forms.sign_in_view(row, ref, self._sign_ins.addresses)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
-    def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
+    def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
         """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
-        facts = self._known(row, vote, speakers) or most_favourable(row, vote, speakers)
+        facts = self._known_facts(row, vote, speakers) or most_favourable(row, vote, speakers)
         ruling = authorise(row.policy, claim_of(row, vote), facts)
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 
@@ -224,7 +224,7 @@ class ClicksAndForms:
         """Checks the fields against the row and stores the vote. The form closes, unless there is something to read."""
         view = body["view"]
         ref, target = forms.read_metadata(view.get("private_metadata"))
-        target, url = _without_address(target)
+        target, url = _strip_address(target)
         if view["callback_id"] not in FORMS:
             await ack()
             return
@@ -234,7 +234,7 @@ class ClicksAndForms:
             return
         callback, values = Callback(view["callback_id"]), view["state"]["values"]
         if callback is Callback.SIGN_IN:
-            await self._signed_in(body, ack, row, ref, target)
+            await self._take_credential(body, ack, row, ref, target)
             return
         try:
             async with self._turns.form(person_of(body)):
@@ -268,7 +268,9 @@ class ClicksAndForms:
         else:
             await ack()  # the form closes, and the card shows the result
 
-    async def _signed_in(self, body: Body, ack: AsyncAck, row: Confirmation, ref: Ref, target: JsonObject) -> None:
+    async def _take_credential(
+        self, body: Body, ack: AsyncAck, row: Confirmation, ref: Ref, target: JsonObject
+    ) -> None:
         """A credential was typed in. It stays in memory."""
         view = body["view"]
         late = row.state is not State.WAITING or ref.revision != row.revision.number or not row.asked.sign_in
@@ -295,7 +297,9 @@ class ClicksAndForms:
             await ack()
 
 
-def _pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine], frozenset[Person], datetime] | None:
+def _read_pressed(
+    tx: Tx, confirmation: str
+) -> tuple[Confirmation, list[LedgerLine], frozenset[Person], datetime] | None:
     """A confirmation with its history, who spoke in its session, and the time."""
     found = read_history(tx, confirmation)
     if found is None:
@@ -304,12 +308,12 @@ def _pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine],
     return *found, session.speakers if session else frozenset(), now(tx)
 
 
-def _still(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:
+def _is_current(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:
     """Whether what was pressed is still current. A withdrawal is of the request, whatever an edit made of it."""
     return kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
 
 
-def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
+def _all_except(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
     """All of our ids, except those that other listeners handle."""
     return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
 
@@ -342,7 +346,7 @@ def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policie
             return Submitted(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
 
 
-def _without_address(target: JsonObject) -> tuple[JsonObject, str]:
-    """Whoever has the address of a list can write to that person, so it is not stored."""
+def _strip_address(target: JsonObject) -> tuple[JsonObject, str]:
+    """Takes the address of a list out of the target, because whoever has it can write to that person."""
     url = target.get("list")
     return ({**target, "list": True}, url) if isinstance(url, str) and url else (target, "")

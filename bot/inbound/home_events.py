@@ -82,7 +82,9 @@ class HomeEvents:
         """A form with the calls in full and one button for all of them. Nothing is decided yet."""
         state = (body.get("view") or body).get("state") or {}
         rows = await self._database.read(_rows, ticked_refs(state.get("values") or {}))
-        return batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
+        return batch.batch_form(
+            [card_view(row) for row in rows], approve=approve, reason_required=_reason_required(rows)
+        )
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
         """Stores a vote for each call before the ack. The results follow in the view."""
@@ -91,7 +93,7 @@ class HomeEvents:
         shown, target = _metadata(view.get("private_metadata"))
         rows = await self._database.read(_rows, parse_refs(shown) or ())
         values = view["state"]["values"]
-        read = batch.read_batch(shown, values, approve=approve, reason_required=not approve and _required(rows))
+        read = batch.read_batch(shown, values, approve=approve, reason_required=not approve and _reason_required(rows))
         if read is None:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return
@@ -140,7 +142,7 @@ def _rows(tx: Tx, refs: tuple[Ref, ...]) -> list[Confirmation]:
     return [row for ref, row in rows if row and row.doubt is None and row.revision.number == ref.revision]
 
 
-def _required(rows: list[Confirmation]) -> bool:
+def _reason_required(rows: list[Confirmation]) -> bool:
     return any(row.policy.deny_reason == "required" for row in rows)
 
 

@@ -45,42 +45,42 @@ def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Ap
             return await _events(slack, secret, request)
 
         site.router.add_post("/slack/events", events)
-    site.router.add_get("/healthz", _alive)
+    site.router.add_get("/healthz", _liveness)
     return site
 
 
-async def _alive(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
+async def _liveness(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
     return web.Response(text="ok\n")
 
 
 async def _events(app: AsyncApp, secret: bytes, request: web.Request) -> web.StreamResponse:
     """Checks the shape first, because Bolt answers 500 to JSON that is malformed or not Slack's."""
     if is_encoded(request):
-        return _refused(NOT_ENCODED)
+        return _error_response(NOT_ENCODED)
     if not _TIMESTAMP.fullmatch(timestamp := request.headers.get("X-Slack-Request-Timestamp", "")):
-        return _refused("X-Slack-Request-Timestamp is missing or no number.")
+        return _error_response("X-Slack-Request-Timestamp is missing or no number.")
     if not _SIGNATURE.fullmatch(signature := request.headers.get("X-Slack-Signature", "")):
-        return _refused("X-Slack-Signature is missing or none.", HTTPStatus.UNAUTHORIZED)
+        return _error_response("X-Slack-Signature is missing or none.", HTTPStatus.UNAUTHORIZED)
     if abs(time.time() - int(timestamp)) > _OLDEST:
-        return _refused("X-Slack-Request-Timestamp is not of the last five minutes.", HTTPStatus.UNAUTHORIZED)
+        return _error_response("X-Slack-Request-Timestamp is not of the last five minutes.", HTTPStatus.UNAUTHORIZED)
     body = await body_of(request)
-    if not hmac.compare_digest(_signed(secret, timestamp, body), signature):
-        return _refused("X-Slack-Signature is not that of this body.", HTTPStatus.UNAUTHORIZED)
+    if not hmac.compare_digest(_signature(secret, timestamp, body), signature):
+        return _error_response("X-Slack-Signature is not that of this body.", HTTPStatus.UNAUTHORIZED)
     try:
         text = body.decode()  # whatever charset the sender names, Slack sends UTF-8
     except UnicodeDecodeError:
-        return _refused("The body is not UTF-8.")
+        return _error_response("The body is not UTF-8.")
     parsed = _read(text, request.content_type)
     if isinstance(parsed, str):
-        return _refused(parsed)
-    return await to_aiohttp_response(await app.async_dispatch(_asked(request, text, parsed)))
+        return _error_response(parsed)
+    return await to_aiohttp_response(await app.async_dispatch(_bolt_request(request, text, parsed)))
 
 
-def _signed(secret: bytes, timestamp: str, body: bytes) -> str:
+def _signature(secret: bytes, timestamp: str, body: bytes) -> str:
     return f"v0={hmac.new(secret, b'v0:' + timestamp.encode() + b':' + body, hashlib.sha256).hexdigest()}"
 
 
-def _asked(request: web.Request, body: str, parsed: JsonObject) -> AsyncBoltRequest:
+def _bolt_request(request: web.Request, body: str, parsed: JsonObject) -> AsyncBoltRequest:
     """Bolt's request with the body that was read already, since reading it is much of what a click costs."""
     asked = AsyncBoltRequest(body=parsed, query=request.query_string, headers=headers_of(request), mode="socket_mode")
     asked.raw_body, asked.mode = body, "http"  # from here on it looks as if the request had read it
@@ -108,5 +108,5 @@ def _read(body: str, content_type: str) -> JsonObject | str:
     return misshapen(parsed) or parsed
 
 
-def _refused(sentence: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> web.Response:
+def _error_response(sentence: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> web.Response:
     return web.json_response({"error": sentence}, status=status)

@@ -41,13 +41,13 @@ class HintSender:
             case MessageHint.HINT:
                 await self._sender.whisper(target, replies.hint(bot))
             case MessageHint.STOP:
-                calls = await self._stoppable(listened.waiting, heard)
+                calls = await self._stoppable_calls(listened.waiting, heard)
                 if calls:
                     await self._sender.whisper(target, replies.stop(calls))
                 elif not listened.new:
                     await self._sender.whisper(target, replies.hint(bot))
 
-    async def _stoppable(self, waiting: Sequence[str], heard: IncomingMessage) -> list[Stoppable]:
+    async def _stoppable_calls(self, waiting: Sequence[str], heard: IncomingMessage) -> list[Stoppable]:
         calls: list[Stoppable] = []
         for confirmation in waiting:
             row = await self._database.read(read_confirmation, confirmation)

@@ -49,20 +49,20 @@ def person_of(body: Body) -> Person:
 def team_of(body: Body) -> str:
     """The workspace that installed the app, which may differ from the person's. If an organisation installed it: the
     person's."""
-    team, installed = body.get("team") or {}, _installed(body)
+    team, installed = body.get("team") or {}, _installed_in(body)
     own = "" if installed.startswith("E") else installed
     return str(own or team.get("id") or body["user"].get("team_id") or "")
 
 
 def at_of(body: Body) -> Workspace:
     """The same, with the organisation that the workspace belongs to, if any."""
-    enterprise, team, installed = body.get("enterprise") or {}, body.get("team") or {}, _installed(body)
+    enterprise, team, installed = body.get("enterprise") or {}, body.get("team") or {}, _installed_in(body)
     everywhere = installed if installed.startswith("E") else ""
     named = enterprise.get("id") or team.get("enterprise_id") or everywhere
     return Workspace(team_of(body), str(named) if named else None)
 
 
-def _installed(body: Body) -> str:
+def _installed_in(body: Body) -> str:
     """Where the app is installed, according to a view: the id of a workspace or of an organisation."""
     return str((body.get("view") or {}).get("app_installed_team_id") or "")
 

@@ -72,18 +72,18 @@ class SignInPage:
             target={**target, **self._sign_ins.keep(vote, credential)},
         )
         began = time.time_ns()
-        done = await self._database.run(cast, ballot, self._rules.now, self._known)
+        done = await self._database.run(cast, ballot, self._rules.now, self._known_facts)
         trace_vote(began, ballot, done)
         if done.refusal is not None:
             self._sign_ins.forget(vote)
         return done
 
-    def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
+    def _known_facts(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
         return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
 
     async def _callback(self, request: web.Request) -> web.Response:
         try:
-            return await self._came_back(request)
+            return await self._return(request)
         except StoreError as error:
             log.warning("a sign-in could not be stored: %s", type(error).__name__)
             return _page(FAILED, STORE, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -91,7 +91,7 @@ class SignInPage:
             log.warning("a sign-in was not taken: %s", type(error).__name__)
             return _page(FAILED, REFUSED, HTTPStatus.BAD_REQUEST)
 
-    async def _came_back(self, request: web.Request) -> web.Response:
+    async def _return(self, request: web.Request) -> web.Response:
         given = query_of(str(request.rel_url))
         state = given.get("state", "")
         ref = ref_in(state)

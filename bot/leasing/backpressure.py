@@ -41,18 +41,18 @@ class Backpressure:
         self._last_click = self._last = float("-inf")
 
     @contextmanager
-    def given(self) -> Iterator[None]:
-        """Wrap the handling of a click in this. A person waits for its ack."""
+    def handling_click(self) -> Iterator[None]:
+        """Wrap the handling of a click in this, until its ack. A person waits for that."""
         self._clicks += 1
         try:
-            with self.hurrying():
+            with self.urgent_work():
                 yield
         finally:
             self._clicks -= 1
             self._last_click = asyncio.get_running_loop().time()
 
     @contextmanager
-    def hurrying(self) -> Iterator[None]:
+    def urgent_work(self) -> Iterator[None]:
         """Wrap work that decides, or that sends a decision to an agent, in this."""
         self._under_way += 1
         self._begun += 1
@@ -70,7 +70,7 @@ class Backpressure:
         """Wrap the start of an approved call in this. Call what it yields once the call has started. The priority ends
         after a moment even without that, since a tool may run for hours."""
         with ExitStack() as going_first:
-            going_first.enter_context(self.hurrying())
+            going_first.enter_context(self.urgent_work())
             timer = asyncio.get_running_loop().call_later(self._moment, going_first.close)
             try:
                 yield going_first.close
@@ -91,7 +91,7 @@ class Backpressure:
         if self._under_way or loop.time() - self._last < self._lull:
             try:
                 async with asyncio.timeout(self._moment):
-                    await self._lulled()
+                    await self._wait_for_lull()
             except TimeoutError:
                 return Pace.BUSY
         return Pace.FREE if loop.time() - self._last >= self._moment else Pace.PAUSE
@@ -101,7 +101,7 @@ class Backpressure:
         """Whether nobody has clicked for a moment."""
         return not self._clicks and asyncio.get_running_loop().time() - self._last_click >= self._moment
 
-    async def _lulled(self) -> None:
+    async def _wait_for_lull(self) -> None:
         seen = None
         while seen != self._begun:
             await self._none.wait()

@@ -31,11 +31,11 @@ _NO_ROWS: Mapping[str, str] = {}
 Turn = ColumnElement[str] | ColumnElement[str | None] | None
 
 
-def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
+def _no_deadline(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
     return None
 
 
-def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
+def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
     return nullcontext()
 
 
@@ -64,8 +64,8 @@ class RowKind:
     topic: str
     attend: Callable[[str, Lease], Awaitable[None]]
     at_once: int = 64
-    deadline: Callable[[Tx, str], float | None] = _never
-    about: Callable[[str], AbstractContextManager[None]] = _nothing  # how log lines name a row
+    deadline: Callable[[Tx, str], float | None] = _no_deadline
+    about: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a row
     turn: Turn = None
     reserved: int = 0
     overtaken: Callable[[Tx, str], None] | None = None
@@ -94,8 +94,8 @@ def claim_due(
     statements, now = _statements(kind.table, kind.key, kind.turn), tx.now()
     due = statements.due.all(tx, now=now, most=room + len(at_work))
     found = [row for row in due if str(row.key) not in at_work][:room]
-    if kind.turn is not None and (len(found) == room or _too_many([*map(_turn_of, found)], kind, at_work)):
-        found = _in_turn(tx, kind, statements, room, at_work)
+    if kind.turn is not None and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
+        found = _lock_in_turn(tx, kind, statements, room, at_work)
     token, until = secrets.token_hex(16), now + term
     if found:
         statements.claim.many(tx, [{"row": row.key, "token": token, "until": until} for row in found])
@@ -141,18 +141,18 @@ def _turn_of(row: Any) -> str:
     return row.turn or f"{_NOBODYS}{row.key}"
 
 
-def _in_turns(turns: Iterable[str]) -> int:
+def _count_owned(turns: Iterable[str]) -> int:
     """How many of these rows are somebody's."""
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
-def _too_many(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
+def _exceeds_share(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
     """Whether the claim would give somebody more than their share."""
     every = [*at_work.values(), *turns]
-    return _in_turns(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
+    return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
-def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work: Mapping[str, str]) -> list[Any]:
+def _lock_in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work: Mapping[str, str]) -> list[Any]:
     """Locks the rows whose turn it is: the first row of everybody before anybody's second."""
     now, count = tx.now(), Counter(at_work.values())
     ranked: list[tuple[int, int, Any]] = []
@@ -163,9 +163,9 @@ def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work:
             ranked.append((count[turn], place, row))
         count[turn] += 1
     chosen: list[Any] = []
-    left = kind.most_in_turn - _in_turns(at_work.values())
+    left = kind.most_in_turn - _count_owned(at_work.values())
     for _, _, row in sorted(ranked, key=lambda one: one[:2]):
-        left -= _in_turns([_turn_of(row)])
+        left -= _count_owned([_turn_of(row)])
         if left >= 0 or row.turn is None:
             chosen.append(row)
     chosen = chosen[:room]

@@ -111,11 +111,11 @@ class LeaseLoop:
     async def _begin(self, waiter: Waiter) -> None:
         loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
         if not self._kind.urgent:
-            claimed, pause = await self._claim(min(room, self._most(await self._clicks.stand_back())))
+            claimed, pause = await self._claim(min(room, self._most_at_pace(await self._clicks.stand_back())))
         elif self._clicks.nobody_clicks:
             claimed, pause = await self._claim(room)
         else:
-            with self._clicks.hurrying():  # it may have just been decided
+            with self._clicks.urgent_work():  # it may have just been decided
                 claimed, pause = await self._claim(min(room, URGENT))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
@@ -125,7 +125,7 @@ class LeaseLoop:
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
 
-    def _most(self, pace: Pace) -> int:
+    def _most_at_pace(self, pace: Pace) -> int:
         match pace:
             case Pace.FREE:
                 return self._kind.at_once
@@ -154,15 +154,17 @@ class LeaseLoop:
         with kind.about(key):
             try:
                 async with lease:
-                    await self._once(key, claim, lease)
+                    await self._attend_once(key, claim, lease)
             except LeaseLost:
                 log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)
-                await self._overtaken(key)
+                await self._call_overtaken(key)
             except StoreError as error:
                 log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
-                await self._overtaken(key)  # or so this process believes: after a freeze the connections break first
+                await self._call_overtaken(
+                    key
+                )  # or so this process believes: after a freeze the connections break first
 
-    async def _overtaken(self, key: str) -> None:
+    async def _call_overtaken(self, key: str) -> None:
         """Calls the row's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
         if self._kind.overtaken is None:
             return
@@ -176,7 +178,7 @@ class LeaseLoop:
                     return
             await asyncio.sleep(AGAIN)  # even while the process stops, since no other process can do this
 
-    async def _once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
+    async def _attend_once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
         try:
             await self._kind.attend(key, lease)
         except (StoreError, LeaseLost):

@@ -89,8 +89,8 @@ def begin_processing(tx: Tx, key: str) -> StatusChange | None:
     if before is not None and before[0] is AgentStatus.PROCESSING:
         return None
     mark_thread_due(tx, key)
-    change = _change(tx, key, AgentStatus.PROCESSING)
-    _note(tx, key, change.status)
+    change = _change_to(tx, key, AgentStatus.PROCESSING)
+    _replace_mark(tx, key, change.status)
     return change
 
 
@@ -99,7 +99,7 @@ def begin_next(tx: Tx, key: str) -> NextStatus:
     lock_session(tx, key)
     found = next_status(tx, key)
     if found.change is not None:
-        _note(tx, key, found.change.status)
+        _replace_mark(tx, key, found.change.status)
     return found
 
 
@@ -121,14 +121,14 @@ def next_status(tx: Tx, key: str) -> NextStatus:
         ready = found[1] + SOON
     if ready > now:
         return NextStatus(again=ready - now)
-    return NextStatus(_change(tx, key, status))
+    return NextStatus(_change_to(tx, key, status))
 
 
 def not_changed(tx: Tx, key: str, change: StatusChange) -> None:
     """Records that Slack refused the change and still shows the earlier status."""
     found = shown(tx, key)
     if found is not None and found[0] is change.status:
-        _note(tx, key, change.before)
+        _replace_mark(tx, key, change.before)
 
 
 def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
@@ -139,7 +139,7 @@ def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
 
 def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
     """The status that Slack should show. For `suspended` also since when something has waited."""
-    if _works(tx, key):
+    if _is_at_work(tx, key):
         return AgentStatus.PROCESSING, tx.now()
     since = _OLDEST_WAITING.first(tx, key_=key).at
     if since is not None:
@@ -162,7 +162,7 @@ def status_after_stream(tx: Tx, key: str) -> AgentStatus | None:
 def note_shown(tx: Tx, key: str, status: AgentStatus) -> None:
     """Records a status that Slack shows now."""
     lock_session(tx, key)
-    _note(tx, key, status)
+    _replace_mark(tx, key, status)
 
 
 def run_ended(tx: Tx, key: str) -> None:
@@ -174,7 +174,7 @@ def run_ended(tx: Tx, key: str) -> None:
 
 def note_stopped(tx: Tx, key: str) -> None:
     """Makes the thread's worker set a status after somebody pressed stop: Slack shows `processing` until then."""
-    _note(tx, key, AgentStatus.PROCESSING)
+    _replace_mark(tx, key, AgentStatus.PROCESSING)
     mark_thread_due(tx, key)
 
 
@@ -210,7 +210,7 @@ def title_of(words: str) -> str:
     return f"{cut or title[: LONGEST_TITLE - 1]}…"
 
 
-def _works(tx: Tx, key: str) -> bool:
+def _is_at_work(tx: Tx, key: str) -> bool:
     """Whether the agent is at work. A run whose process died counts while its letter waits for another process."""
     if _LETTER.first(tx, key_=key) is None:
         return False
@@ -223,7 +223,7 @@ def _works(tx: Tx, key: str) -> bool:
     return was_working and row.parked_at is None and not is_paused
 
 
-def _change(tx: Tx, key: str, status: AgentStatus) -> StatusChange:
+def _change_to(tx: Tx, key: str, status: AgentStatus) -> StatusChange:
     before = shown(tx, key)
     return StatusChange(status, None if before is None else before[0], title_of(_first_words(tx, key)))
 
@@ -234,7 +234,7 @@ def _first_words(tx: Tx, key: str) -> str:
     return as_text(json.loads(body).get("text")) if body else ""
 
 
-def _note(tx: Tx, key: str, status: AgentStatus | None) -> None:
+def _replace_mark(tx: Tx, key: str, status: AgentStatus | None) -> None:
     old = delete(attempts).where(attempts.c.scope == key, attempts.c.mark.startswith(_STATUS, autoescape=True))
     tx.execute(old)
     if status is not None:

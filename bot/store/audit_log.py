@@ -42,7 +42,7 @@ async def pages(database: Database, wanted: LineFilter, *, size: int = PAGE) -> 
     after: LedgerLine | None = None
     while True:
         page = await database.read(read_page, wanted, after, size)
-        yield [line for line in page if _is_of(line, wanted.tool)]
+        yield [line for line in page if _matches_tool(line, wanted.tool)]
         if len(page) < size:
             return
         after = page[-1]
@@ -78,7 +78,7 @@ def _is_pattern(tool: str) -> bool:
     return any(mark in tool for mark in "*?[")
 
 
-def _is_of(line: LedgerLine, tool: str | None) -> bool:
+def _matches_tool(line: LedgerLine, tool: str | None) -> bool:
     return tool is None or (line.tool is not None and fnmatchcase(line.tool, tool))
 
 

@@ -102,13 +102,13 @@ def _wrong_head(tx: Tx) -> Broken | None:
     )
     row = tx.execute(found).first()
     if row is not None:
-        return _at_the_end(row.chain, row.seq, row.last or 0)
+        return _fault_at_end(row.chain, row.seq, row.last or 0)
     loose = select(last.c.chain).where(last.c.chain.not_in(select(chains.c.chain))).order_by(last.c.chain).limit(1)
     chain = tx.execute(loose).scalar_one_or_none()
     return None if chain is None else Broken(chain, 1, "its chain was never begun")
 
 
-def _at_the_end(chain: str, sealed_end: int, last: int) -> Broken:
+def _fault_at_end(chain: str, sealed_end: int, last: int) -> Broken:
     if last < sealed_end:
         return Broken(chain, last + 1, f"it is missing; the chain went up to line {sealed_end}")
     if last > sealed_end:

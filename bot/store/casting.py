@@ -95,7 +95,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
         return CastResult(row, settled=False)  # Slack delivered the same click again
     _answer_lost_votes(tx, row, sound)
     if settled and not _store_answer(
-        tx, vote, change, answered=_form_says_so(vote, change)
+        tx, vote, change, answered=_is_shown_in_form(vote, change)
     ):  # likewise, for a vote that was refused
         return CastResult(_remove_unsealed(tx, session, row, sound), settled=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
@@ -145,7 +145,7 @@ def _refusal(change: Transition) -> Refusal | None:
 _WHILE_TOLD = 1.0
 
 
-def _form_says_so(vote: Vote, change: Transition) -> bool:
+def _is_shown_in_form(vote: Vote, change: Transition) -> bool:
     """Slack waits for the answer to a form, so a refusal that is already known is shown in the form itself."""
     return vote.way == "form" and _refusal(change) is not None
 

@@ -32,7 +32,7 @@ def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
         insert(checkpoints).values(
             number=made.number,
             at=stamp(made.at),
-            heads=_spelled(made.heads),
+            heads=_heads_text(made.heads),
             previous=made.previous,
             sealed=made.sealed,
         )
@@ -56,7 +56,7 @@ def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
     found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
     for row in tx.execute(found):
         point = checkpoint_of(row)
-        exact = row.at == stamp(point.at) and row.heads == _spelled(point.heads) and isinstance(row.previous, str)
+        exact = row.at == stamp(point.at) and row.heads == _heads_text(point.heads) and isinstance(row.previous, str)
         yield point if exact and isinstance(row.sealed, str) else replace(point, sealed="")
 
 
@@ -78,7 +78,7 @@ def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
     )
 
 
-def _spelled(heads: Mapping[str, Head]) -> str:
+def _heads_text(heads: Mapping[str, Head]) -> str:
     stored: JsonObject = {chain: [head.seq, head.hash] for chain, head in heads.items()}
     return canonical(stored)
 

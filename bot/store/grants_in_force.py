@@ -95,22 +95,22 @@ def grant_for(
     at = now(tx)
     for grant in grants_in(tx, key):
         if not grant.is_sealed(fingerprints):
-            _void(tx, key, grant, asked.tool)
+            _end_forged(tx, key, grant, asked.tool)
         elif is_for(grant, asked, policy, at):
-            if not _in_force(tx, key, grant.id):
-                _void(tx, key, grant, asked.tool)
+            if not _is_in_force(tx, key, grant.id):
+                _end_forged(tx, key, grant, asked.tool)
                 continue
             why = why_withheld(grant, asked, policy, rights, fingerprints)
             if why is None:
                 if grant.uses is not None and grant.used + 1 >= grant.uses:
-                    _look_again(tx, key, grant.id, at)  # this was its last use: its card is drawn again
+                    _recheck_card(tx, key, grant.id, at)  # this was its last use: its card is drawn again
                 return grant
             if not why.for_now:
-                _look_again(tx, key, grant.id, at)
+                _recheck_card(tx, key, grant.id, at)
     return None
 
 
-def _in_force(tx: Tx, key: str, grant_id: str) -> bool:
+def _is_in_force(tx: Tx, key: str, grant_id: str) -> bool:
     """Whether the confirmation with which the grant was given confirms it. A grant's row or a ledger line alone,
     restored or removed by somebody, lets nothing through."""
     try:
@@ -120,14 +120,14 @@ def _in_force(tx: Tx, key: str, grant_id: str) -> bool:
     return session.key == key and row.doubt is None and row.grant_until is not None
 
 
-def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:
+def _end_forged(tx: Tx, key: str, grant: Grant, tool: str) -> None:
     """Reports once a grant that nobody gave through this app. It lets nothing through."""
     tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
-    _look_again(tx, key, grant.id, now(tx))
+    _recheck_card(tx, key, grant.id, now(tx))
 
 
-def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
+def _recheck_card(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
     """Checks whether the card of a grant is still right, since the grant did not let a call through."""
     try:
         stored = read_confirmation(tx, grant_id)

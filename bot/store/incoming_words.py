@@ -68,7 +68,7 @@ def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
         return MessageResult()
     key = _session_at(tx, heard)
     assert key is not None
-    waiting = _waiting(tx, key) if stops else ()
+    waiting = _waiting_calls(tx, key) if stops else ()
     if waiting:
         return MessageResult(new=True, sign=MessageHint.STOP, session=key, waiting=waiting)
     return MessageResult(new=True, sign=waits_for(tx, key, heard.ts), session=key)
@@ -84,7 +84,7 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     present = session.present | {heard.person}
     if present != session.present:
         tx.execute(update(sessions).where(sessions.c.key == key).values(present=people_text(present)))
-    waiting = _waiting(tx, key)
+    waiting = _waiting_calls(tx, key)
     if len(present) == 1 and not (stops and waiting):
         return addressed(tx, heard, stops)
     if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
@@ -107,7 +107,7 @@ def waits_for(tx: Tx, key: str, mark: str) -> MessageHint | None:
     return None if waiting[0].mark == mark else MessageHint.QUEUED
 
 
-def _waiting(tx: Tx, key: str) -> tuple[str, ...]:
+def _waiting_calls(tx: Tx, key: str) -> tuple[str, ...]:
     found = select(confirmations.c.id).where(
         confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
     )
@@ -120,13 +120,13 @@ def store_message(tx: Tx, heard: IncomingMessage) -> bool:
     key = _session_at(tx, heard)
     if key is None:
         key = chain_of(heard.session)
-        _begin(tx, key, heard)
+        _create_session(tx, key, heard)
     session = lock_session(tx, key)
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
     return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
 
 
-def _begin(tx: Tx, key: str, heard: IncomingMessage) -> None:
+def _create_session(tx: Tx, key: str, heard: IncomingMessage) -> None:
     people = frozenset({heard.person})
     session = Session(
         key=key,

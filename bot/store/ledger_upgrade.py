@@ -36,18 +36,18 @@ def adopt(tx: Tx) -> Checkpoint | None:
     sealed, unsealed = exists().where(ledger.c.sealed.is_not(None)), exists().where(ledger.c.sealed.is_(None))
     if tx.execute(select(sealed)).scalar_one() or not tx.execute(select(unsealed)).scalar_one():
         return None
-    while heads := _moved(tx):
+    while heads := _unsealed_heads(tx):
         before = store_checkpoint(tx, checkpoint(before, heads, now(tx), keys, version=BEFORE_SEALED_LINES))
-    _tell_emptied(tx)
-    return store_checkpoint(tx, checkpoint(before, _moved(tx), now(tx), keys))
+    _record_emptied(tx)
+    return store_checkpoint(tx, checkpoint(before, _unsealed_heads(tx), now(tx), keys))
 
 
-def _moved(tx: Tx) -> dict[str, Head]:
+def _unsealed_heads(tx: Tx) -> dict[str, Head]:
     found = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash)
     return {row.chain: Head(row.seq, row.hash) for row in tx.execute(for_update(found.limit(AT_ONCE)))}
 
 
-def _tell_emptied(tx: Tx) -> None:
+def _record_emptied(tx: Tx) -> None:
     place = tuple_(ledger.c.chain, ledger.c.seq)
     found = select(ledger.c.chain, ledger.c.seq).where(ledger.c.content.is_(None))
     found = found.order_by(ledger.c.chain, ledger.c.seq).limit(AT_ONCE)

@@ -30,11 +30,11 @@ audit_log = logging.getLogger("adk_confirm.audit")
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """Opens the store. Raises `StoreError`, which says what to do. The ledger can only be written with the secret it
     was begun with."""
-    database = await _opened(url, secret, clock)
+    database = await _open_database(url, secret, clock)
     try:
         await bring_up_to_date(database)
         await migrate(database, HISTORY)
-        await _take_over(database)
+        await _adopt_ledger(database)
         if not await database.read(secret_fits):
             audit_log.error(_SEALED_OTHERWISE)
         await database.settle_in(free_all)
@@ -46,9 +46,9 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
     """Opens an up-to-date store for a command. With another secret than the service's, nothing can be written."""
-    database = await _opened(url, secret, clock)
+    database = await _open_database(url, secret, clock)
     try:
-        await _take_over(database)
+        await _adopt_ledger(database)
         if not await database.read(secret_fits):
             raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
     except BaseException:
@@ -57,7 +57,7 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
     return database
 
 
-async def _opened(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
+async def _open_database(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
     keys = LedgerKeys(secret)
 
     def heard(fact: object) -> None:
@@ -69,7 +69,7 @@ async def _opened(url: str, secret: str, clock: Callable[[], float] | None) -> D
     return database
 
 
-async def _take_over(database: Database) -> None:
+async def _adopt_ledger(database: Database) -> None:
     made = await database.run(adopt)
     if made is not None:
         audit_log.info("%s", made)

@@ -106,7 +106,7 @@ def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, ta
     if has_spoken(tx, key, said.event):
         return
     number = (_LAST_NUMBER.first(tx, key_=key).number or 0) + 1
-    body = canonical(_stored(said, retry, tasks))
+    body = canonical(_message_json(said, retry, tasks))
     _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=_head(tx, key), number_=number)
     mark_thread_due(tx, key)
 
@@ -225,7 +225,7 @@ def _head(tx: Tx, key: str) -> int:
     return 0 if head is None else int(head.seq)
 
 
-def _stored(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
+def _message_json(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
     part: JsonObject = {
         "author": said.author,
         "text": said.text,

@@ -71,14 +71,14 @@ class Purged:
         >>> str(Purged(lines=12, confirmations=1, kept=3))
         '12 lines, 1 confirmation'
         """
-        return ", ".join(f"{n} {_ONE[name] if n == 1 else name}" for name, n in self._gone if n) or "nothing"
+        return ", ".join(f"{n} {_ONE[name] if n == 1 else name}" for name, n in self._counts if n) or "nothing"
 
     @property
     def any(self) -> bool:
-        return any(n for _, n in self._gone)
+        return any(n for _, n in self._counts)
 
     @property
-    def _gone(self) -> list[tuple[str, int]]:
+    def _counts(self) -> list[tuple[str, int]]:
         return [(name, getattr(self, name)) for name in _ONE]
 
     def to_json(self) -> JsonObject:
@@ -103,9 +103,9 @@ async def purge(database: Database, before: datetime) -> Purged:
     if not planned.any:
         return planned
     done = await database.run(purge_rest, before, dry_run=False)
-    async for part in _parts(database, before):
+    async for part in _key_pages(database, before):
         done += await database.run(purge_sessions, part, before, dry_run=False)
-    async for names in _leftover(database, before):
+    async for names in _own_sessions(database, before):
         done += Purged(histories=await database.run(purge_histories, names, before, dry_run=False))
     await _wipe(database)
     return done
@@ -114,14 +114,14 @@ async def purge(database: Database, before: datetime) -> Purged:
 async def plan(database: Database, before: datetime) -> Purged:
     """What a purge would remove. Changes nothing."""
     found = await database.read(purge_rest, before, dry_run=True)
-    async for part in _parts(database, before):
+    async for part in _key_pages(database, before):
         found += await database.read(purge_sessions, part, before, dry_run=True)
-    async for names in _leftover(database, before):
+    async for names in _own_sessions(database, before):
         found += Purged(histories=await database.read(purge_histories, names, before, dry_run=True))
     return found
 
 
-def _recorded(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
+def _record(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
     """Writes the ledger line about a purge, in the purging transaction itself."""
     if gone.any and not lines.dry_run:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
@@ -139,7 +139,7 @@ class _Lines:
 
     def empty(self, where: Sequence[ColumnElement[bool]]) -> int:
         if self.dry_run:
-            return _go(self.tx, ledger, where, dry_run=True)
+            return _delete_or_count(self.tx, ledger, where, dry_run=True)
         forgotten = update(ledger).where(*where).values(content=None, salt=None)
         found = self.tx.execute(forgotten.returning(ledger.c.chain, ledger.c.seq)).all()
         self.gone += [(row.chain, row.seq) for row in found]
@@ -154,16 +154,16 @@ def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
         at, lines = seconds(before), _Lines(tx, dry_run)
         old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
         old.append(ledger.c.kind.not_in(_EVIDENCE))
-        _go(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
+        _delete_or_count(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
         # The row is created again when the person opens the tab.
-        _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
-        return _recorded(tx, before, Purged(lines=lines.empty(old)), lines)
+        _delete_or_count(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
+        return _record(tx, before, Purged(lines=lines.empty(old)), lines)
 
 
 # Sessions
 
 
-async def _parts(database: Database, before: datetime) -> AsyncIterator[Sequence[str]]:
+async def _key_pages(database: Database, before: datetime) -> AsyncIterator[Sequence[str]]:
     after: str | None = ""
     while after is not None:
         keys = await database.read(read_keys, before, after)
@@ -181,7 +181,7 @@ def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bo
     with _overwriting(tx, dry_run=dry_run):
         lines = _Lines(tx, dry_run)
         gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), Purged())
-        return _recorded(tx, before, gone, lines)
+        return _record(tx, before, gone, lines)
 
 
 def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> Purged:
@@ -189,11 +189,13 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     row = tx.execute(found if dry_run else for_update(found)).one()
     at, given_up = seconds(before) or 0.0, row.parked_at is not None
     leased = row.lease_until is not None and row.lease_until > tx.now()
-    if leased or (row.due_at is not None and not given_up) or _untold(tx, key):
+    if leased or (row.due_at is not None and not given_up) or _has_unposted(tx, key):
         return Purged(kept=1)
-    kept = tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_over(at))).scalars().all()
-    ended = not kept and not _lately(tx, key, at) and (given_up or not _undelivered(tx, key))
-    over = [confirmations.c.session == key, _over(at)]
+    kept = (
+        tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_ended_before(at))).scalars().all()
+    )
+    ended = not kept and not _is_recent(tx, key, at) and (given_up or not _has_letters(tx, key))
+    over = [confirmations.c.session == key, _ended_before(at)]
     session = lock_session(tx, key) if ended and not dry_run else None
     stood = session is not None and session_is_sealed(tx, session)
     if not dry_run:
@@ -201,8 +203,8 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     gone = Purged(
         lines=lines.empty(_lines(key, at, kept)),
         letters=_letters_go(tx, _letters(key, at, kept, ended=ended), ended=ended, dry_run=dry_run),
-        grants=_go(tx, grants, _grants(key, at, kept), dry_run=dry_run),
-        confirmations=_go(tx, confirmations, over, dry_run=dry_run),
+        grants=_delete_or_count(tx, grants, _grants(key, at, kept), dry_run=dry_run),
+        confirmations=_delete_or_count(tx, confirmations, over, dry_run=dry_run),
         kept=0 if ended else 1,
     )
     if not ended:
@@ -222,7 +224,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
 def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
     """Deletes or empties letters. A session in use keeps them without text, but with the names of who spoke."""
     if ended or dry_run:
-        return _go(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
+        return _delete_or_count(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
     letters = tx.execute(select(mail).where(*where)).all()
     for letter in letters:
         sealed = letter_fingerprint(tx, {**letter._mapping, **_EMPTY}) if letter_is_sealed(tx, letter) else ""
@@ -244,7 +246,7 @@ _SETTLED = and_(
 )
 
 
-def _over(at: float) -> ColumnElement[bool]:
+def _ended_before(at: float) -> ColumnElement[bool]:
     """Whether the whole confirmation ended before that day. It is deleted as a whole."""
     later = exists().where(ledger.c.confirmation == confirmations.c.id, ledger.c.at >= at)
     return and_(_SETTLED, confirmations.c.created < at, ~later)
@@ -266,19 +268,19 @@ def _grants(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool
     return [grants.c.session == key, grants.c.until < at, grants.c.id.not_in(kept)]
 
 
-def _lately(tx: Tx, key: str, at: float) -> bool:
+def _is_recent(tx: Tx, key: str, at: float) -> bool:
     lines = select(ledger.c.seq).where(ledger.c.chain == key, ledger.c.at >= at).limit(1)
     letters = select(mail.c.id).where(mail.c.session == key, mail.c.stored_at >= at).limit(1)
     return tx.execute(lines).first() is not None or tx.execute(letters).first() is not None
 
 
-def _untold(tx: Tx, key: str) -> bool:
+def _has_unposted(tx: Tx, key: str) -> bool:
     """Whether something must still be posted in the thread and has not been given up."""
     owed = threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
     return tx.execute(select(threads.c.session).where(threads.c.session == key, *owed)).first() is not None
 
 
-def _undelivered(tx: Tx, key: str) -> bool:
+def _has_letters(tx: Tx, key: str) -> bool:
     waiting = select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).limit(1)
     return tx.execute(waiting).first() is not None
 
@@ -286,7 +288,7 @@ def _undelivered(tx: Tx, key: str) -> bool:
 # The agent's own record
 
 
-async def _leftover(database: Database, before: datetime) -> AsyncIterator[Sequence[SessionId]]:
+async def _own_sessions(database: Database, before: datetime) -> AsyncIterator[Sequence[SessionId]]:
     """Sessions of our runtime that did not come from Slack."""
     after: int | None = -1
     while after is not None:
@@ -309,7 +311,7 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry
     at = seconds(before) or 0.0
     with _overwriting(tx, dry_run=dry_run):
         gone = sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
-        return _recorded(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
+        return _record(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
 
 
 def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:
@@ -339,7 +341,7 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
 _EMPTY: dict[str, str | None] = {"body": "{}"}
 
 
-def _go(
+def _delete_or_count(
     tx: Tx,
     table: Table,
     where: Sequence[ColumnElement[bool]],

@@ -44,14 +44,14 @@ def without_repeats(tx: Tx, change: Transition) -> Transition:
         ledger.c.confirmation == change.row.id, ledger.c.kind == str(LineKind.VOTE_REFUSED)
     )
     known = [_identity(json.loads(content)) for content in tx.execute(lines).scalars() if content is not None]
-    repeats = [step for step in refused if known.count(_of(step)) >= TRIES]
+    repeats = [step for step in refused if known.count(_identity_of(step)) >= TRIES]
     if not repeats:
         return change
     tx.report(RefusedAgain(len(repeats)))
     return replace(change, steps=tuple(step for step in change.steps if step not in repeats))
 
 
-def _of(step: Step) -> list[Json]:
+def _identity_of(step: Step) -> list[Json]:
     return _identity(step_content(step))
 
 

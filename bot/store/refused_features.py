@@ -32,7 +32,7 @@ class RefusedFeature:
 def note_refused_feature(tx: Tx, team: str, feature: str, channel: str, code: str) -> None:
     """Notes a refusal, and deletes old ones."""
     now = tx.now()
-    old = [one for one in _all(tx) if one.at <= now - REMEMBERED]
+    old = [one for one in _read_all(tx) if one.at <= now - REMEMBERED]
     same = RefusedFeature(team, feature, channel, code, now)
     names = [_name(one) for one in (*old, same)]
     tx.execute(delete(switches).where(switches.c.name.in_(names)))
@@ -42,10 +42,10 @@ def note_refused_feature(tx: Tx, team: str, feature: str, channel: str, code: st
 
 def refused_features(tx: Tx) -> list[RefusedFeature]:
     """What was refused within the last hour."""
-    return [one for one in _all(tx) if one.at > tx.now() - REMEMBERED]
+    return [one for one in _read_all(tx) if one.at > tx.now() - REMEMBERED]
 
 
-def _all(tx: Tx) -> list[RefusedFeature]:
+def _read_all(tx: Tx) -> list[RefusedFeature]:
     found = select(switches.c.value).where(switches.c.name.startswith(_NAME)).order_by(switches.c.name)
     return [RefusedFeature(**json.loads(value)) for value in tx.execute(found).scalars()]
 

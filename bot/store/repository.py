@@ -215,7 +215,7 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
     session = lock_session(tx, found.session)
     if tx.dialect != "sqlite":  # SQLite has one writer, so nothing changes in between
         found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
-    return session, _in_doubt(row_from_json(found.body), doubt_about_locked(tx, found))
+    return session, _with_doubt(row_from_json(found.body), doubt_about_locked(tx, found))
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
@@ -224,10 +224,10 @@ def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
 
 
 def _confirmation(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation:
-    return _in_doubt(row_from_json(found.body), doubt_about(tx, found))
+    return _with_doubt(row_from_json(found.body), doubt_about(tx, found))
 
 
-def _in_doubt(row: Confirmation, doubt: frozenset[LineKind] | None) -> Confirmation:
+def _with_doubt(row: Confirmation, doubt: frozenset[LineKind] | None) -> Confirmation:
     return row if doubt is None else replace(row, doubt=doubt)
 
 

@@ -27,7 +27,7 @@ metadata = MetaData()
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _attended() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
+def _attention_columns() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
     """Columns of rows that a worker processes: when they are due, since when they were put off, and failures."""
     return (
         Column("due_at", Double),
@@ -55,7 +55,7 @@ sessions = Table(
     Column("told_seq", Integer, nullable=False),  # ledger lines up to this number are posted in the thread
     Column("created", Double, nullable=False),
     Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `repository.session_is_sealed`
-    *_attended(),
+    *_attention_columns(),
     *lease_columns(),
     UniqueConstraint("app", "id"),
 )
@@ -118,7 +118,7 @@ confirmations = Table(
     Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.row_fingerprint`
     Column("created", Double, nullable=False),
     Column("enterprise", String(32)),
-    *_attended(),
+    *_attention_columns(),
     *lease_columns(),
     UniqueConstraint("session", "request_id"),
 )
@@ -227,7 +227,7 @@ replies = Table(
     Column("enterprise", String(32)),
     Column("person", String(96)),  # for whom
     Column("matter", String(64)),  # about which confirmation, if a newer reply replaces an older one
-    *_attended(),
+    *_attention_columns(),
     *lease_columns(),
 )
 partial_index(
@@ -254,7 +254,7 @@ homes = Table(
     Column("version", Integer, nullable=False),
     Column("digest", String(64)),  # digest of what was published last
     Column("hash", String(128)),  # Slack's id of the view
-    *_attended(),
+    *_attention_columns(),
     *lease_columns(),
 )
 partial_index(
@@ -265,7 +265,7 @@ partial_index(
 Index("bot_homes_opened", homes.c.opened_at)
 
 
-def _lane(name: str, *key: Column[str]) -> Table:
+def _lane_table(name: str, *key: Column[str]) -> Table:
     """Columns of a row that says what must be sent to Slack about another row. It is processed separately."""
     table = Table(
         name,
@@ -273,7 +273,7 @@ def _lane(name: str, *key: Column[str]) -> Table:
         *key,
         Column("team", String(32), nullable=False),
         Column("enterprise", String(32)),
-        *_attended(),
+        *_attention_columns(),
         *lease_columns(),
     )
     due = table.c.due_at.is_not(None)
@@ -281,12 +281,12 @@ def _lane(name: str, *key: Column[str]) -> Table:
     return table
 
 
-cards = _lane(
+cards = _lane_table(
     "bot_cards",
     Column("confirmation", String(64), primary_key=True),
     Column("session", String(512), nullable=False),
 )
-threads = _lane("bot_threads", Column("session", String(512), primary_key=True))
+threads = _lane_table("bot_threads", Column("session", String(512), primary_key=True))
 
 switches = Table(
     "bot_switches",

@@ -84,10 +84,10 @@ def asker(person: Person) -> str:
 def entries_in_use(tx: Tx, team: str) -> list[str]:
     """The policy entries for which something waits now, except those that name one person."""
     kinds = (ApproverKind.GROUP, ApproverKind.EMAIL, ApproverKind.PYTHON)
-    return [entry for kind in kinds for entry in _distinct(tx, team, f"{kind}:", f"{kind};")]
+    return [entry for kind in kinds for entry in _distinct_entries(tx, team, f"{kind}:", f"{kind};")]
 
 
-def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
+def _distinct_entries(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
     """Steps from one entry to the next in the index, so that ten thousand rows with one entry cost one step."""
     after = first
     for _ in range(MOST_ENTRIES):
@@ -132,7 +132,7 @@ def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
     """The confirmations in the order of the ids, without those that only another version can read, or that somebody
     changed in the database: nobody should decide on these."""
     bodies = {row.id: row.body for row in tx.execute(_STORED.where(confirmations.c.id.in_(ids))) if _is_intact(tx, row)}
-    return list(_readable(bodies[id_] for id_ in ids if id_ in bodies))
+    return list(_readable_rows(bodies[id_] for id_ in ids if id_ in bodies))
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
@@ -143,7 +143,7 @@ def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confir
         confirmations.c.created > since,
         confirmations.c.state != str(State.WAITING),
     ).order_by(confirmations.c.created.desc())
-    return list(_readable(row.body for row in tx.execute(found.limit(most)) if _is_intact(tx, row)))
+    return list(_readable_rows(row.body for row in tx.execute(found.limit(most)) if _is_intact(tx, row)))
 
 
 _STORED = select(
@@ -155,7 +155,7 @@ def _is_intact(tx: Tx, row: Row[*tuple[Any, ...]]) -> bool:
     return doubt_about(tx, row) is None
 
 
-def _readable(bodies: Iterable[str]) -> Iterator[Confirmation]:
+def _readable_rows(bodies: Iterable[str]) -> Iterator[Confirmation]:
     for body in bodies:
         try:
             yield row_from_json(body)

@@ -194,7 +194,7 @@ class Worker:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
-        with self._clicks.hurrying():
+        with self._clicks.urgent_work():
             return await lease.run(then_due(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowWithDueWork:

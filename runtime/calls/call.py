@@ -82,7 +82,7 @@ class Call:
     begun: float | None = None  # when the tool last began
     told: bool = field(default=False)  # its result is in the session's events
     actions: JsonObject | None = None  # its actions on the session, until its result is in the events
-    seal: str | None = None  # a keyed digest over all of the above, if the runner has a key
+    seal: str | None = None  # the fingerprint of all of the above, if the runner has a key
 
     @property
     def asks_input(self) -> bool:

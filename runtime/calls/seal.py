@@ -1,4 +1,4 @@
-"""A keyed digest over each stored call, so that nobody without the key can change in the database what runs. Pure.
+"""Fingerprints (keyed digests) of stored calls: nobody without the key can change in the database what runs. Pure.
 
 A held call is checked when its approval comes. A call that is about to begin, or that ran when its process died, is
 checked when work on the session resumes. A runner without a key seals nothing and checks nothing.
@@ -18,7 +18,7 @@ from runtime.store.records import CALL, SessionId
 from runtime.store.transaction import Tx
 
 Sealer = Callable[[Json], str]
-"""Computes the keyed digest of a JSON value."""
+"""Computes the fingerprint of a JSON value."""
 
 StartCheck = Callable[[Tx, SessionId, Call, bool], bool]
 """Decides whether an approved call may begin. Called in the transaction that stores the beginning. The flag: the call
@@ -34,28 +34,28 @@ class CallGuard:
 
 
 @dataclass(frozen=True)
-class CallSeal:
-    """Seals the calls of one session."""
+class CallFingerprints:
+    """Makes and checks the fingerprints of one session's stored calls. A call whose fingerprint fits is sealed."""
 
     sealer: Sealer | None
     session: SessionId
 
-    def put_on(self, call: Call) -> Call:
+    def seal(self, call: Call) -> Call:
         return replace(call, seal=None if self.sealer is None else self._digest(self.sealer, call))
 
-    def is_broken(self, call: Call, *, required: bool) -> bool:
-        """`required`: a call without a seal counts as broken. A held call may be older than the key; its approval says
-        what may run."""
+    def is_altered(self, call: Call, *, required: bool) -> bool:
+        """`required`: a call without a fingerprint counts as altered. A held call may be older than the key; its
+        approval says what may run."""
         if self.sealer is None or (call.seal is None and not required):
             return False
         # As bytes, since `compare_digest` accepts only ASCII texts, and the database may hold anything.
         stored = (call.seal or "").encode("utf-8", "surrogatepass")
         return not hmac.compare_digest(stored, self._digest(self.sealer, call).encode())
 
-    def checked(self, call: Call, now: float) -> Call:
-        """The call, if its seal fits. Otherwise, a call that was about to begin is refused. One that ran before may
-        have taken effect with unknown arguments, so it becomes unknown."""
-        if call.state not in (CallState.READY, CallState.RUNNING) or not self.is_broken(call, required=True):
+    def check(self, call: Call, now: float) -> Call:
+        """The call, if its fingerprint fits. Otherwise, a call that was about to begin is refused. One that ran before
+        may have taken effect with unknown arguments, so it becomes unknown."""
+        if call.state not in (CallState.READY, CallState.RUNNING) or not self.is_altered(call, required=True):
             return call
         if call.state is CallState.READY:
             return replace(step(call, Refuse(ALTERED), now), told=False)

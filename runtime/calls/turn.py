@@ -104,11 +104,11 @@ def _response(call: Call, dialect: Dialect) -> Part:
 
 
 def _requests(calls: Sequence[Call], event: Event) -> Event:
-    parts = [_asking(call) for call in calls]
+    parts = [_request_part(call) for call in calls]
     return _new(event, Content(role="model", parts=parts), EventActions(), calls)
 
 
-def _asking(call: Call) -> Part:
+def _request_part(call: Call) -> Part:
     return _question(call) if call.asks_input else _request(call).as_part(_request_id(call), "call")
 
 

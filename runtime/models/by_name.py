@@ -28,7 +28,7 @@ class Models:
     def resolve(self, model: str | Model) -> Model:
         """The model of this name."""
         if not isinstance(model, str):
-            return _checked(model)
+            return _require_model(model)
         if not _GEMINI.fullmatch(model):
             raise UnknownModel(
                 f"No model is called {model!r}: known are gemini-… (also models/…, tunedModels/… and projects/…); for "
@@ -59,7 +59,7 @@ async def close() -> None:
     await _SHARED.close()
 
 
-def _checked(model: Model) -> Model:
+def _require_model(model: Model) -> Model:
     if isinstance(model, Model):
         return model
     raise UnknownModel(f"{model!r} is no model: pass a name such as 'gemini-2.5-flash' or an object with generate().")

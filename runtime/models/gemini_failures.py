@@ -28,7 +28,7 @@ def refused(code: int, details: object, headers: Mapping[str, str], model: str) 
     message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")
     if code in (408, 429) or code >= 500:
         wait = _wait_asked_for(headers, body)
-        return Trouble(ModelFailure(status, _overloaded(code, message, model, wait)), passing=True, wait=wait)
+        return Trouble(ModelFailure(status, _overload_message(code, message, model, wait)), passing=True, wait=wait)
     if code == 401 or _reason(body) == "API_KEY_INVALID" or "api key not valid" in message.lower():
         return Trouble(
             ModelFailure(
@@ -47,7 +47,7 @@ def cut(error: Exception, model: str, *, begun: bool) -> Trouble:
     if begun:
         return Trouble(ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again."))
     return Trouble(
-        ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {_brief(error)}. Try again later."),
+        ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {_shorten(error)}. Try again later."),
         passing=True,
     )
 
@@ -72,7 +72,7 @@ def bad_config(problem: str) -> ModelFailure:
     return ModelFailure("BAD_CONFIG", f"generate_content_config does not fit Gemini: {problem}.")
 
 
-def _overloaded(code: int, message: str, model: str, wait: float) -> str:
+def _overload_message(code: int, message: str, model: str, wait: float) -> str:
     said = "allows no more requests for now" if code == 429 else "is out of order for now"
     rest = f" It asks to wait {wait:g} s." if wait else ""
     return f"The server of {model} {said} ({code}: {message}).{rest} Try again later."
@@ -102,6 +102,6 @@ def _wait_asked_for(headers: Mapping[str, str], body: Mapping[str, object]) -> f
     return max((float(found[1]) for text in asked if (found := _SECONDS.fullmatch(text.strip()))), default=0.0)
 
 
-def _brief(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text[:_LONGEST_MESSAGE].rstrip(".") or type(error).__name__

@@ -149,11 +149,11 @@ class Gathering:
         )
         parts = (chunk.content.parts if chunk.content else None) or []
         for part in parts:
-            self._take(part)
+            self._add_part(part)
         shown = [part for part in parts if part.text]
         return Content(role="model", parts=shown) if shown else None
 
-    def _take(self, part: Part) -> None:
+    def _add_part(self, part: Part) -> None:
         last = self._parts[-1] if self._parts else None
         if not _is_plain_text(part):
             self._parts.append(part)
@@ -175,7 +175,7 @@ class Gathering:
                 f"The request was blocked before the model answered ({last.block_reason}): put it differently.{about}",
             )
         if last.finish_reason not in _FINISHED:
-            return self._error(str(last.finish_reason), _why(str(last.finish_reason), last.finish_message))
+            return self._error(str(last.finish_reason), _failure_text(str(last.finish_reason), last.finish_message))
         if not any(_says_something(part) for part in self._parts):
             return self._error("EMPTY_RESPONSE", _WHY["EMPTY_RESPONSE"])
         return ModelResponse(
@@ -197,7 +197,7 @@ class Gathering:
         )
 
 
-def _why(reason: str, message: str | None) -> str:
+def _failure_text(reason: str, message: str | None) -> str:
     known = _WHY.get(reason) or (
         f"The model stopped before its answer was complete ({reason}): put the request differently."
     )

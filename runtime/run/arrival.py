@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
-from runtime.calls.seal import CallSeal, Sealer
+from runtime.calls.seal import CallFingerprints, Sealer
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
@@ -70,8 +70,8 @@ class Arrival:
     stop: asyncio.Event | None = None  # set when somebody stops the run
 
     @property
-    def seal(self) -> CallSeal:
-        return CallSeal(self.sealer, self.name)
+    def fingerprints(self) -> CallFingerprints:
+        return CallFingerprints(self.sealer, self.name)
 
     @property
     def writes(self) -> JsonObject:
@@ -91,10 +91,10 @@ def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Writer) -> list[tu
     if stored is None:
         return None
     check_sender(tx, sender, name, stored)
-    return _answered(tx, stored, incoming)
+    return _match_answers(tx, stored, incoming)
 
 
-def _answered(tx: Tx, stored: Stored, incoming: Incoming) -> list[tuple[Answer, Call]]:
+def _match_answers(tx: Tx, stored: Stored, incoming: Incoming) -> list[tuple[Answer, Call]]:
     for foreign in incoming.foreign:
         if (call := call_asked_by(tx, stored.key, foreign)) is not None:
             raise Invalid(
@@ -124,12 +124,12 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
 
     Work left by a process that died is part of the result.
     """
-    locked = _locked(tx, entry)
+    locked = _lock_session(tx, entry)
     before = locked.session
     check_sender(tx, entry.sender, entry.name, before, entry.writes)
     known: dict[str, Call] = {}
     if entry.approved is not None:
-        decided = _decided(tx, entry, before, entry.approved, known)
+        decided = _decide_answers(tx, entry, before, entry.approved, known)
         if decided is None:
             return "nothing to do"
         entry = decided
@@ -138,7 +138,7 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
     change = SessionChange()
     temporary = _admit(tx, entry, before, change, known)
     if change.any:
-        stored, token = claim_and_write(tx, locked, change, entry.seal.put_on, term=entry.term)
+        stored, token = claim_and_write(tx, locked, change, entry.fingerprints.seal, term=entry.term)
     else:
         stored, token = before, claim_locked(tx, locked, term=entry.term)
     owed = active_invocations(tx, before.key)
@@ -150,13 +150,13 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
     return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
 
 
-def _decided(
+def _decide_answers(
     tx: Tx, entry: Arrival, session: Stored, approved: Mapping[str, Approved], known: dict[str, Call]
 ) -> Arrival | None:
     """The entry with the decisions of its answers; the calls that it read are added to `known`. None: everything was
     said before, and no work is left."""
     assert entry.incoming is not None
-    found = _answered(tx, session, entry.incoming)
+    found = _match_answers(tx, session, entry.incoming)
     known.update((call.id, call) for _, call in found)
     content = entry.incoming.content_of
     decided = [decide(answer, call, None, content(answer), approved.get(answer.id)) for answer, call in found]
@@ -168,7 +168,7 @@ def _decided(
     return replace(entry, decisions=decisions)
 
 
-def _locked(tx: Tx, entry: Arrival) -> Locked:
+def _lock_session(tx: Tx, entry: Arrival) -> Locked:
     """The locked session, created if necessary. If another service made a session of the desk's name, the desk takes it
     over only if it is empty. Otherwise the old session is renamed and a new one is created, because what it holds was
     never said at the desk."""
@@ -194,9 +194,9 @@ def _locked(tx: Tx, entry: Arrival) -> Locked:
 
 
 def _checked_turn(tx: Tx, entry: Arrival, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
-    """The turn's calls. Those with a broken seal do not run, and are added to `altered`."""
+    """The turn's calls. Those whose fingerprint does not fit do not run, and are added to `altered`."""
     for call in read_turn(tx, key, turn):
-        checked = entry.seal.checked(call, tx.now())
+        checked = entry.fingerprints.check(call, tx.now())
         if checked is not call:
             altered.append(checked)
         yield checked
@@ -210,14 +210,14 @@ def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, known
             return {}
         change.put(Invocation(entry.invocation_id, session.agent, 0, Status.ACTIVE))
         content, delta = entry.incoming.content, entry.incoming.state_delta
-        return _say(change, entry, entry.invocation_id, content, delta) if content is not None or delta else {}
+        return _add_message(change, entry, entry.invocation_id, content, delta) if content is not None or delta else {}
     if decided:
         return _admit_answers(tx, entry, session, change, decided)
     if entry.resumed is None:
         return {}
     if read_invocation(tx, session.key, entry.resumed) is None:
         raise NotFound(f"No invocation {entry.resumed} in this session: nothing was stored.")
-    return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
+    return _add_message(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
 
 
 def _apply(
@@ -238,20 +238,20 @@ def _apply(
         raise Conflict(
             f"Call {call.id} is at attempt {call.attempt} now, and this is about attempt {decision.attempt}."
         )
-    change.put(replace(_stepped(tx, entry, call, decision), told=False))
+    change.put(replace(_apply_decision(tx, entry, call, decision), told=False))
     return True
 
 
-def _stepped(tx: Tx, entry: Arrival, call: Call, decision: CallDecision) -> Call:
+def _apply_decision(tx: Tx, entry: Arrival, call: Call, decision: CallDecision) -> Call:
     """The call after its decision. It is refused if it would not run as its approvers saw it."""
     runs = isinstance(decision.event, Approve | RunAgain | Refuse)
-    if runs and call.state is CallState.HELD and entry.seal.is_broken(call, required=False):
+    if runs and call.state is CallState.HELD and entry.fingerprints.is_altered(call, required=False):
         return step(call, Refuse(ALTERED), tx.now())
     after = step(call, decision.event, tx.now())
     if not runs or after.state is not CallState.READY:
         return after
     other = decision.approved is not None and not decision.approved.covers(after)
-    if other or entry.seal.is_broken(call, required=False):
+    if other or entry.fingerprints.is_altered(call, required=False):
         return step(after, Refuse(ALTERED), tx.now())
     return after
 
@@ -268,7 +268,7 @@ def _admit_answers(
     temporary: JsonObject = {}
     for invocation_id, answers in parts.items():
         if answers:
-            temporary.update(_say(change, entry, invocation_id, Content(role="user", parts=answers), delta))
+            temporary.update(_add_message(change, entry, invocation_id, Content(role="user", parts=answers), delta))
             delta = None
         invocation = read_invocation(tx, session.key, invocation_id)
         assert invocation is not None
@@ -276,7 +276,7 @@ def _admit_answers(
     return temporary
 
 
-def _say(
+def _add_message(
     change: SessionChange, entry: Arrival, invocation_id: str, content: Content | None, delta: JsonObject | None
 ) -> JsonObject:
     kept, temporary = split_temporary(delta or {})

@@ -36,12 +36,12 @@ async def ask(
                 whole = response
         failure = await answering
     finally:
-        await _let_go(answering)
+        await _cancel(answering)
     if isinstance(failure, asyncio.CancelledError):
         raise ModelFailure("MODEL_FAILED", "The model gave up by itself. Try again.") from failure
     if failure is not None:
         raise failure
-    return _checked(whole)
+    return _check_answer(whole)
 
 
 async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[object]) -> BaseException | None:
@@ -74,7 +74,7 @@ async def _next(pieces: asyncio.Queue[object], patience: float) -> object:
         raise ModelFailure("MODEL_TIMEOUT", f"The model did not answer within {patience:g} s. Try again.") from None
 
 
-async def _let_go(answering: asyncio.Task[BaseException | None]) -> None:
+async def _cancel(answering: asyncio.Task[BaseException | None]) -> None:
     """Cancels a model that may clean up. It is cancelled twice, then abandoned."""
     for _ in range(2):
         if not answering.done():
@@ -82,12 +82,12 @@ async def _let_go(answering: asyncio.Task[BaseException | None]) -> None:
             await asyncio.wait({answering}, timeout=_CLEANING_UP)
 
 
-def _checked(whole: ModelResponse) -> ModelResponse:
+def _check_answer(whole: ModelResponse) -> ModelResponse:
     parts = (whole.content.parts if whole.content else None) or []
     if whole.error_code or not any(_says_something(part) for part in parts):
         nothing = "The model answered with nothing. Try again."
         raise ModelFailure(whole.error_code or "EMPTY_RESPONSE", whole.error_message or nothing, _words_in(parts))
-    if any(_pretends(part) for part in parts):
+    if any(_is_forged(part) for part in parts):
         raise ModelFailure(
             "FORGED_REQUEST", "The model tried to ask people, or to answer, by itself. Nothing was asked."
         )
@@ -143,5 +143,5 @@ def _says_something(part: Part) -> bool:
     return any(act is not None for act in (*acts, part.function_response, part.inline_data, part.file_data))
 
 
-def _pretends(part: Part) -> bool:
+def _is_forged(part: Part) -> bool:
     return part.function_response is not None or (part.function_call is not None and part.function_call.name in ASKING)

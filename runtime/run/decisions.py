@@ -38,7 +38,9 @@ def decide(
     if call.asks_input and call.request is not None:
         refuse_unfit_answer(answer.payload, call.request.payload_schema, answer.id)
     try:
-        amended = _amended(call, answer, tool, exact=approved is not None) if call.gate is GateKind.STATIC else None
+        amended = (
+            _amended_arguments(call, answer, tool, exact=approved is not None) if call.gate is GateKind.STATIC else None
+        )
     except Invalid as error:
         if approved is None:
             raise
@@ -73,7 +75,7 @@ def _same_event(one: CallEvent, other: CallEvent) -> bool:
             return one == other
 
 
-def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> JsonObject | None:
+def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> JsonObject | None:
     """The call's arguments with the payload's changes. None if there are none.
 
     `exact`: 1 instead of 1.0 is a change. Other clients may write 1.0 as 1 without meaning a change.

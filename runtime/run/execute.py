@@ -94,7 +94,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
         await _check(tool, call.args)
         async with asyncio.timeout(patience):
             gated = await tool.gated(copy.deepcopy(call.args), scene.context(call))
-        call = await _announced(call, tool, scene, patience)
+        call = await _announce(call, tool, scene, patience)
     except BadArguments as error:
         return step(call, Refuse(str(error)), now)
     except _ANYTHING as error:
@@ -119,7 +119,7 @@ async def _check(tool: Tool, args: JsonObject) -> None:
         tool.check(args)
 
 
-async def _announced(call: Call, tool: Tool, scene: Scene, patience: float) -> Call:
+async def _announce(call: Call, tool: Tool, scene: Scene, patience: float) -> Call:
     """The schema with the title that people will see. If no title can be made, people are asked without one."""
     announced = getattr(tool, "announced", None)
     if announced is None:
@@ -161,7 +161,7 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> CallResult:
             gen_ai__tool__call__id=call.id,
         ):
             value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
-        actions = _storable(context.actions)
+        actions = _storable_actions(context.actions)
     except ToolOutcomeUnknown as error:
         lost = Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose()
         return CallResult(lost)
@@ -187,7 +187,7 @@ async def hear_denial(call: Call, tool: Tool, scene: Scene) -> Call:
     context = scene.context(call)
     try:
         value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
-        return replace(call, result=_as_result(value), actions=_storable(context.actions))
+        return replace(call, result=_as_result(value), actions=_storable_actions(context.actions))
     except _ANYTHING as error:
         if was_cancelled():
             raise
@@ -202,7 +202,7 @@ def _payload_of_a_denial(asked: HeldRequest, reason: str | None) -> Json:
     return {**(asked.payload or {}), "reason": reason}
 
 
-def _storable(actions: EventActions) -> JsonObject | None:
+def _storable_actions(actions: EventActions) -> JsonObject | None:
     """The actions if they can be stored. A tool may have put anything into them."""
     if actions == EventActions():
         return None

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Collection, Sequence
 
 from runtime.calls.call import Call
-from runtime.calls.seal import CallGuard, CallSeal, refuse_to_start
+from runtime.calls.seal import CallFingerprints, CallGuard, refuse_to_start
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
@@ -39,7 +39,7 @@ class Journal:
         self.emit = emit
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
-        self._seal = CallSeal(guard.sealer, live.stored.name)
+        self._fingerprints = CallFingerprints(guard.sealer, live.stored.name)
         self._may_start = guard.may_start
         self._change = SessionChange()
         self._writing = asyncio.Lock()
@@ -102,8 +102,8 @@ class Journal:
     async def _write(
         self, change: SessionChange, starting: Sequence[tuple[Call, bool]], refused: dict[str, Call]
     ) -> Stored:
-        before, check, seal = self.stored, self._may_start, self._seal
-        rows = change.rows(before.key, before.events, seal.put_on)
+        before, check, seal = self.stored, self._may_start, self._fingerprints.seal
+        rows = change.rows(before.key, before.events, seal)
 
         def checked(tx: Tx) -> Rows:
             refused.clear()
@@ -112,7 +112,7 @@ class Journal:
                     refused[call.id] = refuse_to_start(call, tx.now())
             if not refused:
                 return rows
-            return replace(change, calls={**change.calls, **refused}).rows(before.key, before.events, seal.put_on)
+            return replace(change, calls={**change.calls, **refused}).rows(before.key, before.events, seal)
 
         unsure = False
         for pause in (*_PAUSES, None):

@@ -41,7 +41,7 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
     """Reads a message. Raises `Invalid` if it can't be acted on; then nothing is stored."""
     if message is None:
         return Incoming(None, state_delta=state_delta)
-    content = _storable(_as_content(message))
+    content = _storable_content(_as_content(message))
     responses = [p.function_response for p in content.parts or () if p.function_response]
     if not responses:
         return _words(content, state_delta)
@@ -109,7 +109,7 @@ def kept_metadata(given: JsonObject | None) -> JsonObject | None:
     return {name: value for name, value in (given or {}).items() if not name.startswith(_ADKS_OWN)} or None
 
 
-def _storable(content: Content) -> Content:
+def _storable_content(content: Content) -> Content:
     """The message as it will be read from the store."""
     for part in content.parts or ():
         if part.function_response:

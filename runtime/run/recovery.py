@@ -29,7 +29,7 @@ class Recovery:
     async def once(self) -> list[Run]:
         """Resumes what it finds, and returns the runs that it began."""
         for name in [name for name, run in self._taken.items() if run.ended]:
-            self._ended(name, self._taken.pop(name).failure)
+            self._note_end(name, self._taken.pop(name).failure)
         begun = []
         for name, take_up in await self._find():
             if name in self._taken or self._failed.get(name, (0, 0.0))[1] > time.monotonic():
@@ -37,7 +37,7 @@ class Recovery:
             try:
                 self._taken[name] = await take_up()
             except ConfirmError as error:
-                self._ended(name, error)  # it is found again, unless another process resumes it
+                self._note_end(name, error)  # it is found again, unless another process resumes it
             else:
                 begun.append(self._taken[name])
         return begun
@@ -50,7 +50,7 @@ class Recovery:
                 log.warning("what was left over could not be looked for, and will be again: %s", error)
             await asyncio.sleep(pause)
 
-    def _ended(self, name: SessionId, failure: Exception | None) -> None:
+    def _note_end(self, name: SessionId, failure: Exception | None) -> None:
         times, _ = self._failed.pop(name, (0, 0.0))
         if failure is None:
             return

@@ -199,7 +199,7 @@ class Runner(AppSessions):
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
             return await self._sequencer.enter(replace(self._entry(name), stop=stop))
-        return _nothing()
+        return _empty_run()
 
     async def attend(self, *, every: float = POLL) -> None:
         """Resumes, until cancelled, what processes that died left, here or elsewhere."""
@@ -233,7 +233,7 @@ class Runner(AppSessions):
         owed = await database.read(active, name, asking)
         if owed:
             return await self._sequencer.enter(replace(self._entry(name), stop=entry.stop), streaming=streaming)
-        return _nothing()
+        return _empty_run()
 
     async def _decide(
         self, incoming: Incoming, answer: Answer, call: Call, approved: Approved | None
@@ -309,7 +309,7 @@ async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
         ) from error
 
 
-def _nothing() -> Run:
+def _empty_run() -> Run:
     run = Run()
     run.end()
     return run

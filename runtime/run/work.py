@@ -119,24 +119,24 @@ class Work:
                     for call in lost:
                         event = await recover(call, await self._tools_for(call) or {}, self._scene())
                         self._repeated |= {call.id} if isinstance(event, Retry) else set()
-                        self._took(turn, step(call, event, self._setting.clock()))
+                        self._note_state(turn, step(call, event, self._setting.clock()))
                 case RunTools(ready):
-                    await self._run(turn, self._not_stopped(turn, ready))
+                    await self._run(turn, self._drop_stopped(turn, ready))
                 case Tell(untold):
-                    invocation = self._tell(invocation, turn, await self._with_denials_heard(untold))
+                    invocation = self._tell(invocation, turn, await self._hear_denials(untold))
                 case "wait" | "ask the model":
                     return invocation, list(turn.values())
 
-    def _not_stopped(self, turn: dict[str, Call], ready: Sequence[Call]) -> list[Call]:
+    def _drop_stopped(self, turn: dict[str, Call], ready: Sequence[Call]) -> list[Call]:
         """After a stop, only approved calls still begin."""
         if self._stop is None or not self._stop.is_set():
             return list(ready)
         for call in ready:
             if call.gate is GateKind.NONE:
-                self._took(turn, step(call, Refuse(STOPPED), self._setting.clock()))
+                self._note_state(turn, step(call, Refuse(STOPPED), self._setting.clock()))
         return [call for call in ready if call.gate is not GateKind.NONE]
 
-    async def _with_denials_heard(self, untold: Sequence[Call]) -> list[Call]:
+    async def _hear_denials(self, untold: Sequence[Call]) -> list[Call]:
         """Calls the functions of denied calls that want to respond, before the model learns of the denials."""
         heard = list[Call]()
         for call in untold:
@@ -148,7 +148,7 @@ class Work:
                 heard.append(call)
         return heard
 
-    def _took(self, turn: dict[str, Call], call: Call, *, told: bool = False) -> None:
+    def _note_state(self, turn: dict[str, Call], call: Call, *, told: bool = False) -> None:
         """Notes a call's new state, to be written with the next flush."""
         turn[call.id] = replace(call, told=told)
         self._journal.put(turn[call.id])
@@ -159,7 +159,7 @@ class Work:
         for call in ready:
             tool = await runnable(call, await self._tools_for(call))
             refusal = tool if isinstance(tool, Refuse) else None
-            self._took(turn, step(call, refusal or Begin(), self._setting.clock()))
+            self._note_state(turn, step(call, refusal or Begin(), self._setting.clock()))
             if not isinstance(tool, Refuse):
                 running.append((turn[call.id], tool))
         if not running:
@@ -176,7 +176,7 @@ class Work:
             nonlocal left
             outcome = await execute(call, tool, scene)
             after = step(call, outcome.event, self._setting.clock())
-            self._took(turn, replace(after, actions=outcome.actions))
+            self._note_state(turn, replace(after, actions=outcome.actions))
             left -= 1
             if left:
                 await self._journal.flush()
@@ -209,7 +209,7 @@ class Work:
             self._add(event)
             self._enough = self._enough or bool(event.actions.skip_summarization)
         for call in untold:
-            self._took(turn, replace(call, actions=None), told=True)
+            self._note_state(turn, replace(call, actions=None), told=True)
         target = self._setting.root.find(actions.transfer_to_agent or "")
         if target is None:
             return invocation
@@ -226,7 +226,7 @@ class Work:
         calls: dict[str, Call] = {}
         for place, asked in enumerate(said.calls()):
             call = from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
-            self._took(calls, await admit(call, tools, scene, self._setting.clock(), self._setting.patience))
+            self._note_state(calls, await admit(call, tools, scene, self._setting.clock(), self._setting.patience))
         self._journal.begin_turn(turn)
         self._journal.put(replace(invocation, status=Status.ACTIVE))
         return invocation, list(calls.values())
@@ -256,7 +256,7 @@ class Work:
         return event
 
     async def _generate(self, agent: Agent, invocation: Invocation, event_id: str) -> ModelResponse:
-        model, question = self._setting.resolve(agent.model), await self._question(agent, invocation)
+        model, question = self._setting.resolve(agent.model), await self._model_request(agent, invocation)
         with tracing.span("chat", gen_ai__operation__name="chat", gen_ai__request__model=question.model):
             return await ask(
                 model,
@@ -265,7 +265,7 @@ class Work:
                 lambda piece: self._journal.emit(self._answer(invocation, event_id, piece)),
             )
 
-    async def _question(self, agent: Agent, invocation: Invocation) -> ModelRequest:
+    async def _model_request(self, agent: Agent, invocation: Invocation) -> ModelRequest:
         name = self._journal.stored.name
         context = ReadonlyContext(
             agent_name=agent.name,

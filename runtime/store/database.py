@@ -79,11 +79,11 @@ class Database:
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs a writing transaction, and returns when it is committed."""
-        return await self._engine.write(lambda tx: fn(self._equipped(tx), *args, **kwargs))
+        return await self._engine.write(lambda tx: fn(self._with_context(tx), *args, **kwargs))
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs a reading transaction on a consistent snapshot. It never waits for writers."""
-        return await self._engine.read(lambda tx: fn(self._equipped(tx), *args, **kwargs))
+        return await self._engine.read(lambda tx: fn(self._with_context(tx), *args, **kwargs))
 
     async def settle_in(self, fn: Callable[[Tx], None]) -> None:
         """Runs `fn` once at the start of a process, if no other process works on the store, and before any other can.
@@ -91,7 +91,7 @@ class Database:
         So the leases of dead processes need not expire first. From here on other processes can tell that this one
         exists.
         """
-        await self._engine.settle_in(lambda tx: fn(self._equipped(tx)))
+        await self._engine.settle_in(lambda tx: fn(self._with_context(tx)))
 
     def waiter(self, *topics: str) -> Waiter:
         """`with database.waiter(topic) as w:` is woken by every `tx.notify(topic)` that is committed from then on.
@@ -109,7 +109,7 @@ class Database:
         """Closes the store. Accepted transactions are finished; later ones are refused."""
         await self._engine.close()
 
-    def _equipped(self, tx: Tx) -> Tx:
+    def _with_context(self, tx: Tx) -> Tx:
         tx.context = self._context
         return tx
 

@@ -128,7 +128,7 @@ def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[Sess
         .where(
             sessions.c.key.in_(owing),
             sessions.c.app.in_(apps),
-            _belonging(desk),
+            _belongs_to(desk),
             func.coalesce(sessions.c.lease_until, 0.0) <= tx.now(),
         )
         .order_by(func.random())
@@ -137,7 +137,7 @@ def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[Sess
     return [SessionId(row.app, row.user_id, row.id) for row in tx.execute(found)]
 
 
-def _belonging(desk: bool) -> ColumnElement[bool]:
+def _belongs_to(desk: bool) -> ColumnElement[bool]:
     return sessions.c.opened_by == "desk" if desk else sessions.c.opened_by != "desk"
 
 
@@ -147,7 +147,7 @@ def unknown_since(tx: Tx, apps: Collection[str], age: float, *, desk: bool = Fal
         select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
         .join(calls, calls.c.session == sessions.c.key)
         .where(calls.c.state == CallState.UNKNOWN.value, calls.c.since <= tx.now() - age, sessions.c.app.in_(apps))
-        .where(_belonging(desk))
+        .where(_belongs_to(desk))
         .order_by(func.random())
         .limit(AT_ONCE)
     )

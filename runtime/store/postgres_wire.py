@@ -134,7 +134,7 @@ class WakeupConnection:
 
         def heard(_: object, sender: int, __: str, payload: str) -> None:
             if sender != own:  # waiters in this process were woken at the commit
-                self._heard(payload.split(" "))
+                self._wake(payload.split(" "))
 
         await connection.add_listener(CHANNEL, heard)
         return connection
@@ -149,7 +149,7 @@ class WakeupConnection:
         except TimeoutError:
             return
 
-    def _heard(self, keys: list[str]) -> None:
+    def _wake(self, keys: list[str]) -> None:
         if EVERYBODY in keys:
             self._hub.wake_all()
         else:

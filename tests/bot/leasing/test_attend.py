@@ -123,7 +123,7 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
     for name in ("calls", "cards"):
         await with_rows(database, *map(str, range(40)), table=due_rows(f"test_{name}"))
     firm, brief = Backpressure(moment=3600), Backpressure(moment=0.001)
-    with firm.given(), brief.given():
+    with firm.handling_click(), brief.handling_click():
         running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
         running += [asyncio.create_task(loop("calls", firm, all_calls).run())]
         await asyncio.wait_for(all_calls.wait(), 60)

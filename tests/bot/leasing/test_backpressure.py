@@ -26,8 +26,8 @@ def begins(precedence: Backpressure) -> asyncio.Task[Pace]:
 def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure()
-        with precedence.given():
-            with precedence.given():
+        with precedence.handling_click():
+            with precedence.handling_click():
                 work = begins(precedence)
                 await loop.skip(LULL)
             await loop.skip(LULL)
@@ -44,7 +44,7 @@ def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
 def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR, lull=HOUR)
-        with precedence.given():
+        with precedence.handling_click():
             pass
         work = begins(precedence)
         await loop.skip(HOUR / 2)
@@ -59,7 +59,7 @@ def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> No
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR)
         assert await precedence.stand_back() is Pace.FREE
-        with precedence.given():
+        with precedence.handling_click():
             pass
         await loop.skip(HOUR / 2)
         assert await precedence.stand_back() is Pace.PAUSE
@@ -72,7 +72,7 @@ def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> No
 def test_it_begins_in_the_end_however_many_click() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR)
-        with precedence.given():
+        with precedence.handling_click():
             work = begins(precedence)
             await loop.skip(HOUR / 2)
             assert not work.done()
@@ -85,7 +85,7 @@ def test_it_begins_in_the_end_however_many_click() -> None:
 def test_an_approved_call_on_its_way_goes_first_and_is_no_click() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR)
-        with precedence.hurrying():
+        with precedence.urgent_work():
             work = begins(precedence)
             await loop.skip(HOUR / 2)
             assert not work.done()
@@ -117,7 +117,7 @@ def test_a_call_goes_first_until_it_has_started_and_for_a_moment_at_most() -> No
 def test_a_click_that_failed_is_through_too() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR)
-        with suppress(ConnectionError), precedence.given():
+        with suppress(ConnectionError), precedence.handling_click():
             raise ConnectionError
         work = begins(precedence)
         await loop.skip(LULL)
@@ -169,7 +169,7 @@ async def test_many_are_told_from_a_few() -> None:
     with ExitStack() as clicks:
         for _ in range(MANY):
             told.append(precedence.many)
-            clicks.enter_context(precedence.given())
+            clicks.enter_context(precedence.handling_click())
         told.append(precedence.many)
     told.append(precedence.many)
     assert told == [*[False] * MANY, True, False]

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from bot.audit.fingerprint import Fingerprints
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, fingerprint, step
-from runtime.calls.seal import CallGuard, CallSeal, Sealer
+from runtime.calls.seal import CallFingerprints, CallGuard, Sealer
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.store.lookup import read_calls
@@ -154,7 +154,7 @@ async def take_up(chat: Chat) -> None:
 async def test_what_was_approved_runs_after_a_crash(run: MakeRunner) -> None:
     """The control: it is the seal that makes the difference."""
     chat, _, waiting = await held(run)
-    left = CallSeal(SEALER, name_of(chat)).put_on(ready(waiting))
+    left = CallFingerprints(SEALER, name_of(chat)).seal(ready(waiting))
     await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: left)
     await take_up(chat)
     assert paid == [10]
@@ -168,11 +168,11 @@ async def test_what_was_approved_runs_after_a_crash(run: MakeRunner) -> None:
         lambda one: replace(ready(one), seal=None),
         lambda one: replace(ready(one), seal="é"),
         lambda one: replace(one, state=CallState.READY, gate=GateKind.NONE, asked=(), seal=None),
-        lambda one: dearer(CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one))),
-        lambda one: CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one)),
-        lambda one: CallSeal(Fingerprints("a key that I guessed", "stored call").of, SessionId("a", "b", "c")).put_on(
-            one
-        ),
+        lambda one: dearer(CallFingerprints(SEALER, SessionId("other", "other", "other")).seal(ready(one))),
+        lambda one: CallFingerprints(SEALER, SessionId("other", "other", "other")).seal(ready(one)),
+        lambda one: CallFingerprints(
+            Fingerprints("a key that I guessed", "stored call").of, SessionId("a", "b", "c")
+        ).seal(one),
     ],
 )
 async def test_i_write_that_a_call_may_begin(
@@ -191,7 +191,7 @@ async def test_i_write_that_a_call_may_begin(
 async def test_i_change_what_ran_when_its_process_died(run: MakeRunner) -> None:
     """The tool may run again by itself, since it is idempotent; not with other arguments, though."""
     chat, _, waiting = await held(run, idempotent=True)
-    running = CallSeal(SEALER, name_of(chat)).put_on(step(ready(waiting), Begin(), 0.0))
+    running = CallFingerprints(SEALER, name_of(chat)).seal(step(ready(waiting), Begin(), 0.0))
     await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: dearer(running))
     await take_up(chat)
     (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
@@ -231,10 +231,10 @@ async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRun
 
 async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
     chat, _, waiting = await held(run)
-    seal = CallSeal(SEALER, name_of(chat))
+    fingerprints = CallFingerprints(SEALER, name_of(chat))
     begun = step(ready(waiting), Begin(), 0.0)
     unknown = replace(begun, state=CallState.UNKNOWN, told=True)
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: dearer(seal.put_on(unknown)))
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: dearer(fingerprints.seal(unknown)))
     again = await chat.runner.settle(
         user_id=chat.user,
         session_id=chat.session,
