@@ -17,7 +17,7 @@ from runtime.replacing import replace
 from runtime.run.decisions import CallDecision, decide, one_a_call
 from runtime.run.message import Incoming
 from runtime.store.database import Tx
-from runtime.store.desk import ANYBODY, Writer, check_sender
+from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
 from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
 from runtime.store.sessions import Locked, adopt, claim_and_write, claim_locked, create, find, lock, set_aside
@@ -126,7 +126,7 @@ def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
     """
     locked = _lock_session(tx, entry)
     before = locked.session
-    check_sender(tx, entry.sender, entry.name, before, entry.writes)
+    check_against(locked.reserved, entry.sender, entry.name, before, entry.writes)
     known: dict[str, Call] = {}
     if entry.approved is not None:
         decided = _decide_answers(tx, entry, before, entry.approved, known)

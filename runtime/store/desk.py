@@ -2,7 +2,7 @@
 for it.
 
 Other services, such as `adk-confirm api`, may share the store with a desk. Each transaction that writes to a session
-calls `check_sender` first, so no caller can forget it.
+calls `check_sender` or `check_against` first, so no caller can forget it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from runtime.store.records import SessionId, Stored
 from runtime.store.tables import desks
 from runtime.store.upsert import upsert
 
-_PREFIX = Prepared(select(desks.c.prefix).where(desks.c.app == bindparam("app_")))
+_OF_APP = select(desks.c.prefix).where(desks.c.app == bindparam("app_"))
+_PREFIX = Prepared(_OF_APP)
+RESERVED = _OF_APP.scalar_subquery().label("reserved")
+"""The prefix of the desk's names, for the statement that locks a session anyway. Its parameter is `app_`."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,20 @@ def check_sender(
 ) -> None:
     """Raises `Forbidden` for what only the desk may write. `session` is the existing session of that name, `keys` are
     those of the state that would be written."""
+    if not sender.desk:
+        check_against(_prefix(tx, name.app), sender, name, session, keys)
+
+
+def check_against(
+    prefix: str | None, sender: Writer, name: SessionId, session: Stored | None, keys: Iterable[str] = ()
+) -> None:
+    """The same for a caller that has read the prefix of the desk's names."""
     if sender.desk:
         return
     if session is not None and session.opened_by == "desk":
         raise Forbidden(
             f"Session {name.id} belongs to the bot that opened it and takes nothing from others. Nothing was changed."
         )
-    prefix = _prefix(tx, name.app)
     if prefix is None:
         return
     for what, text in (("user", name.user_id), ("session", name.id)):

@@ -19,7 +19,7 @@ from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store import lease
 from runtime.store.database import Tx, for_update
-from runtime.store.desk import Writer, check_sender
+from runtime.store.desk import RESERVED, Writer, check_against, check_sender
 from runtime.store.lease import LeaseLost, free, new_token
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
@@ -46,7 +46,7 @@ def row_of(key: int) -> ColumnElement[bool]:
 _BY_NAME = select(sessions).where(
     sessions.c.app == bindparam("app_"), sessions.c.user_id == bindparam("user_"), sessions.c.id == bindparam("id_")
 )
-_FIND, _LOCK = Prepared(_BY_NAME), Prepared(for_update(_BY_NAME))
+_FIND, _LOCK = Prepared(_BY_NAME), Prepared(for_update(_BY_NAME.add_columns(RESERVED)))
 
 
 def find(tx: Tx, name: SessionId) -> Stored | None:
@@ -135,7 +135,7 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
     row = _row(tx, name, lock=True)
     if row is None:
         return False
-    check_sender(tx, sender, name, as_stored(tx, row))
+    check_against(row.reserved, sender, name, as_stored(tx, row))
     if row.lease_token is not None and row.lease_until > tx.now():
         raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
     for table in (events, calls, requests, invocations):
@@ -153,6 +153,7 @@ class Locked:
 
     session: Stored
     is_free: bool  # nobody works on it
+    reserved: str | None  # names that begin with it are the desk's
 
 
 def lock(tx: Tx, name: SessionId) -> Locked | None:
@@ -160,7 +161,8 @@ def lock(tx: Tx, name: SessionId) -> Locked | None:
     row = _row(tx, name, lock=True)
     if row is None:
         return None
-    return Locked(as_stored(tx, row), row.lease_until is None or row.lease_until <= tx.now())
+    is_free = row.lease_until is None or row.lease_until <= tx.now()
+    return Locked(as_stored(tx, row), is_free, row.reserved)
 
 
 def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
