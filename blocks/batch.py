@@ -13,11 +13,12 @@ from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.card_text import heading
+from blocks.content import headline
 from blocks.form import Denial, read_denial, reason_input
 from blocks.full_view import beside, paged, what_runs
 from blocks.ids import BATCH, Callback, Ref, join_refs, parse_refs
 from blocks.kit import JsonObject, header, modal
-from blocks.rich import Line, line, listed, name, rich
+from blocks.rich import Line, Prose, line, listed, rich
 from blocks.view import CardView
 
 
@@ -71,5 +72,5 @@ def read_batch(
 
 
 def _single_calls_note(views: Sequence[CardView]) -> list[Line]:
-    names = [name(view.tool) for view in views[:BATCH]]
+    names = [Prose(headline(view), bold=True) for view in views[:BATCH]]
     return [line(words.BATCH_ALONE, tools=listed(names))] if names else []

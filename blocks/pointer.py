@@ -10,8 +10,9 @@ from slack_sdk.models.blocks import Block
 from blocks import words
 from blocks.card import withdraw_button
 from blocks.card_text import by
+from blocks.content import headline
 from blocks.kit import Message, actions, drawn
-from blocks.rich import Channel, Line, Link, Say, Supplied, User, line, rich, say, text
+from blocks.rich import Channel, Line, Link, Prose, Say, Supplied, User, When, line, rich, say, text
 from blocks.text import MESSAGE_TEXT, fit, prose, visible
 from blocks.view import CardView, Face
 
@@ -36,11 +37,12 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
 
 def note(view: CardView) -> Message:
     """A direct message to an approver that links to the card."""
-    tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
-    asker = User(view.asked_by) if view.asked_by else words.SOMEBODY.lower()
-    said = line(words.NOTE, tool=tool, asker=asker)
+    asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
+    what = Prose(headline(view).removesuffix("?"), bold=True)
+    said = say(words.NOTE_QUESTION if view.question else words.NOTE, what=what, asker=asker, agent=Prose(view.agent))
+    until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
     link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
-    sentence = Line((*said.spans, *link))
+    sentence = Line((*said, *until, *link))
     return Message(text([], [sentence], [], MESSAGE_TEXT), drawn([rich([sentence], f"note.{view.id}")]))
 
 

@@ -26,6 +26,7 @@ _ITEMS = 100
 _SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£"}
 _SECONDS = {"seconds": Decimal(1), "milliseconds": Decimal("0.001"), "minutes": Decimal(60), "hours": Decimal(3600)}
 _UNGROUPED = {"id", "year", "port", "pid", "number", "code", "zip", "phone", "account", "version", "timestamp", "ts"}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?", re.ASCII)
 _LINK = re.compile(r"https://[!-~]+", re.ASCII)
 _MOST_SECONDS = 10**10
@@ -76,7 +77,7 @@ def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
         case bool():
             return Say(words.YES if value else words.NO)
         case int() | float():
-            plain = kind == "plain" or bool(_UNGROUPED & set(re.split(r"[^a-z]+", name.lower())))
+            plain = kind == "plain" or not _UNGROUPED.isdisjoint(map(str.lower, _WORD.findall(name)))
             return Say(_number(value, plain=plain))
         case str():
             return _moment(value) or Supplied(quick(value))

@@ -19,7 +19,7 @@ class Stoppable:
     """A call that waits. Its asker may withdraw it; whoever may decide can deny it."""
 
     ref: Ref
-    tool: str
+    what: str
     withdraws: bool
 
 
@@ -39,10 +39,10 @@ def stop(calls: Sequence[Stoppable]) -> Message:
     row = []
     for call in calls[:_MOST]:
         verb = words.WITHDRAW if call.withdraws else words.DENY_OPENS
-        label = verb if len(calls) == 1 else words.REPLY_STOP_ONE.format(verb=verb, tool=plain(call.tool, 40))
+        label = verb if len(calls) == 1 else words.REPLY_STOP_ONE.format(verb=verb, what=plain(call.what, 60))
         sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
         action = Action.WITHDRAW if call.withdraws else Action.DENY
-        row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.tool, sure=sure))
+        row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))
     # Two buttons of one action can't stand in one block.
     blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
     return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply"), *blocks]))

@@ -539,7 +539,8 @@ THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, which did not c
 HISTORY_EMPTY = "Nothing has happened yet."
 HISTORY_CUT = "Earlier steps are left out here; the audit has them all."
 
-NOTE = "⏳ {tool} needs your approval. {asker} asked for it."
+NOTE = "⏳ {what}? {asker} needs your approval"
+NOTE_QUESTION = "💬 {agent} has a question for you"
 NOTE_LINK = "Open the card"
 NOTIFIED = "🔔 {approvers}"
 POINTER_CHANNEL = "The card for {tool} is in {channel}"
@@ -649,7 +650,7 @@ REPLY_HINT = (
 REPLY_QUEUED = "The agent is still at work. It reads your message next."
 REPLY_PAUSED = "Runs are paused. The agent reads your message once they are resumed."
 REPLY_STOP = "Your message alone does not stop what waits for approval. Do you want to stop it?"
-REPLY_STOP_ONE = "{verb}: {tool}"
+REPLY_STOP_ONE = "{verb} {what}"
 
 # -- Home and lists
 

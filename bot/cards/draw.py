@@ -182,20 +182,19 @@ class Drawing:
         return replace(place, drawn_version=drawn if there or not self._is_needed else 0)
 
     async def _note(self, place: Place) -> Place:
-        """Draws the direct message to an approver. It is posted once, and deleted when nothing is left to decide."""
+        """Draws the direct message to an approver, and draws it again after an edit. It is deleted when nothing is left
+        to decide."""
         if self._row.state is not State.WAITING:
             if place.ts is not None:
                 await self._sender.delete(self._at, place.channel, place.ts)
             return replace(place, ts=None, drawn_version=_FOR_GOOD)
-        if place.ts is None:
+        if place.ts is None or self._row.revision.number > 1:
             card = next((one for one in self._done if one.ts is not None and not one.pointer), None)
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
             link = await self._sender.permalink(self._at, card.channel, card.ts)
             message = await self._with_all_names(note(replace(self._view(place), card_link=link)))
-            place = replace(
-                place, ts=await self._post(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
-            )
+            place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
 
     async def _pointer(self, place: Place, cards: Sequence[Place], trouble: str | None) -> Message:

@@ -165,7 +165,7 @@ def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
 @names_option
 @options()
 def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A002  (the argument's name)
-    """Show what happened to one confirmation, or in one session, a line for each step.
+    """Show what happened to a call or in a session, step by step.
 
     ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
     """

@@ -114,15 +114,21 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     from blocks.text import visible
     from blocks.values import quick
+    from bot.operations.names import place_of
     from bot.operations.operator_times import roughly, spelled
 
     on = ", ".join(f"{visible(name)} {quick(value)}" for name, value in one.on.items())
     yield f"{one.id}  {visible(one.tool)}{f'  with {on}' if on else ''}"
-    used = "not used yet" if one.uses == 0 else f"used {one.uses} time{'s' if one.uses > 1 else ''}"
+    if one.most is not None:
+        used = f"{one.uses} of {one.most} uses"
+    else:
+        used = "not used yet" if one.uses == 0 else f"used {one.uses} time{'s' if one.uses > 1 else ''}"
     until = f"until {spelled(one.until)}, {roughly(one.until - now)} left"
     void = "; it has no seal of this app, so it lets nothing through" if one.sealed is False else ""
     given_by = ", ".join(map(names.of, one.given_by))
-    yield visible(f"    given by {given_by} in {one.session}; {until}; {used}{void}")
+    place = place_of(one.session)
+    where = f"{names.of(place[1])}, session {one.session}" if place else one.session
+    yield visible(f"    given by {given_by} in {where}; {until}; {used}{void}")
 
 
 def reapplied(one: Reapplied, *, dry_run: bool) -> str:

@@ -7,8 +7,10 @@ import asyncio
 from collections.abc import Sequence
 
 from blocks import replies
+from blocks.content import headline
 from blocks.ids import Ref
 from blocks.replies import Stoppable
+from bot.cards.card_presenter import card_view
 from bot.confirmation.model import Confirmation, State
 from bot.policy.approvers import Unresolved
 from bot.policy.model import may_decide
@@ -55,8 +57,8 @@ class HintSender:
                 continue
             asked = row.asked.asked_by.is_also(heard.person)
             if asked or await self._may_deny(row, heard):
-                tool = row.redactor.mask_text(row.asked.tool)
-                calls.append(Stoppable(Ref(row.id, row.revision.number), tool, withdraws=asked))
+                what = headline(card_view(row))
+                calls.append(Stoppable(Ref(row.id, row.revision.number), what, withdraws=asked))
         return calls
 
     async def _may_deny(self, row: Confirmation, heard: IncomingMessage) -> bool:

@@ -23,7 +23,8 @@ from runtime.store.database import Tx
 @dataclass(frozen=True, kw_only=True)
 class GrantInForce:
     """A grant, masked. `on`: the arguments that must be the same. `sealed`: False if this app did not make it, so that
-    it lets nothing through; None if that can't be checked without the secret."""
+    it lets nothing through; None if that can't be checked without the secret. `uses`: how many calls it let through so
+    far, of `most`."""
 
     id: str
     tool: str
@@ -33,6 +34,7 @@ class GrantInForce:
     until: datetime
     session: str
     uses: int
+    most: int | None
     team: str
     sealed: bool | None
 
@@ -46,6 +48,7 @@ class GrantInForce:
             "until": stamp(self.until),
             "session": self.session,
             "uses": self.uses,
+            "most": self.most,
             "sealed": self.sealed,
         }
 
@@ -66,6 +69,7 @@ def _grant_in_force(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> 
         until=grant.until,
         session=grant.session.id,
         uses=_uses(tx, grant),
+        most=grant.uses,
         team=grant.team,
         sealed=None if fingerprints is None else grant.is_sealed(fingerprints),
     )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from blocks.batch import batch_form, read_batch
+from blocks.content import headline
 from blocks.home import approvals, help_message, home_tab, ticked_refs
 from blocks.ids import Action, Ref
 from blocks.kit import JsonObject
@@ -175,7 +176,7 @@ def test_denying_together_takes_one_reason() -> None:
 def test_what_can_not_be_shown_whole_or_needs_an_answer_is_left_out_and_named() -> None:
     batch = batch_form([samples.WAITING, samples.HUGE, samples.TIME_OFF], approve=True)
     limits.check(batch, "modal")
-    assert "decide run_sql and request_time_off on their own cards" in inert.shown(batch)
+    assert f"decide {headline(samples.HUGE)} and {headline(samples.TIME_OFF)} on their own cards" in inert.shown(batch)
     assert batch["private_metadata"] == "c7Qd2m.1"
     none = batch_form([samples.TIME_OFF], approve=True)
     assert "submit" not in none

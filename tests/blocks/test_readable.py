@@ -65,6 +65,7 @@ def test_a_value_reads_as_people_write_it(value: JsonValue, kind: str | None, sh
 def test_a_year_and_an_id_are_not_grouped() -> None:
     assert read(2026, "year") == "2026"
     assert read(4103221, "order_id") == "4103221"
+    assert read(4103221, "customerId") == read(4103221, "customerID") == read(4103221, "HTTPPort") == "4103221"
     assert read(4103221, "orders") == "4,103,221"
 
 

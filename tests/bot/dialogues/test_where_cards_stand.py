@@ -110,7 +110,8 @@ async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(o
     async with open_office(f"{ONE}dm = true\n", target=LAB) as at:
         card = await at.ask(PAY)
         for approver in (at.bob, at.cyd):
-            note = await approver.finds("pay needs your approval. ann asked for it.")
+            note = await approver.finds("ann needs your approval · expires")
+            assert note.text.startswith("⏳ Pay (to Ada, amount 20)? ")
             assert "Open the card" in note
             assert note.buttons == ()
         await at.bob.clicks(at.bob.now(card), "Approve")
@@ -118,3 +119,13 @@ async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(o
         await at.slack.until(lambda: not [*at.bob.messages(), *at.cyd.messages()] or None)
         assert at.lead.messages() == []
         await at.rests()
+
+
+async def test_a_direct_message_shows_the_call_as_it_was_edited(open_office: Opens) -> None:
+    async with open_office(f"{ONE}quorum = 2\nedit = true\ndm = true\n", target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.cyd.finds("amount 20)? ann needs your approval")
+        await at.bob.clicks(card, "Edit…")
+        await (await at.bob.gets_modal("Edit")).submits({"amount": "25"})
+        await at.cyd.finds("amount 25)? ann needs your approval")
+        assert len(at.cyd.messages()) == 1

@@ -66,7 +66,11 @@ async def test_stop_offers_an_approver_to_deny_each_call_that_waits(open_office:
         await at.bob.says("@adk-confirm stop", at.deploys, thread=said)  # the agent hears it as well
         offer = await at.bob.finds("does not stop what waits", at.deploys, thread=said)
         deny = offer.buttons[0]
-        assert [button.startswith("Deny") for button in offer.buttons] == [True, True]
+        assert [("Ada" in button, "Bea" in button) for button in sorted(offer.buttons)] == [
+            (True, False),
+            (False, True),
+        ]
+        assert all(button.startswith("Deny… Pay") for button in offer.buttons)
         await at.bob.clicks(offer, deny)
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "not now"})
         await at.ann.finds("denied by bob", at.deploys, thread=said)
