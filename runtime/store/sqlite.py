@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import quote
 
@@ -83,7 +84,7 @@ class _Readers:
     """A few read-only connections, used from a few threads. In WAL mode readers never wait."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self._engine = _engine(lambda: _connect_reader(path))
+        self._path = path
         self._clock = clock
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="adk-confirm-read")
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
@@ -104,7 +105,7 @@ class _Readers:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            connection = self._engine.connect()
+            connection = _connected(lambda: _connect_reader(self._path))
         raw = _raw(connection)
         try:
             raw.execute("BEGIN")
@@ -119,7 +120,7 @@ class _Readers:
 
 
 async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> SqliteWriter:
-    writer = SqliteWriter(_engine(lambda: _connect(path)), clock, hub, Admission(limits))
+    writer = SqliteWriter(lambda: _connected(lambda: _connect(path)), clock, hub, Admission(limits))
     await writer.start()
     return writer
 
@@ -128,8 +129,23 @@ def _nothing(_: Tx) -> None:
     return None
 
 
-def _engine(connect: Callable[[], sqlite3.Connection]) -> sqlalchemy.Engine:
-    return sqlalchemy.create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+def _connected(connect: Callable[[], sqlite3.Connection]) -> Connection:
+    """A connection to a store. All stores of a process share one engine, which keeps what it has compiled."""
+    token = _connecting.set(connect)
+    try:
+        return _ENGINE.connect()
+    finally:
+        _connecting.reset(token)
+
+
+_connecting: ContextVar[Callable[[], sqlite3.Connection]] = ContextVar("connecting")
+
+
+def _connect_now() -> sqlite3.Connection:
+    return _connecting.get()()
+
+
+_ENGINE = sqlalchemy.create_engine("sqlite://", creator=_connect_now, poolclass=NullPool, hide_parameters=True)
 
 
 def _raw(connection: Connection) -> sqlite3.Connection:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from runtime.errors import StoreError
@@ -59,8 +59,10 @@ class _GroupLost(Exception):
 
 
 class SqliteWriter:
-    def __init__(self, engine: Engine, clock: Callable[[], float], hub: Hub, gate: Admission) -> None:
-        self._engine = engine
+    def __init__(
+        self, connect: Callable[[], Connection], clock: Callable[[], float], hub: Hub, gate: Admission
+    ) -> None:
+        self._connect = connect
         self._clock = clock
         self._hub = hub
         self._gate = gate
@@ -101,7 +103,7 @@ class SqliteWriter:
 
     def _main(self) -> None:
         try:
-            connection = self._engine.connect()
+            connection = self._connect()
             raw = connection.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)
         except BaseException as error:  # noqa: BLE001  (`start` raises it)

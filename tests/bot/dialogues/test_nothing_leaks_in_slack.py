@@ -36,8 +36,8 @@ redact = ["*token"]
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'leaks.db'}"
+def database_url(sqlite_stocked: str) -> str:
+    return sqlite_stocked
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,9 @@ PAY = 'pay {"to": "Ada", "amount": 20}'
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
+def database_url(sqlite_stocked: str) -> str:
     """What a key means does not depend on the database."""
-    return f"sqlite:///{tmp_path / 'policies.db'}"
+    return sqlite_stocked
 
 
 def policy(approvers: str = '"group:S0ONCALL"', more: str = "", when: str = "") -> str:
