@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.chaos.checks import check
 from bench.chaos.collecting import collect, effects
-from bench.chaos.history import History, Renewed
+from bench.chaos.history import History, NewWork
 from bench.chaos.office import Office, office
 from bench.chaos.plan import Click, Errand, Plan, make_plan, rehearsal
 from bench.chaos.replicas import NotReady
@@ -72,7 +72,7 @@ async def _decide_open_calls(at: Office, plan: Plan) -> bool:
     return said
 
 
-async def _do_new_work(at: Office, errand: Errand) -> Renewed:
+async def _do_new_work(at: Office, errand: Errand) -> NewWork:
     (call,) = errand.calls
     began = time.monotonic()
     working = asyncio.create_task(at.people.runs(errand))
@@ -83,9 +83,9 @@ async def _do_new_work(at: Office, errand: Errand) -> Renewed:
     while time.time() - clicked < _NEW_WORK_WITHIN:
         done = [one for one in effects(at) if one.ticket == call.ticket]
         if done:
-            return Renewed(call.ticket, shown, max(0.0, done[0].at - clicked))
+            return NewWork(call.ticket, shown, max(0.0, done[0].at - clicked))
         await asyncio.sleep(_GLANCE)
-    return Renewed(call.ticket, shown, None)
+    return NewWork(call.ticket, shown, None)
 
 
 def _tell(what: str) -> None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from bench.chaos.history import Clicked, Entry, Finding, History, Place
+from bench.chaos.history import ClickRecord, Entry, Finding, History, Place
 from bench.chaos.plan import TOOLS
 from bench.chaos.story import Story, thread_of
 from bench.chaos.threads import threads_tell_it_once, words_stand_once
@@ -82,14 +82,14 @@ def counted(story: Story) -> Iterator[Finding]:
                 yield Finding("acknowledged clicks are counted", what, story.ticket(confirmation))
 
 
-def _grouped_by_voter(clicks: Sequence[Clicked], ids: Mapping[str, str]) -> dict[str, list[Clicked]]:
-    found: dict[str, list[Clicked]] = defaultdict(list)
+def _grouped_by_voter(clicks: Sequence[ClickRecord], ids: Mapping[str, str]) -> dict[str, list[ClickRecord]]:
+    found: dict[str, list[ClickRecord]] = defaultdict(list)
     for click in clicks:
         found[ids.get(click.who, click.who)].append(click)
     return found
 
 
-def _vote_of(click: Clicked) -> str:
+def _vote_of(click: ClickRecord) -> str:
     return click.same if click.form else f"{click.how} {click.amount}"
 
 

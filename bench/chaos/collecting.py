@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bench.chaos.history import Effect, Entry, Happened, History, Kind, Message, Renewed, Said, Whisper
+from bench.chaos.history import Effect, Entry, FaultRecord, History, Kind, Message, NewWork, SpokenMessage, Whisper
 from bench.chaos.office import Office
 from blocks.ids import CardMark, LineMark, parse_mark
 from bot.sandbox.blockkit.elements import element_label
@@ -18,7 +18,7 @@ from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 
 async def collect(
-    office: Office, happened: tuple[Happened, ...], owed: tuple[str, ...], renewed: tuple[Renewed, ...]
+    office: Office, happened: tuple[FaultRecord, ...], owed: tuple[str, ...], renewed: tuple[NewWork, ...]
 ) -> History:
     verified = await office.verified()
     _, exported = await office.command("audit", "export")
@@ -59,7 +59,7 @@ def _unexpected_ends(office: Office) -> Iterator[str]:
                 yield f"replica {one.replica} ended with {one.code}: {one.said}"
 
 
-def _messages_to_agent(office: Office) -> Iterator[Said]:
+def _messages_to_agent(office: Office) -> Iterator[SpokenMessage]:
     """The messages to the agent. Slack knows which of their events were acknowledged."""
     acked = {
         (str(event.get("channel")), str(event.get("ts")))
@@ -68,7 +68,7 @@ def _messages_to_agent(office: Office) -> Iterator[Said]:
     }
     for heard in office.people.heard:
         here = (heard.thread[0], heard.ts)
-        yield Said(heard.at, heard.who, heard.thread, heard.words, here in acked, heard.answer)
+        yield SpokenMessage(heard.at, heard.who, heard.thread, heard.words, here in acked, heard.answer)
 
 
 def _messages(slack: FakeSlack) -> Iterator[Message]:

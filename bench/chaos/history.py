@@ -16,7 +16,7 @@ Kind = Literal["card", "pointer", "lines", "said", "other"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedCall:
     """A call that somebody requested from the agent."""
 
     ticket: str
@@ -27,7 +27,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Said:
+class SpokenMessage:
     """A message to the agent. `heard`: Slack got an acknowledgement. `answer` is what the agent has to reply."""
 
     at: float
@@ -39,7 +39,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Clicked:
+class ClickRecord:
     """One gesture: a button, or a form that was sent. `same` identifies the vote: a vote that is sent twice is one
     vote.
 
@@ -111,7 +111,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Renewed:
+class NewWork:
     """New work after all faults ended: seconds until its card, and seconds from the click until its tool began."""
 
     ticket: str
@@ -120,7 +120,7 @@ class Renewed:
 
 
 @dataclass(frozen=True)
-class Happened:
+class FaultRecord:
     """A fault, and when it happened."""
 
     at: float
@@ -130,9 +130,9 @@ class Happened:
 
 @dataclass(frozen=True)
 class History:
-    asked: tuple[Asked, ...] = ()
-    said: tuple[Said, ...] = ()
-    clicked: tuple[Clicked, ...] = ()
+    asked: tuple[RequestedCall, ...] = ()
+    said: tuple[SpokenMessage, ...] = ()
+    clicked: tuple[ClickRecord, ...] = ()
     effects: tuple[Effect, ...] = ()
     messages: tuple[Message, ...] = ()
     whispers: tuple[Whisper, ...] = ()
@@ -145,8 +145,8 @@ class History:
     """The output of `audit verify`, and its exit code."""
     owed: tuple[str, ...] = ()
     """Rows that still had something to do when the run stopped waiting."""
-    renewed: tuple[Renewed, ...] = ()
-    happened: tuple[Happened, ...] = ()
+    renewed: tuple[NewWork, ...] = ()
+    happened: tuple[FaultRecord, ...] = ()
     homes: dict[str, str] = field(default_factory=dict)
     """The text of each Home tab that somebody opened."""
     gave_up: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.chaos.history import Asked, Clicked, Place
+from bench.chaos.history import ClickRecord, Place, RequestedCall
 from bench.chaos.plan import APPROVERS, CHANNELS, Call, Chat, Click, Errand, Plan, Word
 from blocks.ids import CardMark, parse_mark
 from bot.sandbox.people.people import Person
@@ -35,7 +35,7 @@ _TICKET = re.compile(r"\b[tn]\d+(x\d+)?\b")
 
 
 @dataclass(frozen=True)
-class Heard:
+class PostedMessage:
     """Messages, by their ts. Whether the app got them is looked up in Slack at the end."""
 
     at: float
@@ -55,9 +55,9 @@ class People:
         self._tickets: dict[str, str] = {}
         self._errands: list[asyncio.Task[None]] = []
         self._patient = True
-        self.asked: list[Asked] = []
-        self.heard: list[Heard] = []
-        self.clicked: list[Clicked] = []
+        self.asked: list[RequestedCall] = []
+        self.heard: list[PostedMessage] = []
+        self.clicked: list[ClickRecord] = []
 
     # The plan
 
@@ -95,7 +95,7 @@ class People:
             lines.append(f"{call.tool} {json.dumps(told)}")
         thread = self._says(errand.asker, errand.channel, "", lines, "")
         for call in errand.calls:
-            self.asked.append(Asked(call.ticket, call.tool, call.amount, errand.asker, thread))
+            self.asked.append(RequestedCall(call.ticket, call.tool, call.amount, errand.asker, thread))
         return thread
 
     async def _chats(self, chat: Chat, thread: Place) -> None:
@@ -110,7 +110,7 @@ class People:
         text = "\n".join([mention, *lines])
         message = gestures.say(self._cast[who].user, place, text, thread_ts=thread_ts)
         thread = (place.id, thread_ts or message.ts)
-        self.heard.append(Heard(time.time(), who, thread, message.ts, " / ".join(lines), answer))
+        self.heard.append(PostedMessage(time.time(), who, thread, message.ts, " / ".join(lines), answer))
         return thread
 
     # Cards
@@ -271,7 +271,7 @@ class People:
     ) -> None:
         same = modal.view.id if modal is not None else json.dumps(made.body.get("actions"), sort_keys=True)
         self.clicked.append(
-            Clicked(
+            ClickRecord(
                 *(time.time(), ticket, confirmation, who, how, amount, made.acked),
                 same=f"{who} {same}",
                 form=modal is not None,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from bench.chaos.history import Clicked, Effect, Entry, History, Message, Place
+from bench.chaos.history import ClickRecord, Effect, Entry, History, Message, Place
 from blocks.view import Face
 
 _T = TypeVar("_T")
@@ -23,7 +23,7 @@ class Story:
         self.lines: Mapping[str, list[Entry]] = _group(ledger, lambda entry: entry.confirmation)
         self.chains: Mapping[str, list[Entry]] = _group(ledger, lambda entry: entry.session)
         self.effects: Mapping[str, list[Effect]] = _group(history.effects, lambda effect: effect.ticket)
-        self.clicks: Mapping[str, list[Clicked]] = _group(history.clicked, lambda click: click.confirmation)
+        self.clicks: Mapping[str, list[ClickRecord]] = _group(history.clicked, lambda click: click.confirmation)
         self.cards: Mapping[str, list[Message]] = _group(
             [one for one in history.messages if one.kind == "card"], lambda one: one.about
         )

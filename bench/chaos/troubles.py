@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.chaos.collecting import effects
-from bench.chaos.history import Effect, Happened
+from bench.chaos.history import Effect, FaultRecord
 from bench.chaos.office import Office
 from bench.chaos.plan import Break, Plan
 from bench.chaos.replicas import Replica
@@ -22,7 +22,7 @@ class Troubles:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._database = asyncio.Lock()  # only one fault at a time stops PostgreSQL
-        self.happened: list[Happened] = []
+        self.happened: list[FaultRecord] = []
         self.met: dict[str, int] = {}
         """How many of Slack's calls each fault affected."""
 
@@ -45,7 +45,7 @@ class Troubles:
 
     async def _cause(self, one: Break) -> None:
         replica = await self._victim(one)
-        self.happened.append(Happened(time.time(), self._describe(one, replica.number), one.seconds))
+        self.happened.append(FaultRecord(time.time(), self._describe(one, replica.number), one.seconds))
         wire = self._office.wires[replica.number]
         match one.kind:
             case "kill":

@@ -43,7 +43,7 @@ def _from_version_3(row: JsonObject) -> JsonObject:
 
 
 READERS: dict[int, ReadOlder] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
-TOLD_VERSION = 1
+CONTENT_VERSION = 1
 """The version of mailbox and ledger contents."""
 
 _ROW: TypeAdapter[Confirmation] = TypeAdapter(Confirmation)
@@ -97,17 +97,17 @@ _RECENT = _Recent(most=2_000, longest=8_000)
 
 def delivery_to_json(delivery: Delivery) -> str:
     """As the mailbox stores it."""
-    return _text(_DELIVERY, delivery, TOLD_VERSION)
+    return _text(_DELIVERY, delivery, CONTENT_VERSION)
 
 
 def delivery_from_json(stored: str) -> Delivery:
-    return _read(_DELIVERY, stored, "answer", TOLD_VERSION, {})
+    return _read(_DELIVERY, stored, "answer", CONTENT_VERSION, {})
 
 
 def step_content(step: Step) -> JsonObject:
     """A step as the content of a ledger line. Empty values are left out."""
     content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
-    return tagged(TOLD_VERSION, content)
+    return tagged(CONTENT_VERSION, content)
 
 
 def _text(adapter: TypeAdapter[T], value: T, version: int) -> str:

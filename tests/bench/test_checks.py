@@ -9,16 +9,16 @@ import pytest
 
 from bench.chaos.checks import PROMISES, check
 from bench.chaos.history import (
-    Asked,
-    Clicked,
+    ClickRecord,
     Effect,
     Entry,
     Finding,
     History,
     Kind,
     Message,
-    Renewed,
-    Said,
+    NewWork,
+    RequestedCall,
+    SpokenMessage,
     Whisper,
 )
 from bench.chaos.plan import make_plan
@@ -43,9 +43,9 @@ def asks(seq: int, confirmation: str) -> Entry:
     return entry(seq, "asked", confirmation, "U0ANN", arguments={"ticket": ticket, "amount": amount, "takes": 0})
 
 
-def click(who: str, how: str, confirmation: str, amount: int, **more: bool) -> Clicked:
+def click(who: str, how: str, confirmation: str, amount: int, **more: bool) -> ClickRecord:
     ticket = ASKING[confirmation][1]
-    made = Clicked(1767268805.0, ticket, confirmation, who, how, amount, acked=True, same=f"{who} {how} {ticket}")
+    made = ClickRecord(1767268805.0, ticket, confirmation, who, how, amount, acked=True, same=f"{who} {how} {ticket}")
     return replace(made, acked=more.get("acked", True), form=more.get("form", False))
 
 
@@ -61,10 +61,10 @@ def effects(ticket: str, tool: str, amount: int) -> tuple[Effect, Effect]:
 
 
 HONEST = History(
-    asked=tuple(Asked(ticket, tool, amount, "ann", THREAD) for tool, ticket, amount in ASKING.values()),
+    asked=tuple(RequestedCall(ticket, tool, amount, "ann", THREAD) for tool, ticket, amount in ASKING.values()),
     said=(
-        Said(1767268800.0, "ann", THREAD, "pay, deploy and ship", heard=True),
-        Said(1767268801.0, "ann", THREAD, "c0x0", heard=True, answer="You said c0x0."),
+        SpokenMessage(1767268800.0, "ann", THREAD, "pay, deploy and ship", heard=True),
+        SpokenMessage(1767268801.0, "ann", THREAD, "c0x0", heard=True, answer="You said c0x0."),
     ),
     clicked=(
         click("bob", "Approve", "k-pay", 5),
@@ -105,7 +105,7 @@ HONEST = History(
     whispers=(Whisper(THREAD, "U0CYD", "You are too late: it is approved already."),),
     names=NAMES,
     tickets={confirmation: ticket for confirmation, (_, ticket, _) in ASKING.items()},
-    renewed=(Renewed("n0", 1.0, 0.5),),
+    renewed=(NewWork("n0", 1.0, 0.5),),
 )
 
 
@@ -122,7 +122,7 @@ def with_effects(*more: Effect) -> History:
     return replace(HONEST, effects=(*HONEST.effects, *more))
 
 
-def with_clicks(*more: Clicked) -> History:
+def with_clicks(*more: ClickRecord) -> History:
     return replace(HONEST, clicked=(*HONEST.clicked, *more))
 
 
@@ -190,9 +190,9 @@ FORGED: list[tuple[str, str, History]] = [
     ("ledger_tells_the_log", "failed, and no tool does", with_lines(entry(14, "failed", "k-pay"))),
     ("nothing_is_owed", "a row is parked", replace(HONEST, owed=("bot_sessions x is parked",))),
     ("replicas_go_on", "one ended", replace(HONEST, gave_up=("replica 1 ended with 1: the worker has failed",))),
-    ("new_work_is_done", "no card", replace(HONEST, renewed=(Renewed("n0", None, None),))),
-    ("new_work_is_done", "a slow card", replace(HONEST, renewed=(Renewed("n0", 40.0, 1.0),))),
-    ("new_work_is_done", "it never ran", replace(HONEST, renewed=(Renewed("n0", 1.0, None),))),
+    ("new_work_is_done", "no card", replace(HONEST, renewed=(NewWork("n0", None, None),))),
+    ("new_work_is_done", "a slow card", replace(HONEST, renewed=(NewWork("n0", 40.0, 1.0),))),
+    ("new_work_is_done", "it never ran", replace(HONEST, renewed=(NewWork("n0", 1.0, None),))),
 ]  # fmt: skip
 
 

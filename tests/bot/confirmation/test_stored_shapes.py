@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation
-from bot.confirmation.stored_json import TOLD_VERSION, VERSION
+from bot.confirmation.stored_json import CONTENT_VERSION, VERSION
 from bot.policy.model import Policy
 from runtime.store.records import CALL, CALL_FORMAT
 
@@ -24,8 +24,8 @@ STORED: dict[str, tuple[TypeAdapter[Any], int]] = {
     "confirmation": (TypeAdapter(Confirmation), VERSION),
     "policy": (TypeAdapter(Policy), Policy.VERSION),
     "grant": (TypeAdapter(Grant), Grant.VERSION),
-    "delivery": (TypeAdapter(Delivery), TOLD_VERSION),
-    "step": (TypeAdapter(Step), TOLD_VERSION),
+    "delivery": (TypeAdapter(Delivery), CONTENT_VERSION),
+    "step": (TypeAdapter(Step), CONTENT_VERSION),
     "call": (CALL, CALL_FORMAT),
 }
 
