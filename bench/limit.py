@@ -42,9 +42,9 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
             table(["", "a second"], rows),
             "A cycle of the runtime has six transactions (see [the runtime](runtime.md#what-is-written-when)), so one "
             f"session alone cannot do more than {found.median(_SQLITE) / 6:,.0f} cycles a second on this disk. More "
-            "sessions at once share commits. Of the CPU of a cycle the event loop takes three quarters and the "
-            "store's thread a quarter. Of the event loop's part a quarter is google-genai's, which takes "
-            "each request and answer through its own types; the rest is spread over events, calls and their JSON, "
+            "sessions at once share commits. Of the CPU of a cycle the event loop takes two thirds and the "
+            "store's thread a third. Of the event loop's part a sixth is google-genai's, which takes "
+            "each request through its own types; the rest is spread over events, calls and their JSON, "
             "a few percent each. In the store's thread a quarter is SQLite's own, and the rest is Python around "
             "it.",
         ]
