@@ -32,7 +32,7 @@ from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.shutdown import Shutdown, StopDeadline
-from bot.worker.supervision import Supervisor
+from bot.worker.supervision import Pauses, Supervisor
 from runtime.calls.seal import CallGuard
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Database
@@ -57,11 +57,13 @@ async def running(
     file: Path | None = None,
     clock: Callable[[], float] | None = None,
     limits: CallLimits | None = None,
+    pauses: Pauses | None = None,
 ) -> AsyncIterator[Bot]:
     """The bot while it serves. Raises an error that says what to do if it can't start.
 
     `file`: the settings file, whose policies are read again when it changes. A `clock` replaces every clock, so that
-    tests can let a day pass; `limits` are the limits of calls to Slack.
+    tests can let a day pass; `limits` are the limits of calls to Slack; `pauses` are those before a background task
+    that failed is started again.
     """
     stop, readiness = Shutdown(), Readiness()
     async with AsyncExitStack() as stack:
@@ -70,7 +72,7 @@ async def running(
         app = _bolt_with_listeners(parts)
         url = await _serve(stack, stop, readiness, parts, app)
         log.info("for %s; agent %s; store %s", parts.workspaces.described, parts.host.app, parts.database.url)
-        async with _running_loops(stop, readiness, parts):
+        async with _running_loops(stop, readiness, parts, pauses or Pauses()):
             yield Bot(url, parts.database, parts.host, app)
 
 
@@ -130,9 +132,9 @@ async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, pa
 
 
 @asynccontextmanager
-async def _running_loops(stop: Shutdown, readiness: Readiness, parts: Parts) -> AsyncIterator[None]:
+async def _running_loops(stop: Shutdown, readiness: Readiness, parts: Parts, pauses: Pauses) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
-    supervisor = Supervisor(readiness, parts.metrics)
+    supervisor = Supervisor(readiness, parts.metrics, pauses)
     loops = {**parts.worker.loops, "homes": parts.home_tabs.run, "workspaces": parts.workspaces.run}
     loops["replicas"] = parts.replicas.run
     working = [supervisor.begin(name, run) for name, run in loops.items()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.readiness import Readiness
@@ -18,16 +19,26 @@ log = logging.getLogger(__name__)
 
 Job = Callable[[], Awaitable[None]]
 
-LONGEST_PAUSE = 60.0
-STEADY = 10.0
-"""A task that has run for this many seconds counts as working again. Its next failure is a first one."""
+
+@dataclass(frozen=True)
+class Pauses:
+    """Seconds until a task that failed is started again. Each pause is twice as long as the one before.
+
+    A task that has run for `steady` seconds counts as working again. Its next failure is a first one."""
+
+    first: float = 1.0
+    longest: float = 60.0
+    steady: float = 10.0
+
+    def after(self, failures: int) -> float:
+        return min(self.first * 2.0 ** min(failures - 1, 10), self.longest)
 
 
 class Supervisor:
     """Starts and restarts tasks. After `stop` it restarts nothing. The owner of a task must also make it end."""
 
-    def __init__(self, readiness: Readiness, metrics: Metrics) -> None:
-        self._readiness, self._metrics = readiness, metrics
+    def __init__(self, readiness: Readiness, metrics: Metrics, pauses: Pauses) -> None:
+        self._readiness, self._metrics, self._pauses = readiness, metrics, pauses
         self._stopping = asyncio.Event()
         self._names: set[str] = set()
 
@@ -37,7 +48,7 @@ class Supervisor:
             raise ValueError(f"there are two background tasks called {name}")
         self._names.add(name)
         self._metrics.task_is_down(name, False)
-        supervised = _Supervised(name, run, self._metrics, self._stopping)
+        supervised = _Supervised(name, run, self._metrics, self._pauses, self._stopping)
         self._readiness.watch(name, supervised.probe)
         return asyncio.create_task(supervised.keep_running(), name=f"adk-confirm-{name}")
 
@@ -47,8 +58,8 @@ class Supervisor:
 
 
 class _Supervised:
-    def __init__(self, name: str, run: Job, metrics: Metrics, stopping: asyncio.Event) -> None:
-        self._name, self._run, self._metrics, self._stopping = name, run, metrics, stopping
+    def __init__(self, name: str, run: Job, metrics: Metrics, pauses: Pauses, stopping: asyncio.Event) -> None:
+        self._name, self._run, self._metrics, self._pauses, self._stopping = name, run, metrics, pauses, stopping
         self._failures = 0
         self._trouble: str | None = None
 
@@ -57,7 +68,7 @@ class _Supervised:
 
     async def keep_running(self) -> None:
         while True:
-            steady = asyncio.get_running_loop().call_later(STEADY, self._is_steady)
+            steady = asyncio.get_running_loop().call_later(self._pauses.steady, self._is_steady)
             try:
                 await self._run()
                 if self._stopping.is_set():
@@ -81,7 +92,7 @@ class _Supervised:
         self._trouble = f"it failed and is started again: {why}. See the log."
         self._metrics.task_is_down(self._name, True)
         said = "the background task %s failed (%s) and is started again in %g s"
-        log.error(said, self._name, why, pause_after(self._failures), exc_info=error)
+        log.error(said, self._name, why, self._pauses.after(self._failures), exc_info=error)
 
     def _is_steady(self) -> None:
         if self._trouble is not None:
@@ -91,15 +102,10 @@ class _Supervised:
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(pause_after(self._failures)):
+            async with asyncio.timeout(self._pauses.after(self._failures)):
                 await self._stopping.wait()
         except TimeoutError:
             return
-
-
-def pause_after(failures: int) -> float:
-    """Seconds until the next start."""
-    return min(2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
 
 
 def _is_cancelled() -> bool:

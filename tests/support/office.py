@@ -28,6 +28,7 @@ from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
+from bot.worker.supervision import Pauses
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 
@@ -161,6 +162,7 @@ class Opens(Protocol):
         env: Mapping[str, str] | None = ...,
         time_moves: bool = ...,
         limits: CallLimits = ...,
+        pauses: Pauses = ...,
     ) -> AbstractAsyncContextManager[Office]: ...
 
 
@@ -177,6 +179,7 @@ async def office(
     env: Mapping[str, str] | None = None,
     time_moves: bool = False,
     limits: CallLimits = AT_ONCE,
+    pauses: Pauses = Pauses(),  # noqa: B008  (it can't be changed)
 ) -> AsyncIterator[Office]:
     """`time_moves`: the bot uses Slack's clock, which `later` moves."""
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(log))
@@ -187,7 +190,7 @@ async def office(
         async def opens(policies: str) -> AsyncIterator[Bot]:
             settings = configured(workspace, database_url, policies, target=target, socket=socket, env=env)
             clock = workspace.clock.now if time_moves else None
-            async with running(settings, clock=clock, limits=limits) as bot:
+            async with running(settings, clock=clock, limits=limits, pauses=pauses) as bot:
                 if not socket:
                     workspace.sends_to(f"{bot.url}/slack/events")
                 yield bot

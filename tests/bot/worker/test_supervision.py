@@ -14,14 +14,16 @@ from bot.store.open import open_store
 from bot.store.tables import chains, checkpoints
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.readiness import Readiness
-from bot.worker.supervision import LONGEST_PAUSE, Supervisor, pause_after
+from bot.worker.supervision import Pauses, Supervisor
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
 from tests.support.office import POLICY, Office, Opens
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.secret import SECRET
+from tests.support.stores import temporary_store
 from tests.support.waiting import until
 
+SHORT = Pauses(first=0.1, longest=1.0, steady=3.0)
 SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
 
 
@@ -68,7 +70,7 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
 ) -> None:
     """Two tasks read the table of Home tabs, and no decision does."""
     caplog.set_level(logging.INFO, "bot.worker.supervision")
-    async with open_office() as at:
+    async with open_office(pauses=SHORT) as at:
         async with without(at.bot.database, "bot_homes"):
             page = await restarted(at, "worker-homes", 2)
             assert page.value("adk_confirm_task_down", task="worker-homes") == 1
@@ -87,13 +89,13 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
         await at.ann.opens_home()
 
     failures = [record for record in caplog.records if "the background task worker-homes failed (" in record.message]
-    assert [record.message.rpartition(" in ")[2] for record in failures[:2]] == ["1 s", "2 s"]
+    assert [record.message.rpartition(" in ")[2] for record in failures[:2]] == ["0.1 s", "0.2 s"]
     assert all(record.levelno == logging.ERROR and record.exc_info for record in failures)
     assert "the background task worker-homes works again" in caplog.messages
 
 
 async def test_the_audit_goes_on_after_its_checkpoints_failed(open_office: Opens) -> None:
-    async with open_office(SEALS_OFTEN) as at:
+    async with open_office(SEALS_OFTEN, pauses=SHORT) as at:
         async with without(at.bot.database, "bot_checkpoints"):
             page = await restarted(at, "checkpoints", 1)
             assert page.value("adk_confirm_task_down", task="checkpoints") == 1
@@ -122,7 +124,7 @@ async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
 
 
 async def test_rows_are_attended_again_after_their_loop_failed(open_office: Opens) -> None:
-    async with open_office() as at:
+    async with open_office(pauses=SHORT) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.rests()
         async with without(at.bot.database, "bot_replies"):
@@ -133,10 +135,12 @@ async def test_rows_are_attended_again_after_their_loop_failed(open_office: Open
 
 @asynccontextmanager
 async def supervising() -> AsyncIterator[tuple[Supervisor, Readiness]]:
-    store, readiness = await open_store(":memory:", SECRET), Readiness()
+    readiness = Readiness()
     readiness.started()
-    yield Supervisor(readiness, Metrics(store)), readiness
-    await store.close()
+    with temporary_store() as url:
+        store = await open_store(url, SECRET)
+        yield Supervisor(readiness, Metrics(store), SHORT), readiness
+        await store.close()
 
 
 @pytest.mark.parametrize(
@@ -200,4 +204,4 @@ async def test_two_tasks_of_one_name_are_refused() -> None:
 
 
 def test_the_pauses_grow_and_stay_bounded() -> None:
-    assert [pause_after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, LONGEST_PAUSE]
+    assert [Pauses().after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, 60]
