@@ -41,7 +41,7 @@ _RATE = 100.0
 
 
 @dataclass(frozen=True)
-class Clicked:
+class ClickFigures:
     """For `OURS` and `BARE`: "rate" in clicks a second, and "cpu" in seconds a click. `acks`: our ack times, sorted, at
     a hundred clicks a second."""
 
@@ -107,7 +107,7 @@ async def throughput(url: str, bodies: list[bytes], connections: int = 32) -> fl
         return len(bodies) / (time.perf_counter() - began)
 
 
-async def compared(folder: Path, clicks: int) -> Clicked:
+async def compared(folder: Path, clicks: int) -> ClickFigures:
     """Measures three rounds of this many clicks for each side, in turn."""
     from bench.filling import KEY, fill
 
@@ -136,7 +136,7 @@ async def compared(folder: Path, clicks: int) -> Clicked:
                 await _round(found, BARE, bolt.pid, bare_url, bodies[:clicks])
                 await _round(found, OURS, bot.pid, url, bodies[:clicks])
                 bodies = bodies[clicks:]
-            return Clicked(found, await _steady(url, bodies))
+            return ClickFigures(found, await _steady(url, bodies))
 
 
 async def _round(found: Rounds, name: str, pid: int, url: str, bodies: list[bytes]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.clicks import BARE, OURS, Clicked, compared
+from bench.clicks import BARE, OURS, ClickFigures, compared
 from bench.figures import Goal, goals, number, percentile, table
 from bench.office import Office, office
 from bot.sandbox.server.delivery import Delivery
@@ -36,7 +36,7 @@ _ONE_CORE = (
 
 
 @dataclass
-class Found:
+class SlackTimes:
     """Seconds for each card, ack, start of a tool and final card; and per cycle the CPU seconds and the calls by
     method."""
 
@@ -50,7 +50,7 @@ class Found:
     limited: int = 0  # calls that Slack answered with 429
     cycles: int = 0
 
-    def add(self, other: Found) -> None:
+    def add(self, other: SlackTimes) -> None:
         self.cards += other.cards
         self.acks += other.acks
         self.tools += other.tools
@@ -98,9 +98,9 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
 # The scenarios
 
 
-async def _one_at_a_time(folder: Path, cycles: int) -> Found:
+async def _one_at_a_time(folder: Path, cycles: int) -> SlackTimes:
     """The first cycle of each channel is not counted, because the channel and its people are looked up in it."""
-    found = Found(cycles=cycles)
+    found = SlackTimes(cycles=cycles)
     async with office(folder, channels=KNOWN) as at:
         cpu, calls = 0.0, 0
         for cycle in range(KNOWN + cycles):
@@ -112,7 +112,7 @@ async def _one_at_a_time(folder: Path, cycles: int) -> Found:
         return _with_costs(at, found, cpu, calls)
 
 
-async def _at_once(folder: Path, channels: int) -> Found:
+async def _at_once(folder: Path, channels: int) -> SlackTimes:
     async with office(folder, channels=channels + 1) as at:
         await _whole_way(at, [["o-0"]], at.channels[channels:])
         cpu, calls = at.cpu(), len(at.slack.calls)
@@ -121,14 +121,14 @@ async def _at_once(folder: Path, channels: int) -> Found:
         return _with_costs(at, found, cpu, calls)
 
 
-async def _asked_at_once(folder: Path, channels: int) -> Found:
+async def _asked_at_once(folder: Path, channels: int) -> SlackTimes:
     """Measures the cards only: at 50 updates a minute, this many final cards would take minutes."""
     async with office(folder, channels=channels) as at:
         orders = [[f"o-{n}"] for n in range(4 * channels)]
-        return Found(cards=await _ask(at, orders, at.channels * 4))
+        return SlackTimes(cards=await _ask(at, orders, at.channels * 4))
 
 
-async def _many_clicks(folder: Path, threads: int) -> tuple[Found, Found, Found]:
+async def _many_clicks(folder: Path, threads: int) -> tuple[SlackTimes, SlackTimes, SlackTimes]:
     """Each thread's agent asks for several calls. Then the calls are clicked, one of each thread in turn."""
     several = [[f"o-{thread * EACH + n}" for n in range(EACH)] for thread in range(2 * threads + threads // 5 + 1)]
     async with office(folder, channels=threads, limits=False) as at:
@@ -158,7 +158,7 @@ def _in_turn(orders: Sequence[list[str]]) -> list[str]:
     return [order for several in zip(*orders, strict=True) for order in several]
 
 
-async def _whole_way(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> Found:
+async def _whole_way(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> SlackTimes:
     replies = at.watched.replies
     cards = await _ask(at, orders, channels)
     found = await _decide(at, _in_turn(orders), None)
@@ -177,7 +177,7 @@ async def _ask(at: Office, orders: Sequence[list[str]], channels: Sequence[Chann
     return [at.watched.posted[order] - when for order, when in said.items()]
 
 
-async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> Found:
+async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> SlackTimes:
     """Approves each order, all at once or this many a second. Clicks again where Slack got no ack."""
     clicked: dict[str, float] = {}
 
@@ -197,7 +197,7 @@ async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, fina
     began = await at.started(orders, PATIENCE)
     if final:
         await at.finals(orders, PATIENCE)
-    return Found(
+    return SlackTimes(
         acks=[delivery.acked_after for delivery in made.values() if delivery.acked_after is not None],
         tools=[began[order] - clicked[order] for order in orders],
         finals=[at.watched.final[order] - clicked[order] for order in orders] if final else [],
@@ -205,7 +205,7 @@ async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, fina
     )
 
 
-def _with_costs(at: Office, found: Found, cpu: float, calls: int) -> Found:
+def _with_costs(at: Office, found: SlackTimes, cpu: float, calls: int) -> SlackTimes:
     """Adds the costs. `cpu` and `calls` are what had been used before."""
     found.cpu = (at.cpu() - cpu) / found.cycles
     made = at.slack.calls[calls:]
@@ -217,7 +217,7 @@ def _with_costs(at: Office, found: Found, cpu: float, calls: int) -> Found:
 # The texts of the document
 
 
-def _row(name: str, of: Found) -> list[str]:
+def _row(name: str, of: SlackTimes) -> list[str]:
     cells = [_cell(of.cards, 1.0), _cell(of.acks, 0.99), _cell(of.tools, 0.99), _cell(of.finals, 1.0)]
     cpu = f"{of.cpu * 1000:.0f} ms" if of.cpu is not None else "–"
     return [name, *cells, cpu, f"{of.calls_each:.1f}" if of.cycles else "–"]
@@ -233,7 +233,7 @@ def _duration(seconds: float) -> str:
     return f"{number(seconds)} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-def _methods(of: Found) -> str:
+def _methods(of: SlackTimes) -> str:
     told = ", ".join(f"{count / of.cycles:.2f} `{method}`" for method, count in of.calls.most_common())
     return (
         f"The calls of a cycle, one at a time: {told}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
@@ -242,7 +242,7 @@ def _methods(of: Found) -> str:
     )
 
 
-def _against_bolt(clicked: Clicked) -> str:
+def _against_bolt(clicked: ClickFigures) -> str:
     rows = [
         [
             name,
@@ -257,7 +257,7 @@ def _against_bolt(clicked: Clicked) -> str:
     )
 
 
-def _goals_of_cycles(one: Found, forty: Found, asked: Found) -> list[Goal]:
+def _goals_of_cycles(one: SlackTimes, forty: SlackTimes, asked: SlackTimes) -> list[Goal]:
     calls, cpu = one.calls_each, (one.cpu or 0) * 1000
     return [
         Goal("4.5 Slack calls a cycle", f"{calls:.1f}", calls <= 4.5, "the calls are above"),
@@ -268,7 +268,7 @@ def _goals_of_cycles(one: Found, forty: Found, asked: Found) -> list[Goal]:
     ]
 
 
-def _goals_of_clicks(clicked: Clicked, steady: Found, burst: Found, failing: Found) -> list[Goal]:
+def _goals_of_clicks(clicked: ClickFigures, steady: SlackTimes, burst: SlackTimes, failing: SlackTimes) -> list[Goal]:
     ratio = clicked.found.median(OURS, "rate") / clicked.found.median(BARE, "rate")
     return [
         _within("100 clicks a second: the median tool starts within 50 ms", steady.tools, 0.5, 0.05, _ONE_CORE),

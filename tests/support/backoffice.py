@@ -65,7 +65,7 @@ _numbers = count(1)
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandOutput:
     code: int
     out: str
     err: str
@@ -228,19 +228,19 @@ class Backoffice:
 
     # What the operator does
 
-    async def command(self, *arguments: str) -> Said:
+    async def command(self, *arguments: str) -> CommandOutput:
         """Runs a command beside whoever has the store open, as from another shell. On SQLite that is a service."""
         desk = OperatorContext(self.database, RulesInForce(self.rules), self.office)
         async with serve_control(socket_path(self.url), operator_handlers(desk)):
             return await self.alone(*arguments)
 
-    async def alone(self, *arguments: str) -> Said:
+    async def alone(self, *arguments: str) -> CommandOutput:
         """Runs a command while no service is reachable."""
         self.capsys.readouterr()
         code = await asyncio.to_thread(main, list(arguments), self.clock)
         said = self.capsys.readouterr()
         assert "Traceback" not in said.err
-        return Said(code, said.out, said.err)
+        return CommandOutput(code, said.out, said.err)
 
     async def refusal(self, *arguments: str) -> str:
         """The error message of a command that fails."""

@@ -30,7 +30,7 @@ from bot.worker.worker import read_card_context
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
-from tests.support.backoffice import Backoffice, Said, backoffice
+from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.kill import child, here
 
@@ -43,7 +43,7 @@ async def at(
         yield made
 
 
-async def both_ways(at: Backoffice, *arguments: str) -> list[Said]:
+async def both_ways(at: Backoffice, *arguments: str) -> list[CommandOutput]:
     """Beside the service, and then with nobody there who has the store open."""
     said = [await at.command(*arguments)]
     await at.database.close()

@@ -26,7 +26,7 @@ from runtime.store.records import SessionId
 from runtime.store.sessions import create
 from runtime.store.tables import metadata as runtime_metadata
 from runtime.store.tables import sessions as histories
-from tests.support.backoffice import Backoffice, Said, backoffice
+from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN, TEAM
 from tests.support.office import office
 
@@ -54,7 +54,7 @@ async def deployed(at: Backoffice) -> str:
     return deploy
 
 
-async def purged(at: Backoffice, *options: str) -> Said:
+async def purged(at: Backoffice, *options: str) -> CommandOutput:
     said = await at.command("audit", "purge", "--before", "90d", *options)
     assert said.code == 0, said.err
     assert (await at.command("audit", "verify")).code == 0

@@ -19,7 +19,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     method: str
     path: str
     headers: dict[str, str]
@@ -33,12 +33,12 @@ class Ear:
     describes: tuple[str, ...] | None = None
     resumable: bool = False
     undescribed: int = 404  # the status if it describes nothing
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ReceivedRequest] = field(default_factory=list)
     instead: dict[str, Handler] = field(default_factory=dict)
     java: Java = field(default_factory=Java)
     url: str = ""
 
-    def at(self, path: str) -> list[Asked]:
+    def at(self, path: str) -> list[ReceivedRequest]:
         return [one for one in self.asked if one.path == path]
 
     def sent(self) -> JsonObject:
@@ -56,7 +56,7 @@ class Ear:
     @web.middleware
     async def hears(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         body = json.loads(await request.text() or "null")
-        self.asked.append(Asked(request.method, request.path, dict(request.headers), body))
+        self.asked.append(ReceivedRequest(request.method, request.path, dict(request.headers), body))
         return await self.instead.get(request.path, handler)(request)
 
     async def openapi(self, _: web.Request) -> web.Response:

@@ -42,7 +42,7 @@ async def visiting(target: str, store: str | None = None) -> AsyncIterator[Visit
         yield Visit(host, SessionKey(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
 
 
-class Here(Scene):
+class InProcessScene(Scene):
     """A scene whose agents are in this process. All visits of an agent share one host."""
 
     host: Host
@@ -54,7 +54,7 @@ class Here(Scene):
 
 async def played(kind: Kind, scene: str, target: str, store: str, room: Path) -> None:
     async with opened(target, store) as host:
-        at = Here(kind, Foreign((sys.executable,), room, {"OAUTH_URL": os.environ.get("OAUTH_URL", "")}))
+        at = InProcessScene(kind, Foreign((sys.executable,), room, {"OAUTH_URL": os.environ.get("OAUTH_URL", "")}))
         at.host = host
         with all_let_go(room):
             await SCENES[scene][1](at)
