@@ -56,7 +56,7 @@ class Tickets:
         return made.id
 
     def check(self, trigger_id: str, team_ids: frozenset[str]) -> Trigger:
-        """The trigger, if it is still valid. `spend` it only when nothing else can be refused."""
+        """The trigger, if it is still valid. Mark it as `used` only when nothing else can be refused."""
         found = self._triggers.get(trigger_id)
         if found is None or found.team_id not in team_ids:
             raise ApiRefusal("invalid_trigger_id")

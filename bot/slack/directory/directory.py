@@ -104,7 +104,7 @@ class Directory:
     def fresh_facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
     ) -> Facts | None:
-        """The same from the cache alone. None if something is missing there."""
+        """The same facts from the cache alone. None if the cache lacks one of them."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         people = [vote.voter, *(other.voter for other in completes(row, vote))]
         peeked = [self._accounts.peek((at, person.user)) for person in people]
