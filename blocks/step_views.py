@@ -54,6 +54,8 @@ class StepView:
     """Whose edit is what was decided on."""
     several: bool = False
     """The thread has other calls as well, so that a line has to name its own."""
+    headline: str = ""
+    """What the call would do, as its card says it, where people are asked again to decide."""
     notified: Approvers = NOBODY
     """REMINDED: who is notified in place of the approvers."""
     answer: tuple[Argument, ...] = ()

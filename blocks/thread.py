@@ -166,7 +166,7 @@ def in_history(step: StepView) -> tuple[Piece, ...]:
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
     """All the fields that a template can use."""
     return {
-        "tool": name(step.tool),
+        "tool": Prose(step.headline.removesuffix("?"), bold=True) if step.headline else name(step.tool),
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
         "people": by(step.people),
         "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from blocks.content import headline
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import LINES
 from blocks.step_views import Counted, StepView, VerdictView
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine
-from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, masked_arguments, readable
+from bot.cards.card_presenter import answer_of, approvers_view, card_view, epoch, face, masked_arguments, readable
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.grants import alike_in
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
@@ -55,6 +56,8 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     editor = row.revision.author.user if row.revision.author else None
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == editor:
         return None  # the line about the edit replaces this one
+    if step.kind in (LineKind.REMINDED, LineKind.ESCALATED) and not (step.question or step.sign_in):
+        step = replace(step, headline=headline(card_view(row)))
     if step.kind is LineKind.REMINDED:
         return replace(step, notified=approvers_view(row.policy.notify))
     if entry.end is None:

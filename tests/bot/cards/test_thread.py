@@ -52,7 +52,8 @@ async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> Non
 
     (told,) = out.told()
     assert told.split("\n") == [
-        "⏰ deploy still waits, with 0 of 2 approvals. @anna or @ben may decide until Jan 2, 2030 at 13:00.",
+        "⏰ Deploy (version 2.4.1, replicas 2) still waits, with 0 of 2 approvals. "
+        "@anna or @ben may decide until Jan 2, 2030 at 13:00.",
         "↘️ The approval of anna no longer counts, because ben edited the call.",
         "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
     ]
@@ -80,7 +81,7 @@ async def test_lines_after_a_lost_answer_are_posted_after_it(out: Outgoing) -> N
     await tell(out)
 
     reminded, denied = out.told()
-    assert reminded.startswith("⏰ deploy still waits")
+    assert reminded.startswith("⏰ Deploy (version 2.4.1, replicas 3) still waits")
     assert denied == "🚫 Denied by anna · asked by @dana"
 
 

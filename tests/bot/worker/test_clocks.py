@@ -18,7 +18,9 @@ async def test_a_reminder_comes_once_and_in_its_time(open_office: Opens) -> None
         assert "still waits" not in at.ann.sees(at.deploys)
 
         await at.later(minutes=2)
-        await at.ann.finds("pay still waits, with 0 of 1 approval. @oncall may decide", at.deploys, thread=card)
+        await at.ann.finds(
+            "Pay (to Ada, amount 20) still waits, with 0 of 1 approval. @oncall may", at.deploys, thread=card
+        )
         await at.later(hours=1)
         await at.rests()
         assert at.ann.sees(at.deploys).count("still waits") == 1
