@@ -58,14 +58,15 @@ class Person:
     def messages(self, place: Place | None = None, *, thread: Seen | str | None = None) -> list[Seen]:
         """A conversation as this person sees it; None is the direct message with the app. With a thread open they also
         see ephemeral messages in the channel beside it."""
+        return [self._see(each) for each in self._shown(place, thread)]
+
+    def _shown(self, place: Place | None, thread: Seen | str | None) -> list[Message]:
         channel = self.place(place)
         root = thread.thread if isinstance(thread, Seen) else thread
         mine = [each for each in channel.ephemerals if each.only_for == self.id]
         shown = sorted([*channel.messages.values(), *mine], key=lambda each: each.ts)
         beside = [each.ts for each in mine if not each.thread_ts and root is not None and each.ts > root]
-        return [
-            self._see(each) for each in shown if root is None or root in (each.ts, each.thread_ts) or each.ts in beside
-        ]
+        return [each for each in shown if root is None or root in (each.ts, each.thread_ts) or each.ts in beside]
 
     def sees(self, place: Place | None = None, *, thread: Seen | str | None = None) -> str:
         """The conversation as one text."""
@@ -77,8 +78,8 @@ class Person:
         """The latest message with these words. Waits for one."""
 
         def look() -> Seen | None:
-            found = [each for each in self.messages(place, thread=thread) if words in each]
-            return found[-1] if found else None
+            newest_first = map(self._see, reversed(self._shown(place, thread)))
+            return next((each for each in newest_first if words in each), None)
 
         return await self._until(look, timeout=timeout, what=f"{self.name} to see “{words}”")
 

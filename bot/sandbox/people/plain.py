@@ -141,6 +141,8 @@ class Reader:
         if "elements" in element:
             inner = objects(element.get("elements"))
             return ("\n" if kind == "rich_text_list" else "").join(self._rich(each) for each in inner)
+        if kind == "text":  # nearly all are
+            return as_text(element.get("text"))
         when = f"{element.get('timestamp')}^{as_text(element.get('format'))}|{as_text(element.get('fallback'))}"
         special = {
             "date": f"!date^{when}",
