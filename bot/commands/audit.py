@@ -155,7 +155,7 @@ def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
             return {"calls": [listed_object(row) for row in rows]}, [listed(row, known) for row in rows]
 
     done, lines = asyncio.run(read())
-    call.tell(done, *(lines or [words.NO_CALLS]))
+    call.tell(done, *(lines or [words.NO_CALLS.format(tool=tool or "any tool")]))
     return 0
 
 

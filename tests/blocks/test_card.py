@@ -12,6 +12,7 @@ from blocks.card import card
 from blocks.content import CARD, content
 from blocks.ids import Action, Ref, parse_more
 from blocks.kit import JsonObject
+from blocks.pointer import note
 from blocks.rich import Prose, Say, When, markup, say
 from blocks.values import json_text, shown
 from blocks.view import (
@@ -416,3 +417,11 @@ def test_a_date_has_a_capital_only_where_it_begins_a_line() -> None:
     assert markup(first) == "<!date^0^{date_short_pretty} at {time}|1970-01-01 00:00 UTC> it ended"
     assert markup(value).startswith("at<!date^0^{date"), "only our own words are in a format"
     assert markup((Say("Ends "), When(-1))) == "Ends second -1"
+
+
+def test_a_direct_message_about_a_question_says_who_asks() -> None:
+    view = replace(samples.CARDS["waiting"], question=True, agent="on-call", card_link="https://acme.slack.com/p1")
+    message = note(view).payload()
+    limits.check(message, "message")
+    assert inert.shown(message).startswith("💬 on-call has a question for you · ")
+    assert inert.shown(message).rstrip().endswith("Open the card")

@@ -188,7 +188,9 @@ async def test_filters_that_match_nothing_say_so(at: Backoffice) -> None:
     await deployed(at)
     said = await at.command("audit", "export", "--tool", "refund", "--format", "csv")
     assert said.err == "No line of the audit matches --tool refund.\n"
-    assert (await at.command("audit", "list", "--tool", "refund")).out == "Nobody was asked about such a call yet.\n"
+    assert (
+        await at.command("audit", "list", "--tool", "refund")
+    ).out == "Nobody was asked about a call of refund yet.\n"
     assert json.loads((await at.command("audit", "list", "--tool", "refund", "--json")).out) == {"calls": []}
 
 

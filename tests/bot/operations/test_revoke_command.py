@@ -51,3 +51,21 @@ async def test_a_grant_ends_and_one_that_is_none_is_said(
         )
         assert [line.kind for line in await at.lines()][-2:] == ["grant revoked", "vote refused"]
         assert (await at.command("grants")).out == "No grants are in force: every call needs approval.\n"
+
+
+async def test_a_grant_for_some_uses_says_how_many_are_left(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
+        at.policies(GRANTING.replace('"session"', '{ for = "30m", uses = 3 }'))
+        await at.hears("deploy it")
+        deploy = await at.asks("deploy", {"version": "2.4.1"})
+        ballot = SubmittedVote(
+            id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
+        )
+        await at.database.run(cast, ballot, at.rules, lambda *_: Facts(account=full_member(ANNA)))
+        assert (await at.command("grants")).lines[1].endswith("left; 0 of 3 uses")
+
+        await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: Facts(account=full_member(ANNA))})
+
+        assert (await at.command("grants")).lines[1].endswith("left; 1 of 3 uses")
