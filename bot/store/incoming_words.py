@@ -16,7 +16,7 @@ from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
-from runtime.store.upsert import insert_if_absent
+from runtime.store.upsert import prepared_insert_if_absent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,7 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
 
 def waits_for(tx: Tx, key: str, mark: str) -> MessageHint | None:
     """Why the agent can't read a message now: runs are paused, or other messages come first. None if it can."""
-    is_paused = exists().where(switches.c.name == PAUSED)
-    found = select(mail.c.mark, is_paused.label("paused")).where(mail.c.session == key, mail.c.done_at.is_(None))
-    waiting = list(tx.execute(found.order_by(mail.c.id)))
+    waiting = _WAITING.all(tx, key_=key)
     if all(one.mark != mark for one in waiting):
         return None
     if waiting[0].paused:
@@ -140,24 +138,24 @@ def _create_session(tx: Tx, key: str, heard: IncomingMessage) -> None:
         present=people,
         told_seq=0,
     )
-    first: dict[str, object] = {
-        "key": key,
-        "app": heard.app,
-        "user_id": heard.session.user,
-        "id": heard.id,
-        "team": heard.team,
-        "enterprise": heard.enterprise,
-        "channel": heard.channel,
-        "thread_ts": heard.thread_ts,
-        "starter": heard.person.user,
-        "speakers": people_text(people),
-        "present": people_text(people),
-        "told_seq": 0,
-        "created": tx.now(),
-        "sealed": session_fingerprint(tx, session),
-    }
     # Slack sends two events for one mention, perhaps to two replicas at once.
-    tx.execute(insert_if_absent(tx.dialect, sessions), first)
+    _BEGIN(
+        tx,
+        key_=key,
+        app_=heard.app,
+        user_id_=heard.session.user,
+        id_=heard.id,
+        team_=heard.team,
+        enterprise_=heard.enterprise,
+        channel_=heard.channel,
+        thread_ts_=heard.thread_ts,
+        starter_=heard.person.user,
+        speakers_=people_text(people),
+        present_=people_text(people),
+        told_seq_=0,
+        created_=tx.now(),
+        sealed_=session_fingerprint(tx, session),
+    )
 
 
 def _session_at(tx: Tx, heard: IncomingMessage) -> str | None:
@@ -165,6 +163,13 @@ def _session_at(tx: Tx, heard: IncomingMessage) -> str | None:
     return None if found is None else str(found.key)
 
 
+_STARTED = ("key", "app", "user_id", "id", "team", "enterprise", "channel", "thread_ts", "starter")
+_BEGIN = prepared_insert_if_absent(sessions, *_STARTED, "speakers", "present", "told_seq", "created", "sealed")
+_WAITING = Prepared(
+    select(mail.c.mark, exists().where(switches.c.name == PAUSED).label("paused"))
+    .where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None))
+    .order_by(mail.c.id)
+)
 _SESSION_AT = Prepared(
     select(sessions.c.key).where(sessions.c.app == bindparam("app_"), sessions.c.id == bindparam("id_"))
 )

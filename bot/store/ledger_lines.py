@@ -18,12 +18,13 @@ from bot.store.tables import chains, ledger
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
-from runtime.store.upsert import insert_if_absent
+from runtime.store.upsert import prepared_insert_if_absent
 
 LINES = "bot:lines"
 """The topic that is notified when a line is written."""
 
 _HEAD = Prepared(for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))))
+_BEGIN_CHAIN = prepared_insert_if_absent(chains, "chain", "seq", "hash")
 _MOVE_HEAD = Prepared(
     update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
 )
@@ -80,7 +81,7 @@ def _lock_head(tx: Tx, chain: str) -> Head:
     if head is None:
         # If another replica begins the chain at this moment, its line comes first.
         begun = Head()
-        tx.execute(insert_if_absent(tx.dialect, chains), {"chain": chain, "seq": begun.seq, "hash": begun.hash})
+        _BEGIN_CHAIN(tx, chain_=chain, seq_=begun.seq, hash_=begun.hash)
         head = _HEAD.first(tx, chain_=chain)
     return Head(head.seq, head.hash)
 

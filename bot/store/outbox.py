@@ -53,6 +53,11 @@ _SPOKEN = Prepared(select(spoken.c.event).where(spoken.c.session == bindparam("k
 _HAS_SPOKEN = Prepared(
     select(spoken.c.ts).where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
 )
+_POSTED = Prepared(
+    update(spoken)
+    .where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
+    .values(ts=bindparam("ts_"), body=None, plan=bindparam("plan_"))
+)
 _TOLD_UP_TO = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"), sessions.c.told_seq < bindparam("seq_"))
@@ -185,8 +190,7 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
     if seq is not None:
         posted_up_to(tx, key, seq)
     if said is not None:
-        here = update(spoken).where(spoken.c.session == key, spoken.c.event == said.event)
-        tx.execute(here.values(ts=said.ts, body=None, plan=stored_plan(said.plan)))
+        _POSTED(tx, key_=key, event_=said.event, ts_=said.ts, plan_=stored_plan(said.plan))
 
 
 def last_posted(tx: Tx, key: str) -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sqlalchemy import Double, bindparam, case, func, insert, select, update
-from sqlalchemy.sql.dml import Insert
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation, State
 from bot.store.tables import cards, mail, sessions, threads
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
-from runtime.store.upsert import insert_if_absent
+from runtime.store.upsert import prepared_insert_if_absent
 
 CARDS = "bot:cards"
 THREADS = "bot:threads"
@@ -43,7 +42,10 @@ _NOT_BEFORE = {**_NOW, "due_at": case((threads.c.due_at <= _LATER, threads.c.due
 _OWE_THREAD_LATER = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOT_BEFORE))
 _LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 _LOCK_THREAD = Prepared(for_update(select(threads.c.session).where(threads.c.session == bindparam("key_"))))
-_NEW_CARD: Insert = insert(cards).inline()
+_CARD = ("confirmation", "session", "team", "enterprise", "due_at")
+_NEW_CARD = Prepared(insert(cards).inline().values({name: bindparam(f"{name}_") for name in _CARD}))
+_NEW_THREAD = prepared_insert_if_absent(threads, "session", "team", "enterprise", "due_at", "failures")
+_WORKSPACE = Prepared(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == bindparam("key_")))
 _DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
 _CARDS_OWED = Prepared(
     select(func.count().label("number")).select_from(cards).where(cards.c.due_at.is_not(None), cards.c.failures == 0)
@@ -64,8 +66,8 @@ def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
     if row.decision is not None and waits_for_end(row):
         due_at = max(due_at, row.decision.at.timestamp() + SOON)
     if not _OWE_CARD(tx, key_=row.id, due_at_=due_at):
-        new = {"team": row.asked.team, "enterprise": row.asked.enterprise, "due_at": due_at}
-        tx.execute(_NEW_CARD, {"confirmation": row.id, "session": session, **new})
+        team, enterprise = row.asked.team, row.asked.enterprise
+        _NEW_CARD(tx, confirmation_=row.id, session_=session, team_=team, enterprise_=enterprise, due_at_=due_at)
     tx.notify(CARDS, due_at)
 
 
@@ -83,11 +85,10 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     is due in so many seconds, or when something else in it is due."""
     due_at, mark = tx.now() + wait, _OWE_THREAD_LATER if wait else _OWE_THREAD
     if not mark(tx, key_=key, due_at_=due_at):
-        where = tx.execute(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == key)).one_or_none()
+        where = _WORKSPACE.first(tx, key_=key)
         if where is None:
             return  # a chain without a session
-        new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": due_at, "failures": 0}
-        tx.execute(insert_if_absent(tx.dialect, threads), new)
+        _NEW_THREAD(tx, session_=key, team_=where.team, enterprise_=where.enterprise, due_at_=due_at, failures_=0)
     tx.notify(THREADS, due_at)
 
 
