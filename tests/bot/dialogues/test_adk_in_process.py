@@ -40,8 +40,8 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(sqlite_stocked: str) -> str:
-    return sqlite_stocked
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'bot.db'}"  # no fixture of conftest.py: google-adk 1 runs these tests without it
 
 
 # What may be a target
