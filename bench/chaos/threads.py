@@ -63,7 +63,9 @@ def _try_of(entry: Entry) -> tuple[str, str, str]:
 
 
 def _pattern(template: str, tool: str, who: str) -> str:
-    known = {"{tool}": re.escape(tool), "{who}": f"@?{re.escape(who)}"}
+    # Reminders say what the call would do: the tool's name in words, and its arguments.
+    call = rf"(?i:{re.escape(tool.replace('_', ' '))}|{re.escape(tool)})(?: \(.*\))?"
+    known = {"{tool}": call, "{who}": f"@?{re.escape(who)}"}
     parts = re.split(r"(\{\w+\})", template)
     return "".join(known.get(part, ".*") if part.startswith("{") else re.escape(part) for part in parts) + "$"
 
