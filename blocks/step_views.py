@@ -16,7 +16,8 @@ from blocks.view import NOBODY, Approvers, Argument, Face, FieldDiff
 class StepView:
     """A ledger line, as a thread and a history show it. `reason` and `text` come from others.
 
-    The last four fields are for the thread only. At the end of a call, `people` are those who approved it.
+    `asker`, `editor`, `several`, `headline`, `notified` and `carded` are for the thread only. At the end of a call,
+    `people` are those who approved it.
     """
 
     seq: int

@@ -24,6 +24,9 @@ from bench.chaos.history import (
 from bench.chaos.plan import make_plan
 from bench.chaos.report import story_of, verdict
 from bench.chaos.story import Story
+from blocks.ledger_kinds import LineKind
+from blocks.step_views import StepView
+from blocks.thread import story
 from runtime.jsontypes import Json
 
 THREAD = ("C0NORTH", "1.000100")
@@ -256,6 +259,17 @@ def test_words_that_were_not_acknowledged_may_be_lost() -> None:
     unheard = replace(HONEST.said[1], heard=False)
 
     assert check(replace(without_message("2.7"), said=(HONEST.said[0], unheard))) == []
+
+
+def test_a_reminder_says_what_the_call_would_do() -> None:
+    step = StepView(seq=14, kind=LineKind.REMINDED, at=0, tool="pay", votes=1, headline="Pay (amount 5)?")
+    (reminder,) = story(SESSION, [step])
+    reminded = with_lines(entry(14, "reminded", "k-pay"))
+    posted = message("lines", SESSION, reminder.text, "2.9")
+
+    assert check(replace(reminded, messages=(*HONEST.messages, posted))) == []
+    assert check(reminded)
+    assert check(replace(reminded, messages=(*HONEST.messages, posted, posted)))
 
 
 # What is printed
