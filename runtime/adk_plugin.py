@@ -42,18 +42,18 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from runtime.adk.reading import (
-    AskedInSession,
     Pause,
     Pauses,
+    SessionRequest,
     answers_in,
-    asked,
-    asked_about,
-    asked_in,
-    given_to_nodes,
-    given_to_pauses,
+    answers_to_nodes,
+    answers_to_pauses,
+    find_request,
+    find_request_for_call,
     pausing_calls,
     read_answer,
     refuse_results,
+    requests_in_event,
     responses_to_pauses,
     result_of,
     schema_of,
@@ -67,8 +67,8 @@ from runtime.adk.signing import (
     Announcement,
     SignedAnswer,
     SignedResponse,
-    announced,
-    announcing,
+    announcement_about,
+    announcement_metadata,
     checked_secret,
     signatures_in,
 )
@@ -81,11 +81,11 @@ from runtime.wire import USER
 
 log = logging.getLogger(__name__)
 
-WAITS = "This tool call requires confirmation, please approve or reject."
+HELD_RESPONSE = "This tool call requires confirmation, please approve or reject."
 """google-adk's response to a call that its gate holds."""
 
 
-ANOTHER = "This is another call than the one that people were asked about, so it did not run."
+OTHER_CALL = "This is another call than the one that people were asked about, so it did not run."
 
 
 class ConfirmationPlugin(BasePlugin):
@@ -121,7 +121,7 @@ class ConfirmationPlugin(BasePlugin):
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         await self._take_turn(invocation_context)
         try:
-            self._check_standing(invocation_context.session)
+            self._check_node_answers(invocation_context.session)
         except BaseException:
             self._turns.leave(_key(invocation_context), invocation_context)
             raise
@@ -152,8 +152,8 @@ class ConfirmationPlugin(BasePlugin):
         refuse_results(session, message)
         for response in answers_in(message):
             request = response.id or ""
-            about = asked(session, request)
-            if about is not None and about.by_a_node and not self.secrets:
+            about = find_request(session, request)
+            if about is not None and about.is_from_node and not self.secrets:
                 continue  # google-adk reads it in ways of its own
             confirmation = read_answer(response)
             if not self._is_signed(session, about, confirmation, times_answered(session, request)):
@@ -192,18 +192,18 @@ class ConfirmationPlugin(BasePlugin):
         log.warning("an answer to %s in session %s was not signed, and is refused", given.id, session.id)
         raise Forbidden(UNSIGNED)
 
-    def _check_standing(self, session: Session) -> None:
+    def _check_node_answers(self, session: Session) -> None:
         """Checks the session's answers for a workflow's node: the node would run with any of them, and not every node
         asks plugins first."""
-        for pause, answer, signatures in given_to_pauses(session) if self.secrets else ():
+        for pause, answer, signatures in answers_to_pauses(session) if self.secrets else ():
             self._check_response(session, pause, answer, signatures)
-        for about, given, nth in given_to_nodes(session) if self.secrets else ():
+        for about, given, nth in answers_to_nodes(session) if self.secrets else ():
             if not self._is_signed(session, about, read_answer(given), nth):
                 log.warning("an answer to %s in session %s was not signed: no run", given.id, session.id)
                 raise Forbidden(UNSIGNED)
 
     def _is_signed(
-        self, session: Session, about: AskedInSession | None, confirmation: ToolConfirmation, nth: int
+        self, session: Session, about: SessionRequest | None, confirmation: ToolConfirmation, nth: int
     ) -> bool:
         if not self.secrets:
             return True
@@ -233,7 +233,7 @@ class ConfirmationPlugin(BasePlugin):
             return None
         session = tool_context.session
         try:
-            about = asked_about(session, call_id) or _node_request(tool_context)
+            about = find_request_for_call(session, call_id) or _node_request(tool_context)
         except Forbidden as error:
             log.error("%s (%s): %s", tool.name, call_id, error)
             return {"error": str(error)}
@@ -245,7 +245,7 @@ class ConfirmationPlugin(BasePlugin):
         return refused or _amend(tool_args, about, confirmation)
 
     def _refuse_unsigned(
-        self, session: Session, about: AskedInSession | None, confirmation: ToolConfirmation
+        self, session: Session, about: SessionRequest | None, confirmation: ToolConfirmation
     ) -> dict[str, Any] | None:
         """Checks signatures once more: an answer may get into a session in other ways than by a message."""
         nth = 0 if about is None else times_answered(session, about.request) - 1
@@ -285,7 +285,7 @@ class ConfirmationPlugin(BasePlugin):
         asking = tool_context.actions.requested_tool_confirmations.get(call_id)
         if asking is None or tool_context.tool_confirmation is not None:
             return
-        gated = isinstance(result, dict) and result.get("error") == WAITS
+        gated = isinstance(result, dict) and result.get("error") == HELD_RESPONSE
         edits = gated or asking.payload is None
         self._asking[call_id] = Announcement(
             gated=gated, edits=edits, signed=bool(self.secrets), schema=schema_of(tool) if edits else None
@@ -293,39 +293,39 @@ class ConfirmationPlugin(BasePlugin):
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:  # noqa: ARG002
         """Changes the event in place. If it returned another event, later plugins would not be called."""
-        asked = [one.call_id for one in asked_in(event) if one.call_id in self._asking]
+        asked = [one.call_id for one in requests_in_event(event) if one.call_id in self._asking]
         announcements = {call_id: self._asking.pop(call_id) for call_id in asked}
         if self.secrets and event.author != USER:
             others = [
-                *(one.request for one in asked_in(event) if one.by_a_node),
+                *(one.request for one in requests_in_event(event) if one.is_from_node),
                 *(id_ for id_, _ in pausing_calls(event)),
             ]
             announcements |= {one: Announcement(gated=False, signed=True) for one in others if one not in announcements}
-        if announcements and not any(announced(event.custom_metadata, call_id) for call_id in announcements):
-            event.custom_metadata = {**(event.custom_metadata or {}), **announcing(announcements)}
+        if announcements and not any(announcement_about(event.custom_metadata, call_id) for call_id in announcements):
+            event.custom_metadata = {**(event.custom_metadata or {}), **announcement_metadata(announcements)}
 
 
-def _node_request(tool_context: ToolContext) -> AskedInSession | None:
+def _node_request(tool_context: ToolContext) -> SessionRequest | None:
     """The request of a workflow's node. A workflow runs a tool with a new call id each time."""
     node = getattr(tool_context, "node_path", None)
-    return asked(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
+    return find_request(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
 
 
 def _refuse_other_call(
-    tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | None
+    tool: BaseTool, tool_args: dict[str, Any], about: SessionRequest | None
 ) -> dict[str, Any] | None:
     """Refuses a call that differs in any way from the one that people were asked about."""
     if about is None:
         return None
     shown, runs = as_json([about.tool, about.arguments]), as_json([tool.name, tool_args])
-    if same(shown, runs) or (about.by_a_node and same(as_json(about.arguments), as_json(tool_args))):
+    if same(shown, runs) or (about.is_from_node and same(as_json(about.arguments), as_json(tool_args))):
         return None  # a node may have a name of its own
     log.error("%s (%s) is another call now than the one that people saw: nothing runs", tool.name, about.call_id)
-    return {"error": ANOTHER}
+    return {"error": OTHER_CALL}
 
 
 def _amend(
-    tool_args: dict[str, Any], about: AskedInSession | None, confirmation: ToolConfirmation
+    tool_args: dict[str, Any], about: SessionRequest | None, confirmation: ToolConfirmation
 ) -> dict[str, Any] | None:
     """The arguments with those of an edit."""
     try:

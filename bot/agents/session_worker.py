@@ -215,7 +215,7 @@ class _LeasedSession:
 
     def _with_priority(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
         """Gives a decision priority over all work that can wait, until the agent answers."""
-        return nullcontext(_no_priority) if letter.confirmation is None else self._clicks.starting()
+        return nullcontext(_no_priority) if letter.confirmation is None else self._clicks.starting_call()
 
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
         """Sends letters and shows what the agent does. Returns the tool calls that are shown and have no reply after

@@ -24,7 +24,7 @@ from bot.hosts.pauses import answered, form_of
 from bot.hosts.tasks import heard_in
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
-from runtime.calls.seal import CallGuard
+from runtime.calls.fingerprints import CallGuard
 from runtime.jsontypes import JsonObject, canonical
 from runtime.latest import Latest
 from runtime.run.app_sessions import Position

@@ -35,7 +35,7 @@ from bot.hosts.events import (
 from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapshot, UnansweredWait
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import PauseRequest, asked_in, asked_twice, form_of, pending, read_given, stuck_in, waits_in
-from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
+from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announcement_about
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical, same
@@ -345,7 +345,7 @@ def _gather_requests(gathered: _Gathered, event: Event, node: str) -> None:
     gathered.long_running |= {call.id or "" for call in calls} & {*(event.long_running_tool_ids or ())}
     for request in requests_in(event):
         call_id = request.call.id or request.id
-        announcement = announced(event.custom_metadata, call_id)
+        announcement = announcement_about(event.custom_metadata, call_id)
         place = next(gathered.places)
         asking = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
         first = gathered.askings.setdefault(request.id, asking)
@@ -356,7 +356,7 @@ def _gather_requests(gathered: _Gathered, event: Event, node: str) -> None:
     gathered.tools.update((call.id, call.name or "") for call in calls if call.id)
     gathered.nodes.update((call.id, node) for call in calls if call.id and node)
     for asked in asked_in(event, node, gathered.tools):
-        announcement = announced(event.custom_metadata, asked.part_id)
+        announcement = announcement_about(event.custom_metadata, asked.part_id)
         gathered.askings[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
         gathered.latest[asked.part_id] = asked.request.id
 

@@ -66,7 +66,7 @@ class Backpressure:
                 self._none.set()
 
     @contextmanager
-    def starting(self) -> Iterator[Callable[[], None]]:
+    def starting_call(self) -> Iterator[Callable[[], None]]:
         """Wrap the start of an approved call in this. Call what it yields once the call has started. The priority ends
         after a moment even without that, since a tool may run for hours."""
         with ExitStack() as going_first:

@@ -15,27 +15,27 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from pydantic import ValidationError
 
-from runtime.adk.amending import refuse_unfit
 from runtime.adk.signing import (
     NOT_STORED,
     REQUEST_CREDENTIAL,
     REQUEST_INPUT,
     WORKFLOW_CONFIRMATION,
     Announcement,
-    announced,
+    announcement_about,
     bound_to_event,
     signatures_in,
 )
+from runtime.adk.type_checks import check_edit
 from runtime.errors import Forbidden, Invalid
 from runtime.finite import not_finite
 from runtime.jsontypes import JsonObject, alike
 from runtime.wire import REQUEST_CONFIRMATION, USER
 
-AFRESH = "Ask the agent again."
+ASK_AGAIN = "Ask the agent again."
 
 
 @dataclass(frozen=True)
-class AskedInSession:
+class SessionRequest:
     """A request, the call that it is about, and the plugin's announcement about it."""
 
     request: str
@@ -47,10 +47,10 @@ class AskedInSession:
 
     @property
     def signed_name(self) -> str:
-        return bound_to_event(self.request, self.event) if self.by_a_node else self.request
+        return bound_to_event(self.request, self.event) if self.is_from_node else self.request
 
     @property
-    def by_a_node(self) -> bool:
+    def is_from_node(self) -> bool:
         """Whether a workflow's node asks. It uses the same id again and again."""
         return self.request.startswith(WORKFLOW_CONFIRMATION)
 
@@ -63,7 +63,7 @@ class AskedInSession:
         try:
             if not isinstance(payload, dict):
                 raise Invalid(f"payload must be an object with arguments of {self.tool}; the request still waits.")
-            refuse_unfit(payload, announcement.schema, self.call_id)
+            check_edit(payload, announcement.schema, self.call_id)
         except Invalid:
             if announcement.gated:
                 raise
@@ -101,7 +101,7 @@ def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
     return found
 
 
-def asked_in(event: Event) -> Iterator[AskedInSession]:
+def requests_in_event(event: Event) -> Iterator[SessionRequest]:
     if event.author == USER:
         return
     for call in event.get_function_calls():
@@ -113,30 +113,34 @@ def asked_in(event: Event) -> Iterator[AskedInSession]:
             continue
         call_id, tool = original.get("id"), original.get("name")
         if isinstance(call_id, str) and isinstance(tool, str):
-            announcement = announced(event.custom_metadata, call_id)
-            yield AskedInSession(call.id, call_id, tool, original.get("args") or {}, announcement, event.id)
+            announcement = announcement_about(event.custom_metadata, call_id)
+            yield SessionRequest(call.id, call_id, tool, original.get("args") or {}, announcement, event.id)
 
 
-def _node_request(event: Event, request: str, payload: object) -> AskedInSession:
+def _node_request(event: Event, request: str, payload: object) -> SessionRequest:
     given = payload if isinstance(payload, dict) else {}
-    return AskedInSession(request, request, str(given.get("tool_name") or ""), given.get("args") or {}, None, event.id)
+    return SessionRequest(request, request, str(given.get("tool_name") or ""), given.get("args") or {}, None, event.id)
 
 
-def asked(session: Session, request: str | None) -> AskedInSession | None:
+def find_request(session: Session, request: str | None) -> SessionRequest | None:
     """Finds what this request is about. Raises `Forbidden` if the session has it twice: people saw one, and google-adk
     would run the other. A workflow's node asks with one id again and again, so the last one counts."""
-    return _only_request([one for event in session.events for one in asked_in(event) if one.request == request])
+    return _only_request(
+        [one for event in session.events for one in requests_in_event(event) if one.request == request]
+    )
 
 
-def asked_about(session: Session, call_id: str) -> AskedInSession | None:
-    """The request about this call. Raises `Forbidden` like `asked`."""
-    about = _only_request([one for event in session.events for one in asked_in(event) if one.call_id == call_id])
-    return None if about is None else asked(session, about.request)
+def find_request_for_call(session: Session, call_id: str) -> SessionRequest | None:
+    """The request about this call. Raises `Forbidden` like `find_request`."""
+    about = _only_request(
+        [one for event in session.events for one in requests_in_event(event) if one.call_id == call_id]
+    )
+    return None if about is None else find_request(session, about.request)
 
 
-def _only_request(found: list[AskedInSession]) -> AskedInSession | None:
-    if len(found) > 1 and not found[-1].by_a_node:
-        raise Forbidden(f"The request {found[-1].request} appears twice in the session: nothing runs. {AFRESH}")
+def _only_request(found: list[SessionRequest]) -> SessionRequest | None:
+    if len(found) > 1 and not found[-1].is_from_node:
+        raise Forbidden(f"The request {found[-1].request} appears twice in the session: nothing runs. {ASK_AGAIN}")
     return found[-1] if found else None
 
 
@@ -165,10 +169,10 @@ class Pauses:
     def of(cls, session: Session) -> Pauses:
         pauses = cls()
         for event in session.events:
-            pauses.hear(event)
+            pauses.add(event)
         return pauses
 
-    def hear(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         if event.author == USER:
             self._times.update(one.id for one in event.get_function_responses() if one.id)
             return
@@ -201,7 +205,7 @@ def responses_to_pauses(content: types.Content | None) -> Iterator[types.Functio
         yield given
 
 
-def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
+def answers_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
     """The session's answers to waiting calls, each with its call and its signatures. Answers that the bot stored
     without their credential are left out, since they give an agent nothing."""
     pauses = Pauses()
@@ -210,7 +214,7 @@ def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionRes
             about = pauses.about(given.id)
             if about is not None and not (about.name == REQUEST_CREDENTIAL and given.response == NOT_STORED):
                 yield about, given, signatures_in(event.custom_metadata)
-        pauses.hear(event)
+        pauses.add(event)
 
 
 def times_answered(session: Session, request: str) -> int:
@@ -220,20 +224,20 @@ def times_answered(session: Session, request: str) -> int:
     return sum(one.id == request and (by_any_name or one.name == REQUEST_CONFIRMATION) for one in given)
 
 
-def given_to_nodes(session: Session) -> Iterator[tuple[AskedInSession | None, types.FunctionResponse, int]]:
+def answers_to_nodes(session: Session) -> Iterator[tuple[SessionRequest | None, types.FunctionResponse, int]]:
     """The session's answers to requests of a workflow's nodes: each with the request before it, and how many answers
     that request's id had before."""
-    asking: dict[str, AskedInSession] = {}
+    asking: dict[str, SessionRequest] = {}
     times: Counter[str] = Counter()
     for event in session.events:
-        asking.update({one.request: one for one in asked_in(event) if one.by_a_node})
+        asking.update({one.request: one for one in requests_in_event(event) if one.is_from_node})
         for given in event.get_function_responses() if event.author == USER else ():
             if given.id and given.id.startswith(WORKFLOW_CONFIRMATION):
                 yield asking.get(given.id), given, times[given.id]
                 times[given.id] += 1
 
 
-def result_of(session: Session, call: AskedInSession) -> dict[str, Any] | None:
+def result_of(session: Session, call: SessionRequest) -> dict[str, Any] | None:
     """The call's result, if there is one after an answer."""
     answered = False
     for event in session.events:
@@ -252,9 +256,9 @@ def refuse_results(session: Session, message: types.Content) -> None:
         given = part.function_response
         if given is None or not given.id or any(given is answer for answer in answers_in(message)):
             continue
-        if asked(session, given.id) is not None:
+        if find_request(session, given.id) is not None:
             raise Invalid(f"The request {given.id} is answered under the name adk_request_confirmation, and no other.")
-        about = asked_about(session, given.id)
+        about = find_request_for_call(session, given.id)
         if about is not None and not times_answered(session, about.request):
             raise Invalid(f"The call {given.id} waits for a decision: a result can't be given in its place.")
 

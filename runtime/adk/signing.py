@@ -21,7 +21,7 @@ OUR_API = "adk-confirm"
 """The title of our own API in its `/openapi.json`, by which a bot recognises it."""
 
 MARK = "adkConfirmMark"
-ANNOUNCED = "adkConfirm"
+ANNOUNCEMENTS = "adkConfirm"
 SIGNATURES = "adkConfirmSigned"
 _SIGNED = "adk-confirm v1 "
 SECRET_ENV = "ADK_CONFIRM_PLUGIN_SECRET"  # noqa: S105  (the variable's name)
@@ -52,14 +52,14 @@ class Announcement:
         return fields
 
 
-def announcing(calls: dict[str, Announcement]) -> JsonObject:
+def announcement_metadata(calls: dict[str, Announcement]) -> JsonObject:
     """The metadata of an event that asks, by call id."""
-    return {ANNOUNCED: {"calls": {call: announcement.as_json() for call, announcement in calls.items()}}}
+    return {ANNOUNCEMENTS: {"calls": {call: announcement.as_json() for call, announcement in calls.items()}}}
 
 
-def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
+def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     """The plugin's announcement about this call. None if there is no plugin."""
-    calls = as_object(as_object((metadata or {}).get(ANNOUNCED)).get("calls"))
+    calls = as_object(as_object((metadata or {}).get(ANNOUNCEMENTS)).get("calls"))
     found = as_object(calls.get(call_id))
     if not found:
         return None

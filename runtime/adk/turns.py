@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 class _Holder:
     run: object
     task: asyncio.Task[object] | None
-    left: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def gone(self, task: asyncio.Task[object] | None) -> bool:
-        """Its run broke off: the task is over, or runs this very moment what comes after it."""
+    def has_ended(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether its run broke off: its task has ended, or asks for another turn."""
         return self.task is None or self.task is task or self.task.done()
 
 
@@ -27,8 +27,8 @@ class Turns:
     async def take(self, key: Hashable, run: object) -> bool:
         """Waits for this run's turn. Returns whether it had to wait."""
         here, task = (asyncio.get_running_loop(), key), asyncio.current_task()
-        while (holder := self._holders.get(here)) is not None and holder.run is not run and not holder.gone(task):
-            await holder.left.wait()
+        while (holder := self._holders.get(here)) is not None and holder.run is not run and not holder.has_ended(task):
+            await holder.released.wait()
         if holder is not None and holder.run is run:
             return False
         if holder is not None:
@@ -47,4 +47,4 @@ class Turns:
     def _end(self, here: Hashable, holder: _Holder) -> None:
         if self._holders.get(here) is holder:
             del self._holders[here]
-        holder.left.set()
+        holder.released.set()

@@ -73,7 +73,7 @@ class Call:
     state: CallState = CallState.READY
     asked: tuple[HeldRequest, ...] = ()  # the last one is the current request
     amended: JsonObject | None = None  # the arguments after edits, if there were any
-    approved: str | None = None  # fingerprint of what was approved
+    approved: str | None = None  # digest of what was approved
     attempt: int = 0
     reason: str | None = None
     result: JsonObject | None = None
@@ -181,7 +181,7 @@ class IllegalStep(Conflict):
         self.call, self.event = call, event
 
 
-def fingerprint(tool: str, args: JsonObject) -> str:
+def call_digest(tool: str, args: JsonObject) -> str:
     """A digest that binds what was shown to what runs."""
     return hashlib.sha256(canonical([tool, args]).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -198,11 +198,11 @@ def _step(call: Call, event: CallEvent) -> Call | None:
     state = call.state
     match event:
         case Hold() if state is CallState.RUNNING or (state is CallState.READY and call.attempt == 0):
-            return _held(call, event)
+            return _hold(call, event)
         case Approve() if state is CallState.HELD:
-            return _approved(call, event)
+            return _approve(call, event)
         case Deny() if state is CallState.HELD:
-            return _denied(call, event)
+            return _deny(call, event)
         case Begin() if state is CallState.READY and _may_begin(call):
             return replace(call, state=CallState.RUNNING, attempt=call.attempt + 1, result=None)
         case Finish() if state in (CallState.RUNNING, CallState.UNKNOWN):
@@ -220,7 +220,7 @@ def _step(call: Call, event: CallEvent) -> Call | None:
     assert_never(event)
 
 
-def _held(call: Call, event: Hold) -> Call:
+def _hold(call: Call, event: Hold) -> Call:
     return replace(
         call,
         state=CallState.HELD,
@@ -233,34 +233,34 @@ def _held(call: Call, event: Hold) -> Call:
     )
 
 
-def _approved(call: Call, event: Approve) -> Call:
+def _approve(call: Call, event: Approve) -> Call:
     amended = replace(call, amended=event.amended if event.amended is not None else call.amended)
     return replace(
         amended,
         state=CallState.READY,
-        asked=_answered(call, True, event.payload),
-        approved=fingerprint(call.tool, amended.run_args),
+        asked=_with_answer(call, True, event.payload),
+        approved=call_digest(call.tool, amended.run_args),
     )
 
 
-def _denied(call: Call, event: Deny) -> Call:
+def _deny(call: Call, event: Deny) -> Call:
     result: JsonObject = {"error": REJECTED}
     if call.asks_input:
         result = {"error": event.reason or NO_ANSWER}
     elif event.reason is not None:
         result["reason"] = event.reason
     return replace(
-        call, state=CallState.REFUSED, asked=_answered(call, False, None), reason=event.reason, result=result
+        call, state=CallState.REFUSED, asked=_with_answer(call, False, None), reason=event.reason, result=result
     )
 
 
 def _may_begin(call: Call) -> bool:
     if call.gate is GateKind.NONE:
         return True
-    return call.approved == fingerprint(call.tool, call.run_args)
+    return call.approved == call_digest(call.tool, call.run_args)
 
 
-def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, ...]:
+def _with_answer(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, ...]:
     return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from runtime.adk.signing import Announcement, announcing
+from runtime.adk.signing import Announcement, announcement_metadata
 from runtime.calls.call import SETTLED, Call, CallState, GateKind
 from runtime.jsontypes import JsonObject
 from runtime.tool import default_hint
@@ -156,7 +156,7 @@ def _unknown(call: Call, event: Event) -> Event:
 
 def _new(event: Event, content: Content | None, actions: EventActions, asking: Sequence[Call] = ()) -> Event:
     """A new event. `asking`: the calls that it asks about. Its metadata tells HTTP clients what may be edited."""
-    announced = announcing({call.id: _announcement(call) for call in asking}) if asking else {}
+    announced = announcement_metadata({call.id: _announcement(call) for call in asking}) if asking else {}
     return Event(
         invocation_id=event.invocation_id,
         author=event.author,
@@ -175,7 +175,7 @@ def _announcement(call: Call) -> Announcement:
     return Announcement(gated=static, edits=static, schema=call.tool_schema, payload_schema=call.request.payload_schema)
 
 
-def merged(all_actions: Sequence[EventActions]) -> EventActions:
+def merge_actions(all_actions: Sequence[EventActions]) -> EventActions:
     """The actions of calls that ran together, combined for one event. Later ones win."""
     one = EventActions()
     for actions in all_actions:

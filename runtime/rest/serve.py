@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from runtime.agent import Agent
-from runtime.calls.seal import CallGuard, Sealer
+from runtime.calls.fingerprints import CallGuard, Sealer
 from runtime.interpreter import tune_the_interpreter
 from runtime.rest.api import make_app
 from runtime.rest.guard import Guard

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
-from runtime.calls.seal import CallFingerprints, Sealer
+from runtime.calls.fingerprints import CallFingerprints, Sealer
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.adk.amending import refuse_unfit_answer
+from runtime.adk.type_checks import check_answer
 from runtime.calls.call import Approve, Approved, Call, CallEvent, Deny, GateKind, Refuse, already_answered
 from runtime.confirming import Answer
 from runtime.errors import Invalid
@@ -36,7 +36,7 @@ def decide(
     if not answer.confirmed:
         return CallDecision(call.id, Deny(_reason(answer, call, part)), answer, part)
     if call.asks_input and call.request is not None:
-        refuse_unfit_answer(answer.payload, call.request.payload_schema, answer.id)
+        check_answer(answer.payload, call.request.payload_schema, answer.id)
     try:
         amended = (
             _amended_arguments(call, answer, tool, exact=approved is not None) if call.gate is GateKind.STATIC else None

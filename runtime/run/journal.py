@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Collection, Sequence
 
 from runtime.calls.call import Call
-from runtime.calls.seal import CallFingerprints, CallGuard, refuse_to_start
+from runtime.calls.fingerprints import CallFingerprints, CallGuard, refuse_to_start
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject

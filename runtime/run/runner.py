@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from runtime.agent import Agent
 from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
-from runtime.calls.seal import CallGuard
+from runtime.calls.fingerprints import CallGuard
 from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject

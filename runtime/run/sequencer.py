@@ -107,7 +107,7 @@ class Sequencer:
                 if begun is not None:
                     await self._work(setting, entry, begun, run, streaming)
         except BaseException as error:
-            failure = _told(error, entry.name, stored=accepted.done())
+            failure = _log_failure(error, entry.name, stored=accepted.done())
             if accepted.done():
                 run.end(failure)
             else:
@@ -157,8 +157,8 @@ async def _enter(database: Database, entry: Arrival) -> Begun | Literal["nothing
         raise
 
 
-def _told(error: BaseException, name: SessionId, *, stored: bool) -> Exception:
-    """The error as a listener gets it."""
+def _log_failure(error: BaseException, name: SessionId, *, stored: bool) -> Exception:
+    """Logs the error, and returns it as the sender or the listeners get it."""
     if isinstance(error, ConfirmError):
         if stored:
             log.warning("the run of session %s stopped: %s", name.id, error)

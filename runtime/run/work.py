@@ -15,8 +15,8 @@ from typing import Any
 
 from runtime.agent import Agent
 from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
-from runtime.calls.seal import CallGuard
-from runtime.calls.turn import Recover, RunTools, Tell, merged, next_step, tell
+from runtime.calls.fingerprints import CallGuard
+from runtime.calls.turn import Recover, RunTools, Tell, merge_actions, next_step, tell
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
@@ -201,7 +201,7 @@ class Work:
         return refused
 
     def _tell(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
-        actions = merged([EventActions.model_validate(call.actions) for call in untold if call.actions])
+        actions = merge_actions([EventActions.model_validate(call.actions) for call in untold if call.actions])
         kept, temporary = split_temporary(actions.state_delta)
         self._journal.temporary.update(temporary)
         actions = actions.model_copy(update={"state_delta": kept})

@@ -16,7 +16,7 @@ from bot.confirmation.model import OutcomeKind
 from bot.hosts.events import event_from
 from bot.hosts.host import HostOutcome, HostRequest, SessionSnapshot
 from bot.hosts.reading import RequestStatus, SessionReading, read
-from runtime.adk.signing import MARK, Announcement, SignedAnswer, announced, announcing
+from runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 
@@ -412,7 +412,7 @@ class TestPlugin:
     def test_what_it_announces_is_offered(self) -> None:
         schema: JsonObject = {"type": "object", "properties": {"amount": {"type": "number"}}}
         events = python()
-        events[2]["customMetadata"] = announcing(
+        events[2]["customMetadata"] = announcement_metadata(
             {"c1": Announcement(gated=True, edits=True, signed=True, schema=schema)}
         )
         (request,) = looked(events).requests
@@ -421,7 +421,7 @@ class TestPlugin:
     def test_others_metadata_announces_nothing(self) -> None:
         others: list[JsonObject | None] = [None, {}, {"adkConfirm": 1}, {"adkConfirm": {"calls": {"c1": "yes"}}}]
         for metadata in others:
-            assert announced(metadata, "c1") is None
+            assert announcement_about(metadata, "c1") is None
 
     @given(st.booleans(), st.text(), st.text(min_size=1))
     def test_a_signature_is_of_this_answer_and_no_other(self, confirmed: bool, payload: str, secret: str) -> None:

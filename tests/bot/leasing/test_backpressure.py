@@ -99,14 +99,14 @@ def test_an_approved_call_on_its_way_goes_first_and_is_no_click() -> None:
 def test_a_call_goes_first_until_it_has_started_and_for_a_moment_at_most() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure()
-        with precedence.starting() as started:
+        with precedence.starting_call() as started:
             work = begins(precedence)
             await loop.skip(MOMENT / 2)
             assert not work.done()
             started()
             await loop.skip(LULL)
             assert await work is Pace.PAUSE
-        with precedence.starting():
+        with precedence.starting_call():
             await loop.skip(MOMENT)
             await loop.skip(LULL)
             assert await precedence.stand_back() is not Pace.BUSY, "its tool may run for hours"

@@ -13,7 +13,7 @@ from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Seen
 from bot.store.ledger_lines import read_lines
 from bot.store.tables import chains, confirmations
-from runtime.calls.call import fingerprint
+from runtime.calls.call import call_digest
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from runtime.store.tables import calls, invocations
@@ -142,7 +142,7 @@ async def test_nobody_approves_so_i_write_that_it_may_begin(
         def begins(tx: Tx) -> None:
             def ready(call: JsonObject) -> None:
                 pays_99999(call)
-                approved = fingerprint("reimburse", call["args"])  # type: ignore[arg-type]  # a call's own shape
+                approved = call_digest("reimburse", call["args"])  # type: ignore[arg-type]  # a call's own shape
                 call.update(state="ready", approved=approved)
 
             rewrites_calls(tx, ready)

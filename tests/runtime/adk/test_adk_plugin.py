@@ -12,8 +12,8 @@ import pytest
 
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import HostRequest, Unreachable
-from runtime.adk.amending import refuse_unfit
 from runtime.adk.turns import Turns
+from runtime.adk.type_checks import check_edit
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from tests.support.environments import environment
@@ -272,12 +272,12 @@ SCHEMA: JsonObject = {
 
 @pytest.mark.parametrize("fit", [{}, {"n": 1}, {"n": 1.0}, {"x": 1.5}, {"x": None}, {"any": [1]}, {"t": "a"}])
 def test_what_fits_a_schema(fit: JsonObject) -> None:
-    refuse_unfit(fit, SCHEMA, "c1")
-    refuse_unfit({"anything": 1}, None, "c1")
+    check_edit(fit, SCHEMA, "c1")
+    check_edit({"anything": 1}, None, "c1")
 
 
 @pytest.mark.parametrize("unfit", [{"m": 1}, {"n": "1"}, {"n": True}, {"n": 1.5}, {"x": "1"}, {"t": 1}])
 def test_what_does_not_names_the_argument(unfit: JsonObject) -> None:
     (name,) = unfit
     with pytest.raises(Invalid, match=f"'{name}'"):
-        refuse_unfit(unfit, SCHEMA, "c1")
+        check_edit(unfit, SCHEMA, "c1")

@@ -17,9 +17,9 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from runtime.adk.reading import AskedInSession
-from runtime.adk.signing import UNSIGNED, SignedAnswer, announced
-from runtime.adk_plugin import ANOTHER, ConfirmationPlugin
+from runtime.adk.reading import SessionRequest
+from runtime.adk.signing import UNSIGNED, SignedAnswer, announcement_about
+from runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.alone import USER, Alone, ran, results
@@ -37,7 +37,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def verdict(
-    at: Alone, asked: AskedInSession, confirmed: bool = True, payload: JsonObject | None = None
+    at: Alone, asked: SessionRequest, confirmed: bool = True, payload: JsonObject | None = None
 ) -> SignedAnswer:
     return SignedAnswer(
         app="clerk",
@@ -237,7 +237,7 @@ async def test_what_runs_is_what_was_signed(amount: object) -> None:
         asked = await at.asks("please pay 1500")
         raises.amount = amount
         said = await at.answer(asked, signed(verdict(at, asked)) if secret else {"confirmed": True})
-        assert results(said, "reimburse") == [{"error": ANOTHER}]
+        assert results(said, "reimburse") == [{"error": OTHER_CALL}]
         assert ran() == []
 
 
@@ -289,7 +289,7 @@ async def test_the_secret_may_stand_in_the_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", "s" * 16)
     at = Alone(ConfirmationPlugin(name="as adk api_server --extra_plugins makes it"))
     asked = await at.asks("please pay 1500")
-    told = [announced(event.custom_metadata, asked.call_id) for event in await at.events()]
+    told = [announcement_about(event.custom_metadata, asked.call_id) for event in await at.events()]
     assert [one.signed for one in told if one] == [True]
     with pytest.raises(RuntimeError, match="Not signed"):
         await at.answer(asked, {"confirmed": True})

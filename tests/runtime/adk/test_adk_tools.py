@@ -24,7 +24,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
-from runtime.adk.signing import announced
+from runtime.adk.signing import announcement_about
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.alone import Alone, ran, results
@@ -219,14 +219,14 @@ async def test_other_plugins_hear_of_what_is_asked() -> None:
     listens.heard = []
     at = only(gated(awaited), ConfirmationPlugin(), listens)
     asked = await at.asks("please wipe sda")
-    assert any(announced(event.custom_metadata, asked.call_id) for event in listens.heard)
+    assert any(announcement_about(event.custom_metadata, asked.call_id) for event in listens.heard)
 
 
 async def test_two_of_ours_are_as_good_as_one() -> None:
     """An app's own, and one more from `--extra_plugins`."""
     at = only(gated(awaited), ConfirmationPlugin(secret="s" * 16), ConfirmationPlugin(name="extra"))
     asked = await at.asks("please wipe sda")
-    told = [found for event in await at.events() if (found := announced(event.custom_metadata, asked.call_id))]
+    told = [found for event in await at.events() if (found := announcement_about(event.custom_metadata, asked.call_id))]
     assert [one.signed for one in told] == [True]
     with pytest.raises(RuntimeError, match="Not signed"):
         await at.answer(asked, {"confirmed": True})

@@ -13,7 +13,7 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from runtime.adk.reading import AskedInSession, asked_in
+from runtime.adk.reading import SessionRequest, requests_in_event
 from runtime.adk.signing import UNSIGNED, SignedAnswer
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
@@ -61,11 +61,11 @@ class Flow:
         running = self.runner.run_async(user_id="ann", session_id=self.session, new_message=message)
         return [event async for event in running]
 
-    async def asks(self, amount: int) -> AskedInSession:
-        (asked,) = [one for event in await self.tell(types.Part(text=str(amount))) for one in asked_in(event)]
+    async def asks(self, amount: int) -> SessionRequest:
+        (asked,) = [one for event in await self.tell(types.Part(text=str(amount))) for one in requests_in_event(event)]
         return asked
 
-    async def answer(self, asked: AskedInSession, response: JsonObject, name: str = "adk_request_input") -> list[Event]:
+    async def answer(self, asked: SessionRequest, response: JsonObject, name: str = "adk_request_input") -> list[Event]:
         given = types.FunctionResponse(id=asked.request, name=name, response=response)
         return await self.tell(types.Part(function_response=given))
 
@@ -75,7 +75,7 @@ class Flow:
         return list(found.events)
 
 
-def signed(asked: AskedInSession, *, nth: int = 0, request: str | None = None, confirmed: bool = True) -> JsonObject:
+def signed(asked: SessionRequest, *, nth: int = 0, request: str | None = None, confirmed: bool = True) -> JsonObject:
     verdict = SignedAnswer(
         app="flow",
         user="ann",

@@ -28,7 +28,7 @@ from runtime.calls.call import (
     Retry,
     RunAgain,
     already_answered,
-    fingerprint,
+    call_digest,
     step,
 )
 from runtime.errors import Conflict
@@ -131,7 +131,7 @@ def test_an_edit_runs_and_both_sets_stay_on_record() -> None:
     amended: JsonObject = {"purpose": "trip", "amount": 1200}
     approved = lived(HELD, Approve(payload={"amount": 1200}, amended=amended))
     assert (approved.run_args, approved.args) == (amended, ARGS)
-    assert approved.approved == fingerprint("reimburse", amended)
+    assert approved.approved == call_digest("reimburse", amended)
     assert approved.request is not None
     assert approved.request.answer == {"amount": 1200}
     assert lived(approved, Begin()).state is CallState.RUNNING
@@ -182,8 +182,8 @@ def test_when_it_began_is_remembered() -> None:
     ],
 )
 def test_a_fingerprint_is_of_what_people_saw(one: JsonObject, other: JsonObject, same: bool) -> None:
-    assert (fingerprint("t", one) == fingerprint("t", other)) is same
-    assert fingerprint("t", one) != fingerprint("u", one)
+    assert (call_digest("t", one) == call_digest("t", other)) is same
+    assert call_digest("t", one) != call_digest("u", one)
 
 
 # The same answer again
@@ -312,7 +312,7 @@ class CallLife(RuleBasedStateMachine):
     def what_runs_is_what_was_approved(self) -> None:
         if self.call.state is CallState.RUNNING and self.gated:
             assert self.call.run_args == self.shown
-            assert self.call.approved == fingerprint(self.call.tool, self.call.run_args)
+            assert self.call.approved == call_digest(self.call.tool, self.call.run_args)
 
     @invariant()
     def what_was_denied_never_begins(self) -> None:

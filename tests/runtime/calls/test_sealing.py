@@ -12,8 +12,8 @@ from sqlalchemy import update
 
 from bot.audit.fingerprint import Fingerprints
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
-from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, fingerprint, step
-from runtime.calls.seal import CallFingerprints, CallGuard, Sealer
+from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, call_digest, step
+from runtime.calls.fingerprints import CallFingerprints, CallGuard, Sealer
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.store.lookup import read_calls
@@ -142,9 +142,9 @@ def ready(waiting: Call) -> Call:
 
 
 def dearer(one: Call) -> Call:
-    """With a fingerprint that fits: it has no key in it."""
+    """With a call_digest that fits: it has no key in it."""
     args: JsonObject = {"amount": 99999}
-    return replace(one, args=args, approved=fingerprint(one.tool, args))
+    return replace(one, args=args, approved=call_digest(one.tool, args))
 
 
 async def take_up(chat: Chat) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.adk.signing import Announcement, announced
+from runtime.adk.signing import Announcement, announcement_about
 from runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest
-from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, RunTools, Tell, merged, next_step, tell
+from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, RunTools, Tell, merge_actions, next_step, tell
 from runtime.confirming import requests_in
 from runtime.jsontypes import JsonObject
 from runtime.wire import Dialect, Event, EventActions, NodeInfo
@@ -129,7 +129,7 @@ def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call
     assert [request.id for request in asked] == [call.request.request_id for call in held if call.request]
     assert [request.dialect for request in asked] == [dialect] * len(held)
 
-    told_of = {c.id: one for event in events for c in held if (one := announced(event.custom_metadata, c.id))}
+    told_of = {c.id: one for event in events for c in held if (one := announcement_about(event.custom_metadata, c.id))}
     static = {call.id: call.gate is GateKind.STATIC for call in held}
     assert told_of == {id_: Announcement(gated=gate, edits=gate) for id_, gate in static.items()}
 
@@ -180,7 +180,7 @@ def test_the_tools_actions_travel_with_the_responses_only() -> None:
 
 
 def test_of_actions_that_ran_together_the_later_wins() -> None:
-    both = merged(
+    both = merge_actions(
         [
             EventActions(state_delta={"a": 1, "b": 1}, transfer_to_agent="x"),
             EventActions(state_delta={"b": 2}, artifact_delta={"f": 3}, escalate=True),
@@ -189,4 +189,4 @@ def test_of_actions_that_ran_together_the_later_wins() -> None:
     assert both == EventActions(
         state_delta={"a": 1, "b": 2}, artifact_delta={"f": 3}, transfer_to_agent="x", escalate=True
     )
-    assert merged([]) == EventActions()
+    assert merge_actions([]) == EventActions()

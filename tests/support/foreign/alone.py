@@ -18,7 +18,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from runtime.adk.reading import AskedInSession, asked_in
+from runtime.adk.reading import SessionRequest, requests_in_event
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.google import agent
 
@@ -43,11 +43,11 @@ class Alone:
             await self.begin()
         return await self.tell(types.Part(text=text))
 
-    async def asks(self, text: str) -> AskedInSession:
-        (asked,) = [one for event in await self.say(text) for one in asked_in(event)]
+    async def asks(self, text: str) -> SessionRequest:
+        (asked,) = [one for event in await self.say(text) for one in requests_in_event(event)]
         return asked
 
-    async def answer(self, asked: AskedInSession, response: JsonObject) -> list[Event]:
+    async def answer(self, asked: SessionRequest, response: JsonObject) -> list[Event]:
         given = types.FunctionResponse(id=asked.request, name="adk_request_confirmation", response=response)
         return await self.tell(types.Part(function_response=given))
 

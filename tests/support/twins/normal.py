@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from runtime.adk.signing import ANNOUNCED
+from runtime.adk.signing import ANNOUNCEMENTS
 from tests.support.twins.scenes import WAITING
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -48,9 +48,9 @@ class Normal:
 
 def _without_announcement(value: dict[str, Any]) -> dict[str, Any]:
     metadata = value.get("customMetadata")
-    if not isinstance(metadata, dict) or ANNOUNCED not in metadata:
+    if not isinstance(metadata, dict) or ANNOUNCEMENTS not in metadata:
         return value
-    left = {key: inside for key, inside in metadata.items() if key != ANNOUNCED}
+    left = {key: inside for key, inside in metadata.items() if key != ANNOUNCEMENTS}
     bare = {key: inside for key, inside in value.items() if key != "customMetadata"}
     return {**bare, "customMetadata": left} if left else bare
 

@@ -1,4 +1,4 @@
-"""Checks whether edited arguments fit a tool's schema, as far as that is possible without a library. Pure."""
+"""Checks edited arguments and answers against the types in a schema, without a library. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> None:
+def check_edit(amended: JsonObject, schema: JsonObject | None, call: str) -> None:
     """Raises `Invalid`, naming the argument, for an argument that the tool does not have or of another type."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, dict):
@@ -32,7 +32,7 @@ def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> N
             raise Invalid(f"{name!r} of the call {call} must be of type {' or '.join(kinds)}. Nothing was stored.")
 
 
-def refuse_unfit_answer(value: Json, schema: JsonObject | None, request: str) -> None:
+def check_answer(value: Json, schema: JsonObject | None, request: str) -> None:
     """Raises `Invalid`, naming the field, for an answer of another kind than the question's schema. Without a schema
     the answer is a text."""
     rules = schema or {"type": "string"}
