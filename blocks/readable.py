@@ -29,6 +29,11 @@ _UNGROUPED = {"id", "year", "port", "pid", "number", "code", "zip", "phone", "ac
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?", re.ASCII)
 _LINK = re.compile(r"https://[!-~]+", re.ASCII)
+_ISO = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?P<time>[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,](?P<fraction>[0-9]+))?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+_LONGEST_ISO = 40
 _MOST_SECONDS = 10**10
 
 
@@ -148,19 +153,30 @@ def _duration(seconds: Decimal) -> Span | None:
 
 
 def _moment(value: str) -> Span | None:
-    """An ISO date, or a time with its zone. A date has no zone: it is the same day for everybody."""
-    if not 10 <= len(value) <= 35 or not value[:4].isdigit():
+    """An ISO date or time. A time with a zone is shown in the reader's zone. A date, or a time without a zone, is the
+    same for everybody."""
+    found = _ISO.fullmatch(value) if len(value) <= _LONGEST_ISO else None
+    if found is None:
         return None
     try:
-        if len(value) == 10:
-            day = date.fromisoformat(value)
-            return Say(f"{day:%a}, {day.day} {day:%b} {day.year}") if day.isoformat() == value else None
+        if not found["time"]:
+            return Say(_day(date.fromisoformat(value)))
         at = datetime.fromisoformat(value)
     except ValueError:
         return None
-    if at.tzinfo is None or at.microsecond or at.second or not 0 <= at.timestamp() < _MOST_SECONDS:
+    fraction = (found["fraction"] or "").rstrip("0")
+    seconds = bool(at.second or fraction)
+    if at.tzinfo is None:
+        clock = f"{at:%H:%M:%S}" if seconds else f"{at:%H:%M}"
+        return Say(words.TIME_WITHOUT_ZONE.format(day=_day(at), time=f"{clock}.{fraction}" if fraction else clock))
+    second = at.replace(microsecond=0).timestamp()
+    if not 0 <= second < _MOST_SECONDS:
         return None
-    return When(int(at.timestamp()))
+    return When(int(second), seconds=seconds, fraction=fraction)
+
+
+def _day(day: date) -> str:
+    return f"{day:%a}, {day.day} {day:%b} {day.year}"
 
 
 def _link(value: str) -> Span | None:

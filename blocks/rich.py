@@ -78,10 +78,14 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A time, shown in the reader's own time zone. `lead`: our words right before it, in the same format."""
+    """A time, shown in the reader's own time zone. `lead`: our words right before it, in the same format.
+
+    `seconds`: show the second too. `fraction`: the digits after it, which Slack's dates can't show."""
 
     at: int
     lead: str = ""
+    seconds: bool = False
+    fraction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,7 @@ _GROUPS = re.compile(r"S[A-Z0-9]{1,32}")
 _CHANNELS = re.compile(r"[CGD][A-Z0-9]{1,32}")
 _URL = re.compile(r"https://[^\s<>|\"]{1,2000}")
 _SENTENCE = 1000
-_DATE = "{date_short_pretty} at {time}"
+_DATE, _DATE_WITH_SECONDS = "{date_short_pretty} at {time}", "{date_short_pretty} at {time_secs}"
 
 
 _LAST_WORD = re.compile(r"[^\s{}<>|^&]+ \Z")
@@ -241,8 +245,8 @@ def _element(span: Span) -> RichTextElement:
             return RichTextElementParts.UserGroup(usergroup_id=id)
         case Channel(id):
             return RichTextElementParts.Channel(channel_id=id)
-        case When(at, lead):
-            return RichTextElementParts.Date(timestamp=at, format=lead + _DATE, fallback=lead + utc(at))
+        case When(at) as when:
+            return RichTextElementParts.Date(timestamp=at, format=_date_format(when), fallback=_date_fallback(when))
         case Link(url, label):
             return RichTextElementParts.Link(url=url, text=label)
         case other:
@@ -281,6 +285,22 @@ def utc(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def _in_utc(when: When) -> str:
+    if not when.seconds:
+        return utc(when.at)
+    digits = f".{when.fraction}" if when.fraction else ""
+    return datetime.fromtimestamp(when.at, UTC).strftime(f"%Y-%m-%d %H:%M:%S{digits} UTC")
+
+
+def _date_format(when: When) -> str:
+    digits = f" + 0.{when.fraction} s" if when.fraction else ""
+    return when.lead + (_DATE_WITH_SECONDS if when.seconds else _DATE) + digits
+
+
+def _date_fallback(when: When) -> str:
+    return when.lead + _in_utc(when)
+
+
 def markup(spans: Iterable[Span], longest: int | None = None) -> str:
     """The spans in Slack's markup; `longest` shortens each supplied one."""
     return "".join(_span_markup(_well_formed(span), longest) for span in _with_date_leads(spans))
@@ -291,8 +311,8 @@ def spoken(span: Span) -> str:
     match span:
         case Say(text) | Supplied(text) | Prose(text) | Link(_, text):
             return text
-        case When(at):
-            return utc(at)
+        case When():
+            return _in_utc(span)
     return f"@{span.id}"
 
 
@@ -310,8 +330,8 @@ def _span_markup(span: Span, longest: int | None) -> str:
             return f"<!subteam^{id}>"
         case Channel(id):
             return f"<#{id}>"
-        case When(at, lead):
-            return f"<!date^{at}^{lead}{_DATE}|{lead}{utc(at)}>"
+        case When(at) as when:
+            return f"<!date^{at}^{_date_format(when)}|{_date_fallback(when)}>"
         case Link(url, label):
             return f"<{escape(url)}|{escape(label)}>"
         case other:

@@ -111,6 +111,7 @@ DETAILS = "Details"  # what a decided card folds away
 HIDDEN_VALUE = "🔒 hidden"
 NOTHING = "nothing"
 NONE = "none"
+TIME_WITHOUT_ZONE = "{day} at {time} (no time zone)"
 YES, NO = "yes", "no"
 EMPTY, EMPTY_LIST = "empty", "empty list"
 AND_MORE = "… and {count} more"

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from blocks.content import headline
 from blocks.readable import Readable, readable, words_of
-from blocks.rich import Link, When, spoken
+from blocks.rich import Line, Link, When, markup, rich, spoken
 from blocks.view import Argument
 from tests.blocks import samples
 
@@ -48,7 +48,16 @@ def read(value: JsonValue, name: str = "value", **formats: str) -> str:
         (1795262400, "time", "2026-11-21 12:00 UTC"),
         ("2026-11-21", None, "Sat, 21 Nov 2026"),
         ("2026-11-21T12:00:00Z", None, "2026-11-21 12:00 UTC"),
-        ("2026-11-21T12:00:01Z", None, "2026-11-21T12:00:01Z"),
+        ("2026-11-21T12:00:01Z", None, "2026-11-21 12:00:01 UTC"),
+        ("2026-11-21T13:00:01+01:00", None, "2026-11-21 12:00:01 UTC"),
+        ("2026-11-21T12:00:00.000000+00:00", None, "2026-11-21 12:00 UTC"),
+        ("2026-11-21T12:00:01.1234567890Z", None, "2026-11-21 12:00:01.123456789 UTC"),
+        ("2026-11-21 12:00", None, "Sat, 21 Nov 2026 at 12:00 (no time zone)"),
+        ("2026-11-21T12:00:01", None, "Sat, 21 Nov 2026 at 12:00:01 (no time zone)"),
+        ("2026-11-21T12:00:00.5", None, "Sat, 21 Nov 2026 at 12:00:00.5 (no time zone)"),
+        ("2026-11-21T25:00:00Z", None, "2026-11-21T25:00:00Z"),
+        ("20261121 120001", None, "20261121 120001"),
+        ("1066-10-14T09:00:00Z", None, "1066-10-14T09:00:00Z"),
         ("2026-13-45", None, "2026-13-45"),
         ("https://ci.example/run/7", "link", "ci.example/run/7"),
         ("https://ci.example@evil.example/", "link", "https://ci.example@evil.example/"),
@@ -96,6 +105,21 @@ def test_what_moves_its_neighbours_or_has_lines_stands_in_a_box() -> None:
 def test_kinds_of_spans_are_slacks_own() -> None:
     assert isinstance(readable(0, "at", {"": "time"}, 130, 3).beside[0], When)
     assert isinstance(readable("https://a.example/b", "url", {"": "link"}, 130, 3).beside[0], Link)
+
+
+def test_a_time_shows_its_seconds_in_the_reader_s_zone() -> None:
+    exact, short = (
+        rich([Line(readable(f"2026-11-21T12:00:{second}Z", "at", {}, 130, 3).beside)], "b").to_dict()
+        for second in ("07.25", "00")
+    )
+    date = exact["elements"][0]["elements"][0]
+    assert date["timestamp"] == 1795262407
+    assert date["format"] == "{date_short_pretty} at {time_secs} + 0.25 s"
+    assert date["fallback"] == "2026-11-21 12:00:07.25 UTC"
+    assert short["elements"][0]["elements"][0]["format"] == "{date_short_pretty} at {time}"
+    assert markup([When(1795262407, seconds=True)]) == (
+        "<!date^1795262407^{date_short_pretty} at {time_secs}|2026-11-21 12:00:07 UTC>"
+    )
 
 
 # -- the headline
