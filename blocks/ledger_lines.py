@@ -49,6 +49,8 @@ class LineEntry:
     """The thread leaves this line out, since the card shows it."""
     approvers: bool = False
     """The thread's line notifies approvers."""
+    headline: bool = False
+    """The thread's line says what the call does. Other lines name the tool."""
     result: bool = False
     """`text` is what the tool returned, or how it failed. It is shown in a box."""
     arguments: bool = False
@@ -164,9 +166,10 @@ LINES: Mapping[LineKind, LineEntry] = {
         question=_by_approvers(words.LINE_QUESTION_REMINDED_WHO, words.LINE_QUESTION_REMINDED),
         sign_in=words.LINE_SIGN_IN_REMINDED,
         approvers=True,
+        headline=True,
     ),
     LineKind.ESCALATED: LineEntry(
-        sentence=words.LINE_ESCALATED, question=words.LINE_QUESTION_ESCALATED, approvers=True
+        sentence=words.LINE_ESCALATED, question=words.LINE_QUESTION_ESCALATED, approvers=True, headline=True
     ),
     LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
     LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False, counted=Counted.EDITED),
@@ -175,12 +178,13 @@ LINES: Mapping[LineKind, LineEntry] = {
         question=words.LINE_ANSWER_REFUSED_VOTE,
         sign_in=words.LINE_SIGN_IN_REFUSED_VOTE,
         counted=Counted.REFUSED,
+        headline=True,
     ),
     LineKind.VOTE_FELL: LineEntry(
-        sentence=lambda step: words.LINE_VOTE_FELL if step.why is None else words.LINE_VOTE_FELL_WHY
+        sentence=lambda step: words.LINE_VOTE_FELL if step.why is None else words.LINE_VOTE_FELL_WHY, headline=True
     ),
     LineKind.REAPPLIED: LineEntry(
-        sentence=_if_nobody(words.LINE_REAPPLIED, words.LINE_REAPPLIED_BY), text=True, reason=True
+        sentence=_if_nobody(words.LINE_REAPPLIED, words.LINE_REAPPLIED_BY), text=True, reason=True, headline=True
     ),
     LineKind.APPROVED: LineEntry(
         sentence=words.LINE_APPROVED,
@@ -212,8 +216,8 @@ LINES: Mapping[LineKind, LineEntry] = {
         counted=Counted.WITHDRAWN,
     ),
     LineKind.SIGN_IN_LOST: LineEntry(sentence=words.LINE_SIGN_IN_LOST),
-    LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW),
-    LineKind.LEFT_BEHIND: LineEntry(sentence=words.LINE_LEFT_BEHIND),
+    LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW, headline=True),
+    LineKind.LEFT_BEHIND: LineEntry(sentence=words.LINE_LEFT_BEHIND, headline=True),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
         question=words.LINE_QUESTION_ELSEWHERE,
@@ -250,10 +254,12 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=words.LINE_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
     ),
     LineKind.UNKNOWN: LineEntry(sentence=words.LINE_UNKNOWN, end=End("⚠️ ", (*_APPROVED, words.THREAD_UNKNOWN))),
-    LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes], counted=Counted.SETTLED),
+    LineKind.SETTLED: LineEntry(
+        sentence=lambda step: words.LINE_SETTLED[step.yes], counted=Counted.SETTLED, headline=True
+    ),
     LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.LINE_RUN_AGAIN_VOTE, card=True, counted=Counted.RUN_AGAIN),
     LineKind.RUN_AGAIN: LineEntry(sentence=words.LINE_RUN_AGAIN, card=True),
-    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
+    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS, headline=True),
     LineKind.GRANTED: LineEntry(sentence=words.LINE_GRANTED),
     LineKind.GRANT_USED: LineEntry(sentence=words.LINE_GRANT_USED, arguments=True),
     LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True, counted=Counted.REVOKED),

@@ -12,23 +12,24 @@ from blocks.card import withdraw_button
 from blocks.card_text import by
 from blocks.content import headline
 from blocks.kit import Message, actions, drawn
-from blocks.rich import Channel, Line, Link, Prose, Say, Supplied, User, When, line, rich, say, text
-from blocks.text import MESSAGE_TEXT, fit, prose, visible
+from blocks.rich import Channel, Line, Link, Prose, Say, User, When, line, name, rich, say, text
+from blocks.text import MESSAGE_TEXT, prose
 from blocks.view import CardView, Face
 
 
 def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
     """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
     posted."""
-    tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
+    tool = name(view.tool)
+    call = tool if view.question or view.sign_in else Prose(headline(view).removesuffix("?"), bold=True)
     if trouble is not None:
-        sentence = line(words.POINTER_TROUBLE, tool=tool, where=_place(channel), why=prose(trouble, 300))
+        sentence = line(words.POINTER_TROUBLE, call=call, where=_place(channel), why=prose(trouble, 300))
     elif channel is not None:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
-        sentence = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
+        sentence = Line((*say(words.POINTER_CHANNEL, call=call, channel=Channel(channel)), *link))
     else:
         template = words.POINTER_SIGN_IN if view.sign_in else words.POINTER_PEOPLE
-        sentence = line(template, tool=tool, people=by(people))
+        sentence = line(template, call=call, tool=tool, people=by(people))
     blocks: list[Block] = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")

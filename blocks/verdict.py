@@ -73,14 +73,13 @@ def agent_failed(retry: str, why: str | None) -> Message:
 
 def verdict(view: VerdictView) -> Line:
     """Whether the vote counts, and what to do next, in one or two sentences."""
-    tool = name(view.tool)
     if view.counted is Counted.REFUSED:
-        row = _refusal(view)
-    else:
-        answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
-        template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
-        row = say(template, tool=tool, votes=words.votes(view.votes, view.quorum), revision=str(view.revision))
-    return Line(row)
+        return Line(_refusal(view))
+    answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
+    template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
+    what = view.what.removesuffix("?") if not view.question else ""
+    call = Prose(what, bold=True) if what else name(view.tool)
+    return line(template, call=call, tool=name(view.tool), votes=words.votes(view.votes, view.quorum))
 
 
 def _batch_line(view: VerdictView) -> Line:
@@ -91,7 +90,7 @@ def _batch_line(view: VerdictView) -> Line:
         left = max(view.quorum - view.votes, 0)
         approving = view.counted in (Counted.APPROVED, Counted.EDITED, Counted.RUN_AGAIN)
         became = say(words.became_more(left) if approving and left and not view.decided else words.BECAME[view.counted])
-    return Line((Prose(view.what or view.tool), Say(": "), *became))
+    return Line((Prose(view.what.removesuffix("?") or view.tool), Say(": "), *became))
 
 
 _TEMPLATES = {

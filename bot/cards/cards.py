@@ -65,10 +65,10 @@ class Cards:
         `thread_ts` and `message_ts`.
         `together`: what is known of everything that was decided in that view.
         """
-        verdict, view, sender = verdict_view(body), as_text(target.get("view")), self._sender.under(lease.sure)
-        several = [
-            verdict_view(one, what=await lease.read(_headline, as_text(one.get("confirmation")))) for one in together
-        ]
+        view, sender = as_text(target.get("view")), self._sender.under(lease.sure)
+        if not view and verdict_view(body).counted is not Counted.REFUSED and target.get("message_ts"):
+            return  # the card that they clicked shows the result
+        verdict, *several = await lease.read(_verdict_views, [body, *together])
         at = Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
         if view:
             try:
@@ -78,8 +78,6 @@ class Cards:
                 return
             except Gone:
                 pass  # the voter closed the view meanwhile
-        elif verdict.counted is not Counted.REFUSED and target.get("message_ts"):
-            return  # the card that they clicked shows the result
         window = verdict_modal(verdict) if verdict.counted is Counted.REFUSED else None  # good news opens no window
         await sender.whisper(target, verdict_message(verdict), window)
 
@@ -111,6 +109,9 @@ def _result_modal(target: JsonObject, verdict: VerdictView, several: Sequence[Ve
     return verdicts_modal(several, waiting=waiting > 0)
 
 
-def _headline(tx: Tx, confirmation: str) -> str:
-    row = read_confirmation(tx, confirmation)
-    return "" if row is None else headline(card_view(row))
+def _verdict_views(tx: Tx, bodies: Sequence[JsonObject]) -> list[VerdictView]:
+    rows = [read_confirmation(tx, as_text(body.get("confirmation"))) for body in bodies]
+    return [
+        verdict_view(body, what="" if row is None else headline(card_view(row)))
+        for body, row in zip(bodies, rows, strict=True)
+    ]

@@ -56,7 +56,7 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     editor = row.revision.author.user if row.revision.author else None
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == editor:
         return None  # the line about the edit replaces this one
-    if step.kind in (LineKind.REMINDED, LineKind.ESCALATED) and not (step.question or step.sign_in):
+    if entry.headline and not (step.question or step.sign_in):
         step = replace(step, headline=headline(card_view(row)))
     if step.kind is LineKind.REMINDED:
         return replace(step, notified=approvers_view(row.policy.notify))

@@ -280,6 +280,10 @@ def test_an_endless_history_shows_the_latest_and_says_so() -> None:
             "Your edit counts as your approval: 1 of 2 approvals.",
         ),
         (VerdictView(counted=Counted.DENIED, tool="deploy"), "You denied deploy. It won't run"),
+        (
+            VerdictView(counted=Counted.DENIED, tool="deploy", what="Deploy checkout 2.4.1 to prod?"),
+            "You denied Deploy checkout 2.4.1 to prod. It won't run.",
+        ),
         (VerdictView(counted=Counted.REVOKED, tool="deploy"), "The grant is revoked. Calls of deploy ask again."),
         (
             VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.NOT_EDITABLE, fields=("env", "a\nb")),
@@ -312,7 +316,7 @@ def test_every_refusal_has_its_sentence(why: Reason) -> None:
 @some
 @given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
 def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Reason, fields: list[str]) -> None:
-    view = VerdictView(counted=counted, tool=tool, why=why, fields=tuple(fields), unresolved=tool)
+    view = VerdictView(counted=counted, tool=tool, what=tool, why=why, fields=tuple(fields), unresolved=tool)
     for message in (verdict_message(view), notice_message(tool), agent_failed("m1", tool)):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)

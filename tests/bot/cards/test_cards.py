@@ -170,7 +170,7 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     (card,) = out.cards_in(leads, out.lead)
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
-    told = "The card for deploy is in #leads · Card"
+    told = "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card"
     assert out.told() == [f"{told}\n[Withdraw]"]
     out.desk.approve(LEAD)
     await out.drawn()
@@ -190,11 +190,11 @@ async def test_a_channel_that_the_app_is_not_in_is_said_in_the_thread_until_some
 
     assert isinstance(out.troubles[-1], Gone)
     why = "The app is not in this channel. Invite it there with /invite."
-    assert out.told() == [f"The card for deploy can't be posted in #leads: {why}"]
+    assert out.told() == [f"The card for Deploy (version 2.4.1, replicas 3) can't be posted in #leads: {why}"]
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (told,) = out.told()
-    assert told == "The card for deploy is in #leads · Card\n[Withdraw]"
+    assert told == "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card\n[Withdraw]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
@@ -209,7 +209,7 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     (card,) = out.cards_in(out.ann.place(None))
     assert "through oncall · deploy" in card
     (told,) = out.told()
-    assert told == "The card for deploy went to anna as a direct message.\n[Withdraw]"
+    assert told == "The card for Deploy (version 2.4.1, replicas 3) went to anna as a direct message.\n[Withdraw]"
 
 
 async def test_whoever_cannot_see_the_channel_gets_the_escalated_card_as_a_direct_message(out: Outgoing) -> None:

@@ -103,7 +103,7 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
         await service.logs("has changed: new calls come under its policies from now on")
 
         await at.cyd.clicks(at.cyd.now(card), "Approve")
-        await at.ann.finds("The approval of pay by bob no longer counts", at.deploys, thread=card)
+        await at.ann.finds("The approval of Pay (to Ada, amount 20) by bob no longer counts", at.deploys, thread=card)
         await at.ann.finds("Approved by cyd · Needs 1 more approval", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.bob.gets_modal("Your account is barred")

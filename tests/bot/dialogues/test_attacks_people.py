@@ -348,7 +348,9 @@ async def test_who_is_barred_is_barred_at_once_also_for_what_waits(open_office: 
         await at.starts(policy("group:S0ONCALL", "user:U0LEAD", more='quorum = 2\nbarred = ["user:U0BOB"]'))
         await at.cyd.clicks(at.cyd.now(card), "Approve")
 
-        await at.ann.finds("The approval of reimburse by bob no longer counts", at.deploys, thread=card)
+        await at.ann.finds(
+            "The approval of Reimburse €1,500 for the team dinner by bob no longer counts", at.deploys, thread=card
+        )
         await at.ann.finds("Approved by cyd · Needs 1 more approval", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.bob.gets_modal("Your account is barred")
@@ -366,7 +368,9 @@ async def test_a_vote_of_who_left_meanwhile_makes_no_quorum(open_office: Opens) 
         await at.lead.clicks(at.lead.now(card), "Approve")
 
         await at.ann.finds(
-            "The approval of reimburse by bob no longer counts: the account is deactivated", at.deploys, thread=card
+            "The approval of Reimburse €1,500 for the team dinner by bob no longer counts: the account is deactivated",
+            at.deploys,
+            thread=card,
         )
         await at.ann.finds("Approved by @lead · Needs 1 more approval", at.deploys, thread=card)
         assert at.ran() == []

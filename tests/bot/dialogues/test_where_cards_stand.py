@@ -45,7 +45,7 @@ async def test_a_policy_says_where_its_cards_stand(open_office: Opens, where: st
         assert (card.thread == said.ts) == (where == "thread")
         assert [one.ts for one in in_channel(at)] == ([said.ts] if where == "thread" else [said.ts, card.ts])
         if where == "channel":
-            await at.ann.finds("The card for pay is in #deploys", at.deploys, thread=said)
+            await at.ann.finds("The card for Pay (to Ada, amount 20) is in #deploys", at.deploys, thread=said)
 
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Approved by bob · ran", at.deploys, thread=said)

@@ -159,7 +159,8 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.bob.clicks(listed, "Approve")
 
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    await at.bob.finds("Your approval counts", at.deploys)
+    last = "Your approval counts, and it was the last one needed. Reimburse €1,500 for the team dinner runs."
+    await at.bob.finds(last, at.deploys)
     await at.bob.finds("Nothing waits for you.", at.deploys)
     await at.rests()
     assert at.bob.now(listed).buttons == ()

@@ -163,7 +163,7 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(op
 
         settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
         assert settled.buttons == ("See everything", "History")
-        await at.ann.finds("Nobody said whether loses took effect", at.deploys, thread=card)
+        await at.ann.finds("Nobody said whether Loses (what in the middle) took effect", at.deploys, thread=card)
         await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
         await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
         await at.bob.gets_modal("This has already been answered")
