@@ -1,8 +1,8 @@
 """The only thread that writes to a SQLite file, with group commit.
 
-Transactions that wait at the same time share one `COMMIT`, and so one fsync. Each has a savepoint of its own, so that a
-function that raises undoes only its own work. Nobody gets a result before the commit, not even a refusal, since it may
-depend on what another transaction of the group has just written.
+Transactions that wait at the same time share one `COMMIT`, and so one fsync. Each after the first has a savepoint of
+its own, so that a function that raises undoes only its own work. Nobody gets a result before the commit, not even a
+refusal, since it may depend on what another transaction of the group has just written.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class SqliteWriter:
         is."""
         try:
             raw.execute("BEGIN IMMEDIATE")
-            for job, read_only in group:
-                self._run_job(job, read_only, connection, raw)
+            for number, (job, read_only) in enumerate(group):
+                self._run_job(job, read_only, connection, raw, first=number == 0)
             raw.execute("COMMIT")
         except (sqlite3.Error, _GroupLost) as error:
             if raw.in_transaction:
@@ -159,8 +159,11 @@ class SqliteWriter:
             return f"SQLite could not do this ({error}). Nothing of it was stored."
         return None
 
-    def _run_job(self, job: Job[Any], read_only: bool, connection: Connection, raw: sqlite3.Connection) -> None:
-        raw.execute("SAVEPOINT job")
+    def _run_job(
+        self, job: Job[Any], read_only: bool, connection: Connection, raw: sqlite3.Connection, *, first: bool
+    ) -> None:
+        if not first:
+            raw.execute("SAVEPOINT job")
         if read_only:
             raw.execute("PRAGMA query_only=ON")
         job.run(Tx(connection, "sqlite", self._clock))
@@ -174,8 +177,13 @@ class SqliteWriter:
                 nested.rollback()
         if job.error is not None:
             job.error = in_words(job.error, writing=not read_only)
-            raw.execute("ROLLBACK TO job")
-        raw.execute("RELEASE job")
+            if first:  # there is no other's work to keep yet
+                raw.execute("ROLLBACK")
+                raw.execute("BEGIN IMMEDIATE")
+            else:
+                raw.execute("ROLLBACK TO job")
+        if not first:
+            raw.execute("RELEASE job")
 
     def _tell(self, callback: Callable[..., object], *args: object) -> None:
         if not self._loop.is_closed():  # otherwise nobody waits any more

@@ -69,7 +69,7 @@ def counted_sql() -> Iterator[Counter[str]]:
         match text.split()[:2]:
             case ["BEGIN"]:
                 counted["reads"] += 1
-            case ["SAVEPOINT", "job"]:
+            case ["BEGIN", "IMMEDIATE"] | ["SAVEPOINT", "job"]:  # the first of a group, and each other
                 counted["writes"] += 1
             case ["COMMIT"]:
                 counted["commits"] += 1
