@@ -261,7 +261,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.RUN_AGAIN: LineEntry(sentence=words.LINE_RUN_AGAIN, card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS, headline=True),
     LineKind.GRANTED: LineEntry(sentence=words.LINE_GRANTED),
-    LineKind.GRANT_USED: LineEntry(sentence=words.LINE_GRANT_USED, arguments=True),
+    LineKind.GRANT_USED: LineEntry(sentence=words.LINE_GRANT_USED, arguments=True, headline=True),
     LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True, counted=Counted.REVOKED),
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
     LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.LINE_PAUSED, words.LINE_PAUSED_BY), text=True),

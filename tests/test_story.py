@@ -140,7 +140,7 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
         await me.becomes(demo.people["ana"])
         await me.says("@adk-confirm deploy search 2.1 to staging", in_thread=True)
         await me.sees("search 2.1 is on staging now.", within=me.thread)
-        await me.sees("deploy runs without asking, because", within=me.thread)
+        await me.sees("runs without asking, because", within=me.thread)
 
     told = [(call["tool"], call.get("amount") or call.get("version")) for call in ran(log)]
     assert sorted(told[:2]) == [("reimburse", 1500), ("reimburse", 2000)]

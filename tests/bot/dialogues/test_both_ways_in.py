@@ -202,7 +202,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         assert (await at.slack.repeats(given)).acked
 
         await at.ann.says("@adk-confirm deploy checkout 2.4.2 to prod", at.deploys, thread=card)
-        await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
+        await at.ann.finds("Deploy checkout 2.4.2 to prod runs without asking, because", at.deploys, thread=card)
         await at.slack.until(lambda: len(at.ran()) == 2 or None)
         await at.rests()
         assert "through oncall · deploy" not in at.ann.sees(at.deploys, thread=card)

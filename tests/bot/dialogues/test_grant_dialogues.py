@@ -65,7 +65,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
     await again(at, card)
 
-    await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
+    await at.ann.finds("Deploy checkout 2.4.2 to prod runs without asking, because", at.deploys, thread=card)
     await at.ann.finds("2.4.2", at.deploys, thread=card)
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("ran in") == 2 or None)
@@ -232,7 +232,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
     await again(at, card, version="2.4.3")
 
     await at.ann.finds("2.4.3", at.deploys, thread=card)
-    await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
+    await at.ann.finds("Deploy checkout 2.4.3 to prod runs without asking, because", at.deploys, thread=card)
     await at.rests()
     assert "Revoke grant" in at.ann.now(card).buttons
 
