@@ -271,7 +271,8 @@ _BOUNDS: dict[type, tuple[tuple[str, str, Callable[[float, float], bool]], ...]]
 
 def _problem_inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: int) -> str | None:
     if isinstance(value, list) and isinstance(items := rules.get("items"), dict):
-        numbered = ((str(index + 1), item, items) for index, item in enumerate(value))
+        called = words.ITEM.capitalize() if where == words.THIS else words.ITEM
+        numbered = ((called.format(number=index + 1), item, items) for index, item in enumerate(value))
         return _first_problem(numbered, root, where, depth)
     if not isinstance(value, dict):
         return None
@@ -292,7 +293,7 @@ def _first_problem(
     inner: Iterable[tuple[str, JsonValue, JsonValue]], root: Schema, where: str, depth: int
 ) -> str | None:
     for name, item, schema in inner:
-        place = plain(name, 60) if where == words.THIS else f"{where}.{plain(name, 60)}"
+        place = plain(name, 60) if where == words.THIS else f"{where}: {plain(name, 60)}"
         found = _problem(item, schema, root, place, depth + 1) if isinstance(schema, dict) else None
         if found:
             return found

@@ -16,6 +16,8 @@ _DIGITS = 4000  # Python reads no longer integer
 _DEEPEST = 60
 """Levels of lists and objects inside each other in one field: what is deeper can't be shown with the rest of a call."""
 
+_OTHER_QUOTES = "“”„«»‘’'`"
+
 _LONE = re.compile("[\ud800-\udfff]")
 """Half of a character: JSON can spell it, and hardly any program takes it."""
 
@@ -30,8 +32,7 @@ def parse_json(text: str) -> JsonValue:
             text, object_pairs_hook=_unique_names, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
         )
     except json.JSONDecodeError as error:
-        where = {"line": error.lineno, "column": error.colno}
-        raise NotJson(words.FIELD_JSON.format(what=error.msg.lower(), **where)) from error
+        raise NotJson(_reading_ended(text[error.pos :].strip())) from error
     except RecursionError as error:
         raise NotJson(words.FIELD_JSON_DEEP) from error
     if _is_deeper(value, _DEEPEST):
@@ -39,6 +40,13 @@ def parse_json(text: str) -> JsonValue:
     if _LONE.search(json.dumps(value, ensure_ascii=False)):
         raise NotJson(words.FIELD_JSON_HALF)
     return value
+
+
+def _reading_ended(rest: str) -> str:
+    """What is wrong, from the part that could not be read. Phones turn quotes into curly ones."""
+    if not rest:
+        return words.FIELD_JSON_CUT
+    return words.FIELD_JSON_QUOTES if rest[0] in _OTHER_QUOTES else words.FIELD_JSON.format(rest=plain(rest, 20))
 
 
 def _is_deeper(value: JsonValue, levels: int) -> bool:

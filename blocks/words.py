@@ -365,7 +365,9 @@ FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
 FIELD_TOO_BIG = "This number is too large."
 FIELD_OPTION = "Write one of the {count} values that the tool takes, exactly."
 FIELD_DATE = "Write a date as year-month-day, such as 2026-01-31."
-FIELD_JSON = "This is not JSON: {what} (line {line}, column {column})."
+FIELD_JSON = "This can't be read from “{rest}” on. Keep the quotes, commas and brackets as they were."
+FIELD_JSON_CUT = "This ends too early. Close every quote and bracket that you opened."
+FIELD_JSON_QUOTES = 'Put text in straight double quotes, as in "text".'
 FIELD_JSON_DEEP = "This JSON is nested too deeply."
 FIELD_JSON_HALF = "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."
 FIELD_JSON_TWICE = "The name {name} appears twice in one object."
@@ -395,6 +397,7 @@ FIELD_MISSING = "{where} needs {name}."
 FIELD_UNKNOWN = "{where} can't have {name}."
 FIELD_ONE_OF = "{where} must be one of: {options}."
 THIS = "This"
+ITEM = "item {number}"
 ANOTHER_KIND = "another kind of value"
 
 # -- the thread and the history

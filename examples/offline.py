@@ -56,6 +56,8 @@ def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:
         return f"{what} was not approved, so I did nothing.{why}"
     if error:
         return f"{what} did not work: {_sentence(error)}"
+    if set(response) == {"status"}:
+        return f"{what} is done. {_sentence(response['status'])}"
     return _done(str(result.name), response) or f"{what} is done: {_listed(response)}."
 
 

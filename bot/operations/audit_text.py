@@ -7,6 +7,7 @@ or look like a line of ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import assert_never
 
 from blocks import words
@@ -74,8 +75,8 @@ def _state(row: Confirmation) -> str:
 
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     """The confirmation's state now."""
-    revised = row.revision.number > 1 and not row.asked.wants_payload
-    edited = f"; edited version {row.revision.number}" if revised else ""
+    edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
+    edited = f"; edited version {edits + 1}" if edits else ""
     tool = visible(row.redactor.mask_text(row.asked.tool))
     yield f"{tool}: {_state(row)}{edited}; confirmation {row.id}"
     where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""

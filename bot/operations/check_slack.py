@@ -18,6 +18,7 @@ from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
 from bot.policy.model import Policy
 from bot.slack.directory.names import person_name
+from bot.slack.outbound.errors import why_unreached
 from bot.slack.scopes import scopes_for
 from bot.slack.workspaces.oauth_pages import FIX, FIX_ANY
 
@@ -49,7 +50,7 @@ async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
         said = "Slack knows this client id and secret" if known else FIX.get(code, f"{FIX_ANY}: Slack says {code}")
         yield either(known)("credentials", said)
     except UNREACHABLE as error:
-        said = f"Slack could not be asked ({type(error).__name__}): run this again"
+        said = f"Slack could not be asked, {why_unreached(error)}: run this again"
         yield fix("credentials", said)
 
 
@@ -64,7 +65,7 @@ async def check_workspace(
         yield fix("Slack", f"the bot's token was not accepted ({code}): install the app again")
         return
     except UNREACHABLE as error:
-        said = f"{client.base_url} could not be reached ({type(error).__name__}): check the network, and SLACK_API_URL"
+        said = f"{client.base_url} can't be reached, {why_unreached(error)}: check the network, and SLACK_API_URL"
         yield fix("Slack", said)
         return
     yield fine("Slack", f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
@@ -113,7 +114,7 @@ async def _check(
         code = str(error.response["error"])
         return fix(what, fixes.get(code, f"Slack says {code}"))
     except UNREACHABLE as error:
-        return fix(what, f"Slack could not be asked ({type(error).__name__}): run this again")
+        return fix(what, f"Slack could not be asked, {why_unreached(error)}: run this again")
     ok, said = judge(answer)
     return either(ok)(what, said)
 

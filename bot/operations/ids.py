@@ -10,6 +10,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.directory.names import person_name
+from bot.slack.outbound.errors import why_unreached
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
@@ -45,7 +46,7 @@ async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
         code = str(error.response["error"])
         raise LookupFailed(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise LookupFailed(f"Slack could not be reached ({type(error).__name__}). Check the network.") from error
+        raise LookupFailed(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
     text = wanted.lower().lstrip("@#")
     return [one for one in found if text in f"{one.entry} {one.name} {one.note}".lower()]
 

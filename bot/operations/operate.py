@@ -29,7 +29,7 @@ from bot.operations.pending import retry
 from bot.operations.reapply import reapply_all
 from bot.policy.approvers import OPERATOR, Person, operator
 from bot.policy.model import Policies, Policy
-from bot.store.audit_log import find_confirmation
+from bot.store.audit_log import find_confirmation, too_short
 from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.open import HISTORY, open_beside, socket_path
 from bot.store.purge import purge
@@ -198,7 +198,9 @@ async def _revoke(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     try:
         found, done = await desk.database.run(cast_as_operator, VoteKind.REVOKE, order, desk.rules.now)
     except NotFound as error:
-        raise NotFound(f"There is no grant {order.text('id')}. `adk-confirm grants` lists those in force.") from error
+        name = order.text("id")
+        said = f"There is no grant {name}.{too_short(name)} `adk-confirm grants` lists those in force."
+        raise NotFound(said) from error
     if done.refusal is not None:
         raise Conflict(f"Grant {found} is not in force. `adk-confirm grants` lists those that are.")
     return {"id": found, "counted": done.settled}

@@ -108,7 +108,14 @@ def find_confirmation(tx: Tx, name: str) -> str:
         return found[0]
     if found:
         raise Conflict(f"Several confirmations begin with {name}: {', '.join(found)}. Write more of the id.")
-    raise NotFound(f"There is no confirmation {name} in this store. `adk-confirm pending` lists what waits.")
+    raise NotFound(
+        f"There is no confirmation {name} in this store.{too_short(name)} `adk-confirm pending` lists what waits."
+    )
+
+
+def too_short(name: str) -> str:
+    """A sentence for a beginning of an id that is too short to look for."""
+    return f" Write {SHORTEST_ID} characters of the id or more." if len(name) < SHORTEST_ID else ""
 
 
 def _confirmation_ids(tx: Tx, name: str) -> list[str]:
@@ -158,7 +165,7 @@ def _chain_or_nothing(tx: Tx, name: str) -> str:
         return find_chain(tx, name)
     except NotFound as error:
         raise NotFound(
-            f"There is no confirmation and no session {name} in this store. `adk-confirm pending` "
+            f"There is no confirmation and no session {name} in this store.{too_short(name)} `adk-confirm pending` "
             "and `adk-confirm audit list` show their ids."
         ) from error
 

@@ -4,7 +4,8 @@ transaction."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -68,6 +69,7 @@ class Arrival:
     marked: bool = False  # a repeated invocation id means a repeated message
     sealer: Sealer | None = None  # for the stored calls
     stop: asyncio.Event | None = None  # set when somebody stops the run
+    clock: Callable[[], float] = time.time
 
     @property
     def fingerprints(self) -> CallFingerprints:
@@ -287,6 +289,7 @@ def _add_message(
             content=content,
             actions=EventActions(state_delta=kept),
             custom_metadata=entry.metadata,
+            timestamp=entry.clock(),
         )
     )
     return temporary

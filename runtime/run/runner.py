@@ -260,7 +260,7 @@ class Runner(AppSessions):
         ]
 
     def _entry(self, name: SessionId) -> Arrival:
-        return Arrival(name, self.agent.name, self._term, sender=self._sender)
+        return Arrival(name, self.agent.name, self._term, sender=self._sender, clock=self._clock or time.time)
 
     async def _setting(self) -> Setting:
         loop = asyncio.get_running_loop()

@@ -267,7 +267,7 @@ def test_a_text_with_unseen_characters_is_written_as_json() -> None:
     lead.form.type("name", '"in\\u202dvoice"')
     assert lead.submit() == {"name": "in\u202dvoice"}
     lead.form.type("name", "invoice")
-    assert lead.refused("name").startswith("This is not JSON: ")
+    assert lead.refused("name").startswith("This can't be read from “invoice” on.")
 
 
 def test_a_text_keeps_to_the_schema() -> None:
@@ -312,14 +312,19 @@ def test_a_moment_keeps_its_offset() -> None:
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ('["a",]', "This is not JSON: "),
-        ("['a']", "This is not JSON: expecting value (line 1, column 2)."),
+        ("a, b", "This can't be read from “a, b” on. Keep the quotes, commas and brackets as they were."),
+        ('["a", b, "c"]', "This can't be read from “b, "),
+        ('["a",]', "This can't be read from “"),
+        ('["a", "b', "This can't be read from “"),
+        ('["a", "b"', "This ends too early. Close every quote and bracket that you opened."),
+        ("['a']", 'Put text in straight double quotes, as in "text".'),
+        ("[“a”]", 'Put text in straight double quotes, as in "text".'),
         ('{"a": 1, "a": 2}', "The name a appears twice in one object."),
         ("[NaN]", "NaN is not a number in JSON."),
         ("[1e999]", "1e999 is not a number in JSON."),
         ("[" * 1400 + "]" * 1400, "This JSON is nested too deeply."),
         ('"text"', "This must be a list."),
-        ("[1, 2]", "1 must be text."),
+        ("[1, 2]", "Item 1 must be text."),
         ("  ", "Fill this in."),
     ],
 )

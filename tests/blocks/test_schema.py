@@ -115,7 +115,7 @@ def wrong(name: str, value: JsonValue) -> str | None:
         ("limits", {"cpu": 0}, "cpu must be 1 or more."),
         ("limits", {"cpu": 1.0}, "cpu must be a whole number."),
         ("limits", {"names": []}, "This needs cpu."),
-        ("limits", {"cpu": 1, "names": ["a", 2]}, "names.2 must be text."),
+        ("limits", {"cpu": 1, "names": ["a", 2]}, "names: item 2 must be text."),
         ("limits", {"cpu": 1, "names": ["a", "b", "c"]}, "names takes at most 2 items."),
         ("limits", [], "This must be an object."),
     ],
@@ -149,7 +149,7 @@ def test_a_large_schema_of_an_honest_tool_is_read() -> None:
     rows: dict[str, JsonValue] = {"type": "object", "properties": {f"p{number}": leaf for number in range(50)}}
     schema: dict[str, JsonValue] = {"type": "array", "items": rows}
     assert problem([{f"p{number}": "b" for number in range(50)}] * 20, schema, schema) is None
-    assert problem([{"p7": "c"}], schema, schema) == "1.p7 must be one of: a, b."
+    assert problem([{"p7": "c"}], schema, schema) == "Item 1: p7 must be one of: a, b."
 
 
 def test_lengths_and_unknown_names() -> None:

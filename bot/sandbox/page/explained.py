@@ -167,7 +167,8 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
         f"The stored {it.tool} call is not the one that was approved. It does not run. An alarm."
     ),
     LineKind.UNKNOWN: lambda it: (
-        f"The connection to {it.tool} was lost while it ran. Nobody knows whether it took effect, so people are asked."
+        f"{it.tool} was started, and nothing was heard of how it ended. Nobody knows whether it took effect, so people "
+        "are asked."
     ),
     LineKind.SETTLED: lambda it: (
         f"{it.who} said that {it.tool} {'took effect' if it.content.get('yes') else 'did not take effect'}."

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
-from bot.audit.ledger import LedgerLine
+from bot.audit.ledger import LedgerLine, LineKind
 from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.page import explained, explained_slack
 from bot.sandbox.page.explained import Names
@@ -26,6 +26,13 @@ from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 Kind = Literal["event", "click", "call", "request", "answer", "ledger"]
 _KEPT = 2000
 _PENDING = "…"
+_LEDGER_TITLES = {
+    LineKind.VOTE_FELL: "approval no longer counts",
+    LineKind.LAPSED: "did not start in time",
+    LineKind.BEGUN: "started",
+    LineKind.SETTLED: "answered by hand",
+}
+"""The titles of ledger lines whose stored name is no plain English. Others are titled by their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +89,8 @@ def ledger_line(line: LedgerLine, names: Names, *, answer: bool = False) -> Item
         "confirmation": line.confirmation, "tool": line.tool, "content": content, "digest": line.digest,
         "previous": line.previous, "hash": line.hash,
     }  # fmt: skip
-    title = f"{line.kind.value}: {line.tool}" if line.tool else line.kind.value
+    named = _LEDGER_TITLES.get(line.kind, line.kind.value)
+    title = f"{named}: {line.tool}" if line.tool else named
     note = explained.ledger(line, names, answer=answer)
     return Item(kind="ledger", title=title, note=note, body=body, at=line.at.timestamp())
 

@@ -157,6 +157,15 @@ OVERSIZE_OR_ODD = frozenset(
 """The errors for a message that Slack refuses as it is, but would accept as plain text."""
 
 
+def why_unreached(error: BaseException) -> str:
+    """Why nothing was heard from Slack, for an operator."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "there is no such host"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return "nothing answers there"
+    return "no answer came in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+
+
 def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:
     """The error for an exception of an SDK call. `repeatable`: repeating the call does no harm."""
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):

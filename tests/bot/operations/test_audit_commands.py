@@ -14,7 +14,7 @@ from sqlalchemy import update
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
-from bot.confirmation.model import VoteKind
+from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.operations.audit_export import COLUMNS
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import LineFilter, pages
@@ -198,6 +198,17 @@ async def test_a_program_reads_the_list(at: Backoffice) -> None:
     deploy = await deployed(at)
     (listed,) = json.loads((await at.command("audit", "list", "--json")).out)["calls"]
     assert (listed["id"], listed["state"], listed["outcome"]) == (deploy, "approved", "done")
+
+
+async def test_a_call_that_nobody_edited_is_no_edited_version(at: Backoffice) -> None:
+    """What people say about an unknown outcome is a revision too."""
+    deploy = await at.asks("deploy_api", {"version": "2.4.1"})
+    await at.vote(deploy, ANNA)
+    await at.vote(deploy, BEN)
+    await at.runs(deploy, kind=OutcomeKind.UNKNOWN)
+    said = await at.command("audit", "show", deploy)
+    assert (await at.row(deploy)).revision.number == 2
+    assert said.lines[1] == f"deploy_api: approved, outcome unknown; confirmation {deploy}"
 
 
 async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:

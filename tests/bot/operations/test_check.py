@@ -179,7 +179,7 @@ async def test_tokens(at: Setup) -> None:
 
 async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:
     said = await at.says(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert "FIX Slack http://127.0.0.1:9/api/ could not be reached (ClientConnectorError): check the network" in said
+    assert "FIX Slack http://127.0.0.1:9/api/ can't be reached, nothing answers there: check the network" in said
 
 
 async def test_scopes_that_are_missing(at: Setup) -> None:

@@ -179,6 +179,10 @@ async def test_what_is_over_can_not_be_taken_back(at: Backoffice) -> None:
     assert await at.refusal("withdraw", "nothing") == (
         "There is no confirmation nothing in this store. `adk-confirm pending` lists what waits."
     )
+    short = "in this store. Write 6 characters of the id or more. `adk-confirm pending` lists what waits."
+    assert (await at.refusal("withdraw", deploy[:5])).endswith(short)
+    assert "Write 6 characters of the id or more." in await at.refusal("revoke", deploy[:5])
+    assert "Write 6 characters of the id or more." in await at.refusal("audit", "show", deploy[:5])
 
 
 async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from examples import offline, sentences
 from examples.oncall import agent as oncall
-from runtime import Agent, Content, ModelRequest, Runner
+from runtime import Agent, Content, FunctionCall, FunctionResponse, ModelRequest, Part, Runner
 from runtime.jsontypes import JsonObject
 from runtime.tool import Declaration
 from tests.support.served import browsing, served
@@ -220,6 +220,14 @@ async def test_a_place_that_there_is_not_is_no_deployment(ada: Client, tmp_path:
     assert "The deployment of checkout 2.4.1 did not work" in sentence
     assert "prod" in sentence
     assert log(tmp_path) == []
+
+
+def test_what_people_found_out_about_a_call_is_said_in_sentences() -> None:
+    asked = FunctionCall(id="1", name="refund", args={"customer": "Ada"})
+    result = FunctionResponse(id="1", name="refund", response={"status": "It took effect: people looked."})
+    turns = [Content(parts=[Part(function_call=asked)]), Content(parts=[Part(function_response=result)])]
+    said = offline.reply(ModelRequest("", turns, tools=[]))
+    assert said == "The refund for Ada is done. It took effect: people looked."
 
 
 def test_each_agent_offers_what_it_has_tools_for() -> None:

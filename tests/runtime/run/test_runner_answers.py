@@ -139,6 +139,12 @@ async def test_an_answer_without_an_id_or_a_name_is_dropped_with_a_warning(
     assert (await chat.approve(request)).texts == ["It is live."]
 
 
+async def test_every_event_has_the_time_of_the_runners_clock(run: MakeRunner) -> None:
+    chat = Chat(run(operator(), clock=lambda: 1_795_000_000.5))
+    await chat.approve((await chat.say("Ship a")).request)
+    assert {event.timestamp for event in await chat.history()} == {1_795_000_000.5}
+
+
 async def test_a_client_cannot_be_the_tool(run: MakeRunner) -> None:
     chat, request = await asked(run)
     before = await chat.history()

@@ -11,6 +11,7 @@ from bot.audit.ledger import Head, LineKind, append
 from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.page import explained, explained_slack
 from bot.sandbox.page.explained import Names
+from bot.sandbox.page.panel import ledger_line
 from bot.sandbox.server.delivery import Delivery, Kind
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
@@ -40,6 +41,7 @@ DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
         (LineKind.DENIED, {"who": BEN, "reason": "Not today"}, "The agent gets the reason “Not today”."),
         (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
         (LineKind.DONE, {"seconds": 2.5}, "deploy ran in 2.5 s."),
+        (LineKind.UNKNOWN, {}, "deploy was started, and nothing was heard of how it ended."),
         (LineKind.SETTLED, {"who": BEN, "yes": False}, "ben said that deploy did not take effect."),
         (LineKind.PAUSED, {"who": OLGA, "text": "release freeze"}, "operator olga paused runs (release freeze)."),
     ],
@@ -49,6 +51,16 @@ def test_a_ledger_line_is_explained_by_its_content(
 ) -> None:
     line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
     assert sentence in explained.ledger(line, names)
+
+
+def test_a_ledger_line_is_titled_in_plain_words(names: Names) -> None:
+    content: JsonObject = {"who": OLGA, "yes": True}
+    made = [
+        append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
+        for kind in (LineKind.BEGUN, LineKind.SETTLED, LineKind.DONE)
+    ]
+    titles = [ledger_line(line, names).title for line in made]
+    assert titles == ["started: deploy", "answered by hand: deploy", "done: deploy"]
 
 
 @pytest.mark.parametrize("kind", LineKind)
