@@ -13,14 +13,14 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.models.model import Model
 from runtime.tool import FunctionTool, Tool, Toolset, as_tool
-from runtime.wire import ASKING, TRANSFER_TO_AGENT, USER
+from runtime.wire import REQUEST_NAMES, TRANSFER_TO_AGENT, USER
 
 Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
 ToolLike = Tool | Toolset | Callable[..., object]
 
 _LONGEST_NAME = 256  # the agent's name is also its app's name, and so part of the key of each session
 _NAME = re.compile(rf"[^\W\d][\w-]{{0,{_LONGEST_NAME - 1}}}")
-_OURS = (*ASKING, TRANSFER_TO_AGENT)
+_OURS = (*REQUEST_NAMES, TRANSFER_TO_AGENT)
 _PLACE = re.compile(r"\{([A-Za-z_][\w:]*)(\?)?\}")
 
 

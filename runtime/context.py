@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from runtime.calls.call import HeldRequest
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, deeper
+from runtime.jsontypes import Json, JsonObject, is_deeper
 from runtime.wire import EventActions, ToolConfirmation
 
 DEEPEST = 100  # JSON readers give up at some depth: a value that can't be read again must not be stored
@@ -23,7 +23,7 @@ def as_json(value: object) -> Json:
         plain: Json = from_json(text)
     except ValueError as error:
         raise Invalid(f"A value of type {type(value).__name__} cannot be written as JSON: {error}") from error
-    if text.count(b"[") + text.count(b"{") > DEEPEST and deeper(plain, DEEPEST):
+    if text.count(b"[") + text.count(b"{") > DEEPEST and is_deeper(plain, DEEPEST):
         raise Invalid(f"A value of type {type(value).__name__} is nested deeper than {DEEPEST} levels.")
     return plain
 

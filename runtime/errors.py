@@ -9,7 +9,7 @@ class ConfirmError(Exception):
     """An error that a person or a client can do something about. The message says what."""
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message of an exception, if it has one that can be stored. Never raises."""
     try:
         return str(error).encode("utf-8", "replace").decode()

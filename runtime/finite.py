@@ -13,7 +13,7 @@ NOT_FINITE = "is not a finite number"
 _HARMLESS = frozenset({str, int, bool, type(None)})
 
 
-def not_finite(values: Mapping[str, object]) -> dict[str, str]:
+def find_non_finite(values: Mapping[str, object]) -> dict[str, str]:
     """Where arguments have such numbers, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
     return {where: f"{NOT_FINITE}, but {value}" for where, value in _find(values, "")}
 

@@ -34,11 +34,11 @@ def alike(one: Json, other: Json) -> bool:
     return same(_plain(one), _plain(other))
 
 
-def deeper(value: Json, levels: int) -> bool:
-    """Whether lists and objects are nested deeper than so many levels. It does not recurse."""
+def is_deeper(value: Json, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than `levels`. It does not recurse."""
     inside = [value]
     for _ in range(levels):
-        inside = [inner for outer in inside for inner in _within(outer)]
+        inside = [inner for outer in inside for inner in _children(outer)]
     return any(isinstance(one, dict | list) for one in inside)
 
 
@@ -59,7 +59,7 @@ def texts(value: Json) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _within(value: Json) -> Iterable[Json]:
+def _children(value: Json) -> Iterable[Json]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

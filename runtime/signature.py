@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from runtime.context import ReadonlyContext
 from runtime.errors import ConfirmError, Invalid
-from runtime.finite import not_finite
+from runtime.finite import find_non_finite
 from runtime.jsontypes import JsonObject
 from runtime.wire import json_text
 
@@ -178,7 +178,7 @@ class Signature:
 
         A number that is not finite is refused, also if a text such as "nan" becomes one, because it passes every limit.
         """
-        if wrong := not_finite(args):
+        if wrong := find_non_finite(args):
             raise BadArguments(self.name, wrong)
         try:
             if strict:
@@ -192,7 +192,7 @@ class Signature:
             for name, field in self.model.model_fields.items()
             if field.alias in args
         }
-        if wrong := not_finite(typed):
+        if wrong := find_non_finite(typed):
             raise BadArguments(self.name, wrong)
         values = {name: _keep_int(args[name], value) for name, value in typed.items()}
         values.update({name: iter(value) for name, value in values.items() if isinstance(value, _Read)})

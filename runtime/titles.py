@@ -47,7 +47,7 @@ def with_title(schema: JsonObject, title: str | None) -> JsonObject:
     return schema if title is None else {**schema, TITLE_KEY: title}
 
 
-def with_said_title(schema: JsonObject, said: str) -> JsonObject:
+def with_computed_title(schema: JsonObject, said: str) -> JsonObject:
     """Adds a title that a function made for this call. It is not used for edited arguments."""
     return {**schema, TITLE_KEY: {"said": said[:LONGEST]}}
 

@@ -21,7 +21,7 @@ from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments, BadTool, Signature
-from runtime.titles import title_fields, with_said_title, with_title
+from runtime.titles import title_fields, with_computed_title, with_title
 
 __all__ = [
     "BadArguments",
@@ -145,10 +145,10 @@ class FunctionTool:
         if not self.name.isidentifier():
             raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")
         self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
-        self._verify = self._beside(verify, "verify") if verify else None
-        self._title = self._titled_by(title) if title is not None else None
+        self._verify = self._companion(verify, "verify") if verify else None
+        self._title = self._check_title(title) if title is not None else None
         self._gate = (
-            self._beside(require_confirmation, "require_confirmation")
+            self._companion(require_confirmation, "require_confirmation")
             if callable(require_confirmation)
             else bool(require_confirmation)
         )
@@ -169,7 +169,7 @@ class FunctionTool:
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
         if isinstance(self._gate, bool):
             return self._gate
-        verdict = await self._ask_beside(self._gate, args, context)
+        verdict = await self._call_companion(self._gate, args, context)
         if verdict is None:
             raise BadTool(f"{self._gate.name} returned nothing: a predicate says True or False.")
         return bool(verdict)
@@ -178,12 +178,12 @@ class FunctionTool:
         """The tool's schema, with the title of this call."""
         schema = self.declaration.schema
         if isinstance(self._title, Signature):
-            return with_said_title(schema, str(await self._ask_beside(self._title, args, context)))
+            return with_computed_title(schema, str(await self._call_companion(self._title, args, context)))
         return with_title(schema, self._title)
 
-    def _titled_by(self, title: str | Callable[..., str]) -> str | Signature:
+    def _check_title(self, title: str | Callable[..., str]) -> str | Signature:
         if callable(title):
-            return self._beside(title, "title")
+            return self._companion(title, "title")
         try:
             names = {name.split(".")[0] for name in title_fields(title)}
         except ValueError as error:
@@ -210,7 +210,7 @@ class FunctionTool:
     async def verify(self, args: JsonObject, context: ToolContext) -> Json:
         if self._verify is None:
             return None
-        return as_json(await self._ask_beside(self._verify, args, context))
+        return as_json(await self._call_companion(self._verify, args, context))
 
     async def _in_time(self, running: Awaitable[object]) -> object:
         try:
@@ -223,20 +223,20 @@ class FunctionTool:
                 f"{self.name} did not end within {self.timeout:g} s: nobody knows whether it took effect."
             ) from error
 
-    def _beside(self, function: Predicate, role: str) -> Signature:
+    def _companion(self, function: Predicate, role: str) -> Signature:
         """A function of the tool's own arguments, all of them or some."""
-        beside = Signature.of(function)
-        strange = sorted(beside.names - beside.defaults.keys() - self._signature.names)
+        companion = Signature.of(function)
+        strange = sorted(companion.names - companion.defaults.keys() - self._signature.names)
         if strange and not self._signature.takes_anything:
             known = ", ".join(sorted(self._signature.names)) or "none"
             raise BadTool(f"{role} of {self.name} takes {strange[0]}, which is no argument of it (there are: {known}).")
-        return beside
+        return companion
 
-    async def _ask_beside(self, beside: Signature, args: JsonObject, context: ToolContext) -> object:
+    async def _call_companion(self, companion: Signature, args: JsonObject, context: ToolContext) -> object:
         """It gets the arguments as the tool would, defaults included."""
         values = {**self._signature.defaults, **self._signature.bind(args)}
-        taken = values if beside.takes_anything else {k: v for k, v in values.items() if k in beside.names}
-        return await _call(beside, taken, context)
+        taken = values if companion.takes_anything else {k: v for k, v in values.items() if k in companion.names}
+        return await _call(companion, taken, context)
 
 
 async def _call(signature: Signature, values: dict[str, object], context: ToolContext) -> object:

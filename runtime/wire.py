@@ -20,7 +20,7 @@ from runtime.jsontypes import Json, JsonObject
 
 REQUEST_CONFIRMATION = "adk_request_confirmation"
 REQUEST_INPUT = "adk_request_input"
-ASKING = (REQUEST_CONFIRMATION, REQUEST_INPUT)
+REQUEST_NAMES = (REQUEST_CONFIRMATION, REQUEST_INPUT)
 """What ADK calls the parts that ask people, and those that answer."""
 TRANSFER_TO_AGENT = "transfer_to_agent"
 USER = "user"

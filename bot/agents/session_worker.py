@@ -370,7 +370,7 @@ class _LeasedSession:
             with following("ask", session=session.session, tool=request.tool):
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._decisions_first(session, preparing, turns)
-                opening = replace(opening, trace=tracing.carried())
+                opening = replace(opening, trace=tracing.traceparent())
                 await self._lease.run(open_request, session.key, opening, self._rules.now)
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)

@@ -13,7 +13,7 @@ from bot.confirmation.sign_in import HOLDER, Credential
 from bot.policy.redaction import MASK
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 
 REMEMBERED = 24 * 3600.0
 MOST = 1000
@@ -27,7 +27,7 @@ class SignIns:
     def __init__(self, holder: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._holder, self._clock = holder, clock
         # By vote id: the credential, and when it was given.
-        self._given: Latest[str, tuple[Credential, float]] = Latest(MOST)
+        self._given: RecentDict[str, tuple[Credential, float]] = RecentDict(MOST)
         self._secrets: dict[str, float] = {}  # secret: when it was given
 
     @property

@@ -7,7 +7,7 @@ wrote those lines can notice this. It remembers the confirmations that it wrote 
 from __future__ import annotations
 
 from blocks.ledger_kinds import LineKind
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 
 MOST = 20_000
 """How many confirmations are remembered."""
@@ -17,7 +17,7 @@ class SeenLines:
     """The ledger lines that this process wrote, by confirmation."""
 
     def __init__(self) -> None:
-        self._seen: Latest[str, tuple[int, frozenset[LineKind]]] = Latest(MOST)
+        self._seen: RecentDict[str, tuple[int, frozenset[LineKind]]] = RecentDict(MOST)
 
     def add(self, confirmation: str, seq: int, kind: LineKind) -> None:
         """Remembers a line that was committed."""

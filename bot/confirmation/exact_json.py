@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator
 
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, deeper
+from runtime.jsontypes import Json, JsonObject, canonical, is_deeper
 
 DEEPEST = 64
-"""The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
+"""The most levels of nested lists and objects: is_deeper JSON can't be shown, or walked through safely."""
 
 
 def _keep(value: object) -> object:
@@ -23,7 +23,7 @@ ExactObject = Annotated[JsonObject, PlainValidator(_keep), PlainSerializer(_keep
 
 def check_json(value: Json, what: str) -> None:
     """Raises `Invalid` for JSON that can't be shown, or for which no fingerprint can be made."""
-    if deeper(value, DEEPEST):
+    if is_deeper(value, DEEPEST):
         raise Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
     try:
         canonical(value)

@@ -52,7 +52,7 @@ from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, same
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 from runtime.wire import Content, Part
 
 WORDS_WAIT = 30.0
@@ -73,7 +73,7 @@ class AdkHost:
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._stops: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, dict[str, int]] = {}
-        self._failures: Latest[SessionKey, dict[str, dict[int, str]]] = Latest(MOST_FAILURES)
+        self._failures: RecentDict[SessionKey, dict[str, dict[int, str]]] = RecentDict(MOST_FAILURES)
 
     @property
     def app(self) -> str:

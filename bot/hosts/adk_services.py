@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 
 from runtime.adk.signing import NOT_STORED, REQUEST_CREDENTIAL
 from runtime.errors import Invalid
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 from runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def without_credentials(kind: type[Any]) -> type[Any]:
     class Sessions(kind):  # type: ignore[misc]  # whichever it is
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._configured: Latest[str, Any] = Latest(MOST_CREDENTIALS)  # event id: content
+            self._configured: RecentDict[str, Any] = RecentDict(MOST_CREDENTIALS)  # event id: content
 
         async def append_event(self, session: Session, event: Event) -> Event:
             stored = _without_credential(event)

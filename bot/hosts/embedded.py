@@ -26,7 +26,7 @@ from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.fingerprints import CallGuard
 from runtime.jsontypes import JsonObject, canonical
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 from runtime.run.app_sessions import Position
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
@@ -59,7 +59,7 @@ class EmbeddedHost:
         lease_term: float = TERM,
     ) -> None:
         self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
-        self._read: Latest[SessionKey, _Read] = Latest(_REMEMBERED)  # of the sessions that were read last
+        self._read: RecentDict[SessionKey, _Read] = RecentDict(_REMEMBERED)  # of the sessions that were read last
 
     @property
     def app(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 from aiohttp import hdrs
 
-from runtime.jsontypes import Json, deeper
+from runtime.jsontypes import Json, is_deeper
 
 MOST_BODY = 32 * 1024 * 1024
 """The largest body: a session comes as one body, with everything that was ever said in it."""
@@ -101,7 +101,7 @@ def json_or_text(text: str) -> Json:
         return text
     except RecursionError as error:
         raise Unreadable(_TOO_DEEP) from error
-    if deeper(value, DEEPEST):
+    if is_deeper(value, DEEPEST):
         raise Unreadable(_TOO_DEEP)
     return value
 

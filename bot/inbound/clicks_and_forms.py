@@ -51,7 +51,7 @@ from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 from runtime.telemetry import tracing
-from runtime.telemetry.logs import about
+from runtime.telemetry.logs import log_context
 
 VOTES: dict[str, VoteKind] = {
     Action.APPROVE: VoteKind.APPROVE,
@@ -125,7 +125,7 @@ class ClicksAndForms:
         found = overhear(body, self._app_name, str(context.get("bot_user_id") or ""))
         if found is not None:
             with following("mention", session=found.heard.session) as span:
-                heard = replace(found.heard, trace=tracing.carried())
+                heard = replace(found.heard, trace=tracing.traceparent())
                 listened = await self._listen(found, heard)
                 span.forgotten = not listened.new
         await ack()
@@ -181,7 +181,7 @@ class ClicksAndForms:
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
         known = nothing_known if self._clicks.many else self._known_facts
-        with about(confirmation=ballot.confirmation):
+        with log_context(confirmation=ballot.confirmation):
             try:
                 began = time.time_ns()
                 async with self._turns.of(ballot.voter, ballot.confirmation):

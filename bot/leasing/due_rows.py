@@ -65,7 +65,7 @@ class RowKind:
     attend: Callable[[str, Lease], Awaitable[None]]
     at_once: int = 64
     deadline: Callable[[Tx, str], float | None] = _no_deadline
-    about: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a row
+    log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a row
     turn: Turn = None
     reserved: int = 0
     overtaken: Callable[[Tx, str], None] | None = None

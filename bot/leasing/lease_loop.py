@@ -151,7 +151,7 @@ class LeaseLoop:
         kind = self._kind
         where = kind.key == key
         lease = Lease(self._database, kind.table, where, claim.token, term=self._term, topic=kind.topic)
-        with kind.about(key):
+        with kind.log_context(key):
             try:
                 async with lease:
                     await self._attend_once(key, claim, lease)

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from bot.policy.text_masking import MASK, SHORTEST, HiddenValues
-from runtime.jsontypes import Json, JsonObject, deeper
+from runtime.jsontypes import Json, JsonObject, is_deeper
 
 __all__ = ["MASK", "Masked", "Redactor"]
 
@@ -140,7 +140,7 @@ def _json_in(text: str) -> Json:
         return None
     except RecursionError as error:
         raise _TooDeep from error
-    if deeper(inside, _DEEPEST):
+    if is_deeper(inside, _DEEPEST):
         raise _TooDeep
     return inside
 

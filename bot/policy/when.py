@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.errors import ConfirmError, Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 
 if TYPE_CHECKING:
     import cel
@@ -111,7 +111,7 @@ class _Answers:
     a minute."""
 
     def __init__(self) -> None:
-        self._known: Latest[bytes, tuple[bool | str, float]] = Latest(_MOST_ANSWERS)
+        self._known: RecentDict[bytes, tuple[bool | str, float]] = RecentDict(_MOST_ANSWERS)
         self._lock = threading.Lock()  # threads use it
 
     def get(self, key: bytes) -> bool | str | None:

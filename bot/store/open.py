@@ -37,7 +37,7 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
         await _adopt_ledger(database)
         if not await database.read(secret_fits):
             audit_log.error(_SEALED_OTHERWISE)
-        await database.settle_in(free_all)
+        await database.run_if_alone(free_all)
     except BaseException:
         await database.close()
         raise

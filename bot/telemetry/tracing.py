@@ -13,7 +13,7 @@ from bot.confirmation.model import Confirmation, SessionKey
 from bot.store.casting import CastResult, SubmittedVote
 from bot.store.repository import session_in
 from runtime.telemetry import tracing
-from runtime.telemetry.logs import about
+from runtime.telemetry.logs import log_context
 
 log = logging.getLogger("adk_confirm.ledger")
 
@@ -32,7 +32,7 @@ def following(
     name = session or (row.asked.session if row else None)
     ids = {"session": name.id if name else None, "confirmation": row.id if row else None}
     traced = {f"adk_confirm__{key}": value for key, value in {**ids, **more}.items()}
-    with about(**ids), tracing.span(f"adk_confirm.{what}", parent=parent, **traced) as span:
+    with log_context(**ids), tracing.span(f"adk_confirm.{what}", parent=parent, **traced) as span:
         yield span
 
 
@@ -40,7 +40,7 @@ def log_line(fact: object) -> None:
     """Listens to the store and logs each line of the ledger once it is committed, without its content."""
     if isinstance(fact, LedgerLine):
         session = None if fact.chain == SYSTEM else session_in(fact.chain)
-        with about(session=session, confirmation=fact.confirmation):
+        with log_context(session=session, confirmation=fact.confirmation):
             alarm = LINES[fact.kind].alarm
             if alarm is None:
                 log.info("%s (line %d of its chain)", fact.kind, fact.seq)
@@ -51,7 +51,7 @@ def log_line(fact: object) -> None:
 def trace_vote(began: int, ballot: SubmittedVote, done: CastResult) -> None:
     """A span for a stored vote, from `began` (`time.time_ns`) until now: its trace is known only now."""
     asked = done.row.asked
-    tracing.past(
+    tracing.record_span(
         "adk_confirm.click",
         began,
         parent=asked.trace,

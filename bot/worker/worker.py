@@ -52,7 +52,7 @@ from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, texts
 from runtime.store.database import Database, Tx
 from runtime.store.lease import TERM, Lease
-from runtime.telemetry.logs import about
+from runtime.telemetry.logs import log_context
 
 WHILE_OWED, LONGEST_HOLD = 0.5, 20.0
 """The card of an approved call waits for the call's end: this many seconds for each other card that is due, and no
@@ -86,27 +86,27 @@ class Worker:
         kinds = (
             RowKind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
-                about=lambda key: about(confirmation=key),
+                log_context=lambda key: log_context(confirmation=key),
                 turn=confirmations.c.session,
                 urgent=True,
             ),
             RowKind(
                 *(cards, cards.c.confirmation, CARDS, self._card, 16),
-                about=lambda key: about(confirmation=key),
+                log_context=lambda key: log_context(confirmation=key),
                 turn=cards.c.session,
                 overtaken=draw_again,
                 while_busy=4,  # people wait for these to decide
             ),
             RowKind(
                 *(sessions, sessions.c.key, SESSIONS, session_worker.attend, 512),
-                about=lambda key: about(session=session_in(key)),
+                log_context=lambda key: log_context(session=session_in(key)),
                 turn=WHOSE_TURN,
                 reserved=448,  # for decisions: those wait for no agent that thinks
                 urgent=True,
             ),
             RowKind(
                 *(threads, threads.c.session, THREADS, thread_worker.attend, 16),
-                about=lambda key: about(session=session_in(key)),
+                log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
             RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),

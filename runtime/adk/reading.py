@@ -27,7 +27,7 @@ from runtime.adk.signing import (
 )
 from runtime.adk.type_checks import check_edit
 from runtime.errors import Forbidden, Invalid
-from runtime.finite import not_finite
+from runtime.finite import find_non_finite
 from runtime.jsontypes import JsonObject, alike
 from runtime.wire import REQUEST_CONFIRMATION, USER
 
@@ -96,7 +96,7 @@ def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
         found: ToolConfirmation = ToolConfirmation.model_validate(given, strict=True)
     except (ValidationError, ValueError, TypeError) as error:
         raise Invalid("The answer can't be read: send {confirmed} or {confirmed, payload}.") from error
-    if wrong := not_finite({"payload": found.payload}):
+    if wrong := find_non_finite({"payload": found.payload}):
         raise Invalid(f"The answer holds something that is not JSON: {'; '.join(wrong)}. Send finite numbers.")
     return found
 

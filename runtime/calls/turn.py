@@ -40,13 +40,13 @@ class RunTools:
 
 
 @dataclass(frozen=True)
-class Tell:
+class AddEvents:
     """Calls whose state is not in the session's events yet."""
 
     calls: tuple[Call, ...]
 
 
-Next = Recover | RunTools | Tell | Literal["wait", "ask the model"]
+Next = Recover | RunTools | AddEvents | Literal["wait", "ask the model"]
 
 
 def next_step(calls: Sequence[Call]) -> Next:
@@ -57,13 +57,13 @@ def next_step(calls: Sequence[Call]) -> Next:
     if ready := tuple(c for c in ordered if c.state is CallState.READY):
         return RunTools(ready)
     if untold := tuple(c for c in ordered if not c.told):
-        return Tell(untold)
+        return AddEvents(untold)
     if any(c.state not in SETTLED for c in ordered):
         return "wait"
     return "ask the model"
 
 
-def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> list[Event]:
+def events_for(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> list[Event]:
     """The events for these calls' states, in ADK's order: results first, then requests, then their placeholders.
     `event` has author, invocation and so on."""
     events: list[Event] = []

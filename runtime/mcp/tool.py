@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.context import ToolContext
-from runtime.jsontypes import Json, JsonObject, deeper
+from runtime.jsontypes import Json, JsonObject, is_deeper
 from runtime.mcp.session import ToolFailed
 from runtime.signature import BadArguments
 from runtime.tool import Declaration
@@ -87,7 +87,7 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
             if not patience:
                 wrong[tool.name] = "comes after others that take too long to check"
                 continue
-            if deeper(tool.schema, DEEPEST):  # held calls store the schema, and the database limits JSON
+            if is_deeper(tool.schema, DEEPEST):  # held calls store the schema, and the database limits JSON
                 wrong[tool.name] = f"is nested deeper than {DEEPEST} levels"
                 continue
             try:

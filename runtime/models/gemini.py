@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from runtime.models import gemini_failures
 from runtime.models.gemini_failures import Trouble
-from runtime.models.gemini_json import Chunk, Gathering, HistoryJson, instruction_json, read_answer, tools_json
+from runtime.models.gemini_json import AnswerBuilder, Chunk, HistoryJson, instruction_json, read_answer, tools_json
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Content
 
@@ -52,7 +52,7 @@ _NOTHING = types.Content()  # cheap to convert
 
 
 @dataclass(frozen=True)
-class _Question:
+class _SdkRequest:
     """A request in the SDK's terms. `ours` is the value of "contents", and the fields after it that we write."""
 
     client: genai.Client
@@ -99,13 +99,13 @@ class GeminiModel:
         return "GeminiModel()"
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelResponse, None]:
-        gathering = Gathering()
+        builder = AnswerBuilder()
         async with aclosing(self._chunks(request)) as chunks:
             async for chunk in chunks:
-                shown = gathering.add(chunk)
+                shown = builder.add(chunk)
                 if shown is not None and request.streaming:
                     yield ModelResponse(shown, partial=True, model_version=chunk.model_version)
-        yield gathering.whole()
+        yield builder.whole()
 
     async def close(self) -> None:
         """Closes the connections. The next request opens new ones."""
@@ -114,7 +114,7 @@ class GeminiModel:
             await client.close()
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        stream, chunk = await self._begin(self._question(request))
+        stream, chunk = await self._begin(self._sdk_request(request))
         async with aclosing(stream):
             while chunk is not None:
                 yield chunk
@@ -124,17 +124,17 @@ class GeminiModel:
                 except _KNOWN as error:
                     raise self._trouble(error, request.model, begun=True).failure from error
 
-    async def _begin(self, question: _Question) -> tuple[AsyncGenerator[Chunk, None], Chunk | None]:
+    async def _begin(self, sdk_request: _SdkRequest) -> tuple[AsyncGenerator[Chunk, None], Chunk | None]:
         """The answer's stream and its first piece. The request is repeated as long as that may help."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
         for attempt in itertools.count(1):
-            stream = question.ask()
+            stream = sdk_request.ask()
             try:
                 async with asyncio.timeout_at(deadline):
                     return stream, await anext(stream, None)
             except _KNOWN as error:
-                trouble = self._trouble(error, question.model, begun=False)
+                trouble = self._trouble(error, sdk_request.model, begun=False)
                 pause = max(trouble.wait, self._pause(attempt))
                 if not trouble.passing or attempt >= self._attempts or loop.time() + pause >= deadline:
                     raise trouble.failure from error
@@ -159,7 +159,7 @@ class GeminiModel:
             case _:
                 return gemini_failures.unreadable(model)
 
-    def _question(self, request: ModelRequest) -> _Question:
+    def _sdk_request(self, request: ModelRequest) -> _SdkRequest:
         vertex = request.model.startswith("projects/") or _says_vertex()
         history = request.kept.setdefault((GeminiModel, vertex), HistoryJson(vertex=vertex))
         assert isinstance(history, HistoryJson)
@@ -169,7 +169,7 @@ class GeminiModel:
             ours += [b', "systemInstruction": ', instruction_json(request.instruction)]
         if request.tools and not config.tools:
             ours += [b', "tools": ', tools_json(request.tools)]
-        return _Question(client, request.model, config, b"".join(ours), request.streaming)
+        return _SdkRequest(client, request.model, config, b"".join(ours), request.streaming)
 
     def _client(self, vertex: bool) -> _Client:
         """One client for each event loop, since each has its own connections and TLS contexts."""

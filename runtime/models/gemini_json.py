@@ -126,7 +126,7 @@ def read_answer(body: str) -> tuple[Chunk, bytes | None]:
     return chunk, candidate.continuation_token if unfinished else None
 
 
-class Gathering:
+class AnswerBuilder:
     """Puts an answer together from its pieces: neighbouring texts are joined, everything else is kept as it is.
 
     A part with a signature is never joined with another: Gemini wants it back unchanged.

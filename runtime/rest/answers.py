@@ -46,11 +46,11 @@ def as_models(values: Iterable[WireModel]) -> web.Response:
     return web.json_response(text=f"[{','.join(value.to_json() for value in values)}]")
 
 
-def told_plainly(guard: Guard) -> Middleware:
+def error_middleware(guard: Guard) -> Middleware:
     """The outermost boundary: who may ask, and every error as `{"detail": …}` with its code."""
 
     @web.middleware
-    async def said(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             guard.check(request)
             if is_encoded(request):
@@ -70,7 +70,7 @@ def told_plainly(guard: Guard) -> Middleware:
             log.exception("%s %s failed", request.method, request.path)
             return as_json({"detail": "Internal Server Error: the server's log says more."}, 500)
 
-    return said
+    return handle
 
 
 def _refusal(error: ConfirmError) -> web.Response:

@@ -15,7 +15,7 @@ from aiohttp import web
 from runtime.calls.call import Call
 from runtime.errors import Busy, Invalid, NotFound
 from runtime.jsontypes import Json
-from runtime.rest.answers import as_events, as_json, as_lines, as_model, as_models, told_plainly
+from runtime.rest.answers import as_events, as_json, as_lines, as_model, as_models, error_middleware
 from runtime.rest.bodies import (
     MOST_BYTES,
     CreateSessionRequest,
@@ -48,16 +48,16 @@ def make_app(runners: Sequence[Runner], guard: Guard | None = None) -> web.Appli
     app = web.Application(
         client_max_size=MOST_BYTES,
         middlewares=[
-            told_plainly(guard),
+            error_middleware(guard),
             web.normalize_path_middleware(append_slash=False, remove_slash=True, merge_slashes=False),
         ],
     )
     app.add_routes([*api.routes(), *page_routes(api.runner)])
 
-    async def let_pages_read(request: web.Request, response: web.StreamResponse) -> None:
+    async def add_cors_headers(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(cors_headers(guard, request))
 
-    app.on_response_prepare.append(let_pages_read)
+    app.on_response_prepare.append(add_cors_headers)
     app.on_startup.append(api.start)
     app.on_shutdown.append(api.stop)
     return app
@@ -82,7 +82,7 @@ class Api:
         return [
             web.get("/health", self.health),
             web.get("/version", self.version),
-            web.get("/openapi.json", self.described),
+            web.get("/openapi.json", self.openapi_json),
             web.get("/list-apps", self.list_apps),
             web.get("/apps/{app}/app-info", self.app_info),
             web.post("/apps/{app}/users/{user}/sessions", self.create_session),
@@ -114,7 +114,7 @@ class Api:
         python = ".".join(str(number) for number in sys.version_info[:3])
         return as_json({"version": _version(), "language": "python", "language_version": python})
 
-    async def described(self, _: web.Request) -> web.Response:
+    async def openapi_json(self, _: web.Request) -> web.Response:
         return as_json(openapi(_version()))
 
     async def list_apps(self, request: web.Request) -> web.Response:
@@ -129,7 +129,7 @@ class Api:
     # Sessions
 
     async def create_session(self, request: web.Request) -> web.Response:
-        runner, user = self._of_user(request)
+        runner, user = self._runner_and_user(request)
         body = await read_optional(request, CreateSessionRequest) or CreateSessionRequest()
         name = (body.session_id or "").strip()
         if name:
@@ -141,25 +141,25 @@ class Api:
         return as_model(session)
 
     async def create_named_session(self, request: web.Request) -> web.Response:
-        runner, user, session_id = self._of_session(request)
+        runner, user, session_id = self._runner_and_session(request)
         state = await read_object(request)
         return as_model(await runner.create_session(user_id=user, session_id=session_id, state=state))
 
     async def list_sessions(self, request: web.Request) -> web.Response:
-        runner, user = self._of_user(request)
+        runner, user = self._runner_and_user(request)
         return as_models(await runner.list_sessions(user_id=user))
 
     async def get_session(self, request: web.Request) -> web.Response:
-        runner, user, session_id = self._of_session(request)
+        runner, user, session_id = self._runner_and_session(request)
         return as_model(await self._find_session(runner, user, session_id))
 
     async def update_session(self, request: web.Request) -> web.Response:
-        runner, user, session_id = self._of_session(request)
+        runner, user, session_id = self._runner_and_session(request)
         body = await read_body(request, UpdateSessionRequest)
         return as_model(await runner.update_state(user_id=user, session_id=session_id, delta=body.state_delta))
 
     async def delete_session(self, request: web.Request) -> web.Response:
-        runner, user, session_id = self._of_session(request)
+        runner, user, session_id = self._runner_and_session(request)
         if not await runner.delete_session(user_id=user, session_id=session_id):
             raise _no_session(session_id)
         return as_json(None)
@@ -167,13 +167,13 @@ class Api:
     # Calls whose outcome is unknown: ours, not ADK's
 
     async def list_calls(self, request: web.Request) -> web.Response:
-        runner, user, session_id = self._of_session(request)
+        runner, user, session_id = self._runner_and_session(request)
         await self._find_session(runner, user, session_id)
         return as_json([_held_call_json(call) for call in await runner.calls(user_id=user, session_id=session_id)])
 
     async def settle_call(self, request: web.Request) -> web.Response:
         """Takes what people say about a call that ran when its process died. The response is like that of `/run`."""
-        runner, user, session_id = self._of_session(request)
+        runner, user, session_id = self._runner_and_session(request)
         call_id = check_id(request.match_info["call"], "path", "call_id")
         body = await read_body(request, SettleCallRequest)
         return await as_events(
@@ -220,12 +220,12 @@ class Api:
 
     # Helpers
 
-    def _of_user(self, request: web.Request) -> tuple[Runner, str]:
+    def _runner_and_user(self, request: web.Request) -> tuple[Runner, str]:
         runner = self.runner(request.match_info["app"])
         return runner, check_id(request.match_info["user"], "path", "user_id")
 
-    def _of_session(self, request: web.Request) -> tuple[Runner, str, str]:
-        runner, user = self._of_user(request)
+    def _runner_and_session(self, request: web.Request) -> tuple[Runner, str, str]:
+        runner, user = self._runner_and_user(request)
         return runner, user, check_id(request.match_info["session"], "path", "session_id")
 
     async def _find_session(self, runner: Runner, user: str, session_id: str) -> SessionRecord:

@@ -19,7 +19,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.rest.listening import body_of
 from runtime.rest.strict_json import BadBody, detail, parse
 from runtime.wire import (
-    ASKING,
+    REQUEST_NAMES,
     Blob,
     Content,
     Event,
@@ -131,7 +131,7 @@ def check_history(events: list[Event]) -> None:
             wrong = "long-running tool IDs"
         elif event.actions != EventActions():
             wrong = "event actions"
-        elif names.intersection(ASKING):
+        elif names.intersection(REQUEST_NAMES):
             wrong = "ADK protocol function calls"
         else:
             continue

@@ -49,12 +49,14 @@ def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
         return web.Response(text="")
 
     return [
-        *(web.get(path, _answering(value, runner_of)) for path, value in _NOTHING),
+        *(web.get(path, _value_endpoint(value, runner_of)) for path, value in _NOTHING),
         web.get("/dev/apps/{app}/build_graph", structure),
         web.get("/dev/apps/{app}/builder", no_yaml),
-        web.get("/dev/apps/{app}/debug/trace/{event}", _refusing(NotFound("Trace not found: this server keeps none."))),
-        web.get(_ARTIFACT, _refusing(NotFound("Artifact not found: this server keeps none."))),
-        web.patch("/apps/{app}/users/{user}/memory", _refusing(Invalid("Memory service is not configured."))),
+        web.get(
+            "/dev/apps/{app}/debug/trace/{event}", _error_endpoint(NotFound("Trace not found: this server keeps none."))
+        ),
+        web.get(_ARTIFACT, _error_endpoint(NotFound("Artifact not found: this server keeps none."))),
+        web.patch("/apps/{app}/users/{user}/memory", _error_endpoint(Invalid("Memory service is not configured."))),
     ]
 
 
@@ -110,14 +112,14 @@ def _node(agent: Agent) -> JsonObject:
     }
 
 
-def _refusing(error: ConfirmError) -> Handler:
+def _error_endpoint(error: ConfirmError) -> Handler:
     async def refuse(_: web.Request) -> web.Response:
         raise error
 
     return refuse
 
 
-def _answering(value: Json, runner_of: Callable[[str], Runner]) -> Handler:
+def _value_endpoint(value: Json, runner_of: Callable[[str], Runner]) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         if "app" in request.match_info:
             runner_of(request.match_info["app"])

@@ -34,7 +34,7 @@ def detail(kind: str, loc: tuple[str | int, ...], message: str, value: object = 
 def parse(text: str) -> Json:
     """The value. Raises `BadBody`."""
     try:
-        value: Json = json.loads(text, object_pairs_hook=once_each, parse_constant=_number, parse_float=_finite)
+        value: Json = json.loads(text, object_pairs_hook=refuse_duplicates, parse_constant=_number, parse_float=_finite)
     except json.JSONDecodeError as error:
         wrong = detail("json_invalid", ("body", error.pos), "JSON decode error", {})
         raise BadBody({**wrong, "ctx": {"error": error.msg}}) from error
@@ -46,7 +46,7 @@ def parse(text: str) -> Json:
     return value
 
 
-def once_each(pairs: list[tuple[str, Json]]) -> JsonObject:
+def refuse_duplicates(pairs: list[tuple[str, Json]]) -> JsonObject:
     made = dict(pairs)
     if len(made) < len(pairs):
         times = Counter(name for name, _ in pairs)

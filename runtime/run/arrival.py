@@ -15,7 +15,7 @@ from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.replacing import replace
-from runtime.run.decisions import CallDecision, decide, one_a_call
+from runtime.run.decisions import CallDecision, decide, one_per_call
 from runtime.run.message import Incoming
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
@@ -36,7 +36,7 @@ from runtime.wire import (
 
 
 @dataclass(frozen=True)
-class Begun:
+class AcceptedMessage:
     """A message that is stored, with its session leased."""
 
     before: Stored  # as a cache may know it
@@ -86,7 +86,9 @@ class Arrival:
         return self.incoming is not None and not self.incoming.answers
 
 
-def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Writer) -> list[tuple[Answer, Call]] | None:
+def find_answered_calls(
+    tx: Tx, name: SessionId, incoming: Incoming, sender: Writer
+) -> list[tuple[Answer, Call]] | None:
     """The calls that a message answers. Raises the error for its sender if it does not fit. None: the session does not
     exist yet."""
     stored = find(tx, name)
@@ -121,110 +123,114 @@ def _check_name(answer: Answer, call: Call) -> None:
         raise Invalid(f"The request {answer.id} is answered under the name {right}: nothing was stored.")
 
 
-def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
+def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
     """Stores the message and leases its session. None while somebody else works on it.
 
     Work left by a process that died is part of the result.
     """
-    locked = _lock_session(tx, entry)
+    locked = _lock_session(tx, arrival)
     before = locked.session
-    check_against(locked.reserved, entry.sender, entry.name, before, entry.writes)
+    check_against(locked.reserved, arrival.sender, arrival.name, before, arrival.writes)
     known: dict[str, Call] = {}
-    if entry.approved is not None:
-        decided = _decide_answers(tx, entry, before, entry.approved, known)
+    if arrival.approved is not None:
+        decided = _decide_answers(tx, arrival, before, arrival.approved, known)
         if decided is None:
             return "nothing to do"
-        entry = decided
+        arrival = decided
     if not locked.is_free:
         return None
     change = SessionChange()
-    temporary = _admit(tx, entry, before, change, known)
+    temporary = _admit(tx, arrival, before, change, known)
     if change.any:
-        stored, token = claim_and_write(tx, locked, change, entry.fingerprints.seal, term=entry.term)
+        stored, token = claim_and_write(tx, locked, change, arrival.fingerprints.seal, term=arrival.term)
     else:
-        stored, token = before, claim_locked(tx, locked, term=entry.term)
+        stored, token = before, claim_locked(tx, locked, term=arrival.term)
     owed = active_invocations(tx, before.key)
-    speaking = next((i.id for i in owed if entry.speaks and i.id == entry.invocation_id), None)
+    speaking = next((i.id for i in owed if arrival.speaks and i.id == arrival.invocation_id), None)
     # The newest message is answered last, together with what came before.
     owed.sort(key=lambda invocation: invocation.id == speaking)
     altered = [call for call in change.calls.values() if call.reason == ALTERED]
-    work = [(i, tuple(_checked_turn(tx, entry, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
-    return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
+    work = [(i, tuple(_checked_turn(tx, arrival, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
+    return AcceptedMessage(
+        before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered)
+    )
 
 
 def _decide_answers(
-    tx: Tx, entry: Arrival, session: Stored, approved: Mapping[str, Approved], known: dict[str, Call]
+    tx: Tx, arrival: Arrival, session: Stored, approved: Mapping[str, Approved], known: dict[str, Call]
 ) -> Arrival | None:
-    """The entry with the decisions of its answers; the calls that it read are added to `known`. None: everything was
+    """The arrival with the decisions of its answers; the calls that it read are added to `known`. None: everything was
     said before, and no work is left."""
-    assert entry.incoming is not None
-    found = _match_answers(tx, session, entry.incoming)
+    assert arrival.incoming is not None
+    found = _match_answers(tx, session, arrival.incoming)
     known.update((call.id, call) for _, call in found)
-    content = entry.incoming.content_of
+    content = arrival.incoming.content_of
     decided = [decide(answer, call, None, content(answer), approved.get(answer.id)) for answer, call in found]
-    decisions = one_a_call([decision for decision in decided if decision])
-    if not decisions and not active(tx, entry.name, [call.invocation_id for _, call in found]):
+    decisions = one_per_call([decision for decision in decided if decision])
+    if not decisions and not active(tx, arrival.name, [call.invocation_id for _, call in found]):
         return None
     if not decisions:
-        return replace(entry, incoming=None, metadata=None)
-    return replace(entry, decisions=decisions)
+        return replace(arrival, incoming=None, metadata=None)
+    return replace(arrival, decisions=decisions)
 
 
-def _lock_session(tx: Tx, entry: Arrival) -> Locked:
+def _lock_session(tx: Tx, arrival: Arrival) -> Locked:
     """The locked session, created if necessary. If another service made a session of the desk's name, the desk takes it
     over only if it is empty. Otherwise the old session is renamed and a new one is created, because what it holds was
     never said at the desk."""
-    opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
-    locked = lock(tx, entry.name)
-    if locked is None and entry.create:
-        create(tx, entry.name, entry.root, {}, opened_by)
-        locked = lock(tx, entry.name)
+    opened_by: OpenedBy = "desk" if arrival.sender.desk else "anyone"
+    locked = lock(tx, arrival.name)
+    if locked is None and arrival.create:
+        create(tx, arrival.name, arrival.root, {}, opened_by)
+        locked = lock(tx, arrival.name)
     if locked is None:
-        raise NotFound(f"Session not found: {entry.name.id}")
+        raise NotFound(f"Session not found: {arrival.name.id}")
     session = locked.session
-    theirs = entry.create and entry.sender.desk and session.opened_by != "desk"
+    theirs = arrival.create and arrival.sender.desk and session.opened_by != "desk"
     if not theirs or not locked.is_free:
         return locked
     if not (session.events or session.state):
         adopt(tx, session)
         return locked
     set_aside(tx, session)
-    create(tx, entry.name, entry.root, {}, opened_by)
-    renewed = lock(tx, entry.name)
+    create(tx, arrival.name, arrival.root, {}, opened_by)
+    renewed = lock(tx, arrival.name)
     assert renewed is not None
     return renewed
 
 
-def _checked_turn(tx: Tx, entry: Arrival, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
+def _checked_turn(tx: Tx, arrival: Arrival, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
     """The turn's calls. Those whose fingerprint does not fit do not run, and are added to `altered`."""
     for call in read_turn(tx, key, turn):
-        checked = entry.fingerprints.check(call, tx.now())
+        checked = arrival.fingerprints.check(call, tx.now())
         if checked is not call:
             altered.append(checked)
         yield checked
 
 
-def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, known: Mapping[str, Call]) -> JsonObject:
+def _admit(tx: Tx, arrival: Arrival, session: Stored, change: SessionChange, known: Mapping[str, Call]) -> JsonObject:
     """Adds the message to the change. Returns the state that is only for this run."""
-    decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d, known)]
-    if entry.incoming is not None and entry.speaks:
-        if entry.marked and read_invocation(tx, session.key, entry.invocation_id) is not None:
+    decided = [d for d in arrival.decisions if _apply(tx, arrival, session, change, d, known)]
+    if arrival.incoming is not None and arrival.speaks:
+        if arrival.marked and read_invocation(tx, session.key, arrival.invocation_id) is not None:
             return {}
-        change.put(Invocation(entry.invocation_id, session.agent, 0, Status.ACTIVE))
-        content, delta = entry.incoming.content, entry.incoming.state_delta
-        return _add_message(change, entry, entry.invocation_id, content, delta) if content is not None or delta else {}
+        change.put(Invocation(arrival.invocation_id, session.agent, 0, Status.ACTIVE))
+        content, delta = arrival.incoming.content, arrival.incoming.state_delta
+        return (
+            _add_message(change, arrival, arrival.invocation_id, content, delta) if content is not None or delta else {}
+        )
     if decided:
-        return _admit_answers(tx, entry, session, change, decided)
-    if entry.resumed is None:
+        return _admit_answers(tx, arrival, session, change, decided)
+    if arrival.resumed is None:
         return {}
-    if read_invocation(tx, session.key, entry.resumed) is None:
-        raise NotFound(f"No invocation {entry.resumed} in this session: nothing was stored.")
-    return _add_message(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
+    if read_invocation(tx, session.key, arrival.resumed) is None:
+        raise NotFound(f"No invocation {arrival.resumed} in this session: nothing was stored.")
+    return _add_message(change, arrival, arrival.resumed, None, arrival.state_delta) if arrival.state_delta else {}
 
 
 def _apply(
     tx: Tx,
-    entry: Arrival,
+    arrival: Arrival,
     session: Stored,
     change: SessionChange,
     decision: CallDecision,
@@ -240,37 +246,37 @@ def _apply(
         raise Conflict(
             f"Call {call.id} is at attempt {call.attempt} now, and this is about attempt {decision.attempt}."
         )
-    change.put(replace(_apply_decision(tx, entry, call, decision), told=False))
+    change.put(replace(_apply_decision(tx, arrival, call, decision), told=False))
     return True
 
 
-def _apply_decision(tx: Tx, entry: Arrival, call: Call, decision: CallDecision) -> Call:
+def _apply_decision(tx: Tx, arrival: Arrival, call: Call, decision: CallDecision) -> Call:
     """The call after its decision. It is refused if it would not run as its approvers saw it."""
     runs = isinstance(decision.event, Approve | RunAgain | Refuse)
-    if runs and call.state is CallState.HELD and entry.fingerprints.is_altered(call, required=False):
+    if runs and call.state is CallState.HELD and arrival.fingerprints.is_altered(call, required=False):
         return step(call, Refuse(ALTERED), tx.now())
     after = step(call, decision.event, tx.now())
     if not runs or after.state is not CallState.READY:
         return after
     other = decision.approved is not None and not decision.approved.covers(after)
-    if other or entry.fingerprints.is_altered(call, required=False):
+    if other or arrival.fingerprints.is_altered(call, required=False):
         return step(after, Refuse(ALTERED), tx.now())
     return after
 
 
 def _admit_answers(
-    tx: Tx, entry: Arrival, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
+    tx: Tx, arrival: Arrival, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
 ) -> JsonObject:
     """Adds answers to the invocations that asked, even if another agent has the conversation now."""
     parts: dict[str, list[Part]] = {}
     for decision in decided:
         asking = parts.setdefault(change.calls[decision.call_id].invocation_id, [])
         asking += [decision.part] if decision.part else []
-    delta = entry.incoming.state_delta if entry.incoming else None
+    delta = arrival.incoming.state_delta if arrival.incoming else None
     temporary: JsonObject = {}
     for invocation_id, answers in parts.items():
         if answers:
-            temporary.update(_add_message(change, entry, invocation_id, Content(role="user", parts=answers), delta))
+            temporary.update(_add_message(change, arrival, invocation_id, Content(role="user", parts=answers), delta))
             delta = None
         invocation = read_invocation(tx, session.key, invocation_id)
         assert invocation is not None
@@ -279,7 +285,7 @@ def _admit_answers(
 
 
 def _add_message(
-    change: SessionChange, entry: Arrival, invocation_id: str, content: Content | None, delta: JsonObject | None
+    change: SessionChange, arrival: Arrival, invocation_id: str, content: Content | None, delta: JsonObject | None
 ) -> JsonObject:
     kept, temporary = split_temporary(delta or {})
     change.add(
@@ -288,8 +294,8 @@ def _add_message(
             author=USER,
             content=content,
             actions=EventActions(state_delta=kept),
-            custom_metadata=entry.metadata,
-            timestamp=entry.clock(),
+            custom_metadata=arrival.metadata,
+            timestamp=arrival.clock(),
         )
     )
     return temporary

@@ -7,10 +7,10 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
 
 from runtime.context import as_json
-from runtime.errors import ConfirmError, words_of
+from runtime.errors import ConfirmError, message_of
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.store.records import is_storable_id
-from runtime.wire import ASKING, Content, Part, new_call_id
+from runtime.wire import REQUEST_NAMES, Content, Part, new_call_id
 
 log = logging.getLogger(__name__)
 
@@ -100,13 +100,13 @@ def _no_answer(model: Model, what: str) -> ModelFailure:
     )
 
 
-def why(error: BaseException, agent: str) -> tuple[str, str]:
+def describe_failure(error: BaseException, agent: str) -> tuple[str, str]:
     """The failure's code and sentence."""
     if isinstance(error, ModelFailure):
-        return error.code, words_of(error)
+        return error.code, message_of(error)
     if not isinstance(error, ConfirmError):
         log.error("the model of %s failed", agent, exc_info=error)
-    return type(error).__name__, words_of(error) or "The model failed."
+    return type(error).__name__, message_of(error) or "The model failed."
 
 
 def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
@@ -144,4 +144,6 @@ def _says_something(part: Part) -> bool:
 
 
 def _is_forged(part: Part) -> bool:
-    return part.function_response is not None or (part.function_call is not None and part.function_call.name in ASKING)
+    return part.function_response is not None or (
+        part.function_call is not None and part.function_call.name in REQUEST_NAMES
+    )

@@ -56,7 +56,7 @@ def _reason(answer: Answer, call: Call, part: Part) -> str | None:
     return None if said and alike(said.get("payload"), call.args) else answer.reason
 
 
-def one_a_call(decisions: Sequence[CallDecision]) -> tuple[CallDecision, ...]:
+def one_per_call(decisions: Sequence[CallDecision]) -> tuple[CallDecision, ...]:
     """Reduces decisions to one for each call. Answers by the request's id and by the call's id may repeat a decision,
     but not differ."""
     first: dict[str, CallDecision] = {}

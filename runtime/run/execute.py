@@ -23,8 +23,8 @@ from runtime.calls.call import (
     step,
 )
 from runtime.context import ToolContext, as_json
-from runtime.errors import ConfirmError, words_of
-from runtime.finite import not_finite
+from runtime.errors import ConfirmError, message_of
+from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject
 from runtime.replacing import replace
 from runtime.signature import BadArguments
@@ -38,7 +38,7 @@ _TOOK_EFFECT: JsonObject = {"status": "It took effect before the process stopped
 
 
 @dataclass(frozen=True)
-class Scene:
+class CallEnvironment:
     """The surroundings of a call: what its tool may know."""
 
     app: str
@@ -81,7 +81,9 @@ class CallResult:
     actions: JsonObject | None = None  # an `EventActions` as JSON, or None if it is empty
 
 
-async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float, patience: float) -> Call:
+async def admit(
+    call: Call, tools: Mapping[str, Tool], environment: CallEnvironment, now: float, patience: float
+) -> Call:
     """A call that the model made, after its gate: held, ready, or refused at once."""
     tool = tools.get(call.tool)
     if tool is None:
@@ -89,12 +91,12 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
         return step(call, Refuse(f"There is no tool {call.tool!r}; there are: {known}."), now)
     call = replace(call, tool_schema=tool.declaration.schema)
     try:
-        if wrong := not_finite(call.args):
+        if wrong := find_non_finite(call.args):
             raise BadArguments(call.tool, wrong)
         await _check(tool, call.args)
         async with asyncio.timeout(patience):
-            gated = await tool.gated(copy.deepcopy(call.args), scene.context(call))
-        call = await _announce(call, tool, scene, patience)
+            gated = await tool.gated(copy.deepcopy(call.args), environment.context(call))
+        call = await _announce(call, tool, environment, patience)
     except BadArguments as error:
         return step(call, Refuse(str(error)), now)
     except _ANYTHING as error:
@@ -106,7 +108,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
     if not gated:
         return call
     asked = HeldRequest(
-        request_id=scene.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name)))
+        request_id=environment.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name)))
     )
     return step(call, Hold(asked, GateKind.STATIC), now)
 
@@ -119,14 +121,14 @@ async def _check(tool: Tool, args: JsonObject) -> None:
         tool.check(args)
 
 
-async def _announce(call: Call, tool: Tool, scene: Scene, patience: float) -> Call:
+async def _announce(call: Call, tool: Tool, environment: CallEnvironment, patience: float) -> Call:
     """The schema with the title that people will see. If no title can be made, people are asked without one."""
     announced = getattr(tool, "announced", None)
     if announced is None:
         return call
     try:
         async with asyncio.timeout(patience):
-            return replace(call, tool_schema=await announced(copy.deepcopy(call.args), scene.context(call)))
+            return replace(call, tool_schema=await announced(copy.deepcopy(call.args), environment.context(call)))
     except _ANYTHING:
         if was_cancelled():
             raise
@@ -134,7 +136,7 @@ async def _announce(call: Call, tool: Tool, scene: Scene, patience: float) -> Ca
         return call
 
 
-async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
+async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
     """Checks again whether the call can run. Hours may have passed since the request: the tool may be gone or
     unreachable, or take other arguments now."""
     if tools is None:
@@ -149,9 +151,9 @@ async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refus
     return tool
 
 
-async def execute(call: Call, tool: Tool, scene: Scene) -> CallResult:
+async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> CallResult:
     """Runs the tool. If it raises, the error is its result: the model reads it and may react."""
-    context = scene.context(call)
+    context = environment.context(call)
     try:
         # A copy, so that the tool can't change the approved arguments.
         with tracing.span(
@@ -176,15 +178,15 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> CallResult:
     return CallResult(Finish(_as_result(value)), actions)
 
 
-def hears_denials(call: Call, tool: Tool | None) -> bool:
+def wants_denial(call: Call, tool: Tool | None) -> bool:
     """Whether this denied call's function asked by itself, and wants to be called with the denial."""
     denied = call.state is CallState.REFUSED and call.request is not None and call.request.confirmed is False
     return denied and call.gate is GateKind.DYNAMIC and getattr(tool, "on_denied", "refuse") == "call"
 
 
-async def hear_denial(call: Call, tool: Tool, scene: Scene) -> Call:
+async def hear_denial(call: Call, tool: Tool, environment: CallEnvironment) -> Call:
     """The denied call with the function's response to the denial. It stays denied, whatever the function returns."""
-    context = scene.context(call)
+    context = environment.context(call)
     try:
         value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
         return replace(call, result=_as_result(value), actions=_storable_actions(context.actions))
@@ -210,12 +212,12 @@ def _storable_actions(actions: EventActions) -> JsonObject | None:
     return EventActions.model_validate(given).to_dict()
 
 
-async def recover(call: Call, tools: Mapping[str, Tool], scene: Scene) -> CallEvent:
+async def recover(call: Call, tools: Mapping[str, Tool], environment: CallEnvironment) -> CallEvent:
     """What to do with a call that ran when its process died. Only its tool can say that running it again is safe."""
     tool = tools.get(call.tool)
     if tool is not None:
         try:
-            effect = as_json(await tool.verify(copy.deepcopy(call.run_args), scene.context(call)))
+            effect = as_json(await tool.verify(copy.deepcopy(call.run_args), environment.context(call)))
         except _ANYTHING:
             if was_cancelled():
                 raise
@@ -243,7 +245,7 @@ def _as_result(value: Json) -> JsonObject:
 
 
 def _words(error: BaseException) -> str:
-    text = words_of(error)
+    text = message_of(error)
     if isinstance(error, ConfirmError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -253,7 +255,7 @@ def _storable_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def from_model(asked: FunctionCall, *, agent: str, invocation_id: str, turn: int, place: int) -> Call:
+def call_from_model(asked: FunctionCall, *, agent: str, invocation_id: str, turn: int, place: int) -> Call:
     return Call(
         id=asked.id or new_call_id(),
         tool=asked.name or "",

@@ -12,10 +12,10 @@ from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.replacing import replace
-from runtime.run.warm import Live
+from runtime.run.session_cache import CachedSession
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost
-from runtime.store.lookup import read_glimpses
+from runtime.store.lookup import read_view_events
 from runtime.store.records import Invocation, Rows, SessionChange, Stored
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
@@ -30,7 +30,7 @@ class Journal:
     def __init__(
         self,
         database: Database,
-        live: Live,
+        live: CachedSession,
         lease: Lease,
         emit: Callable[[Event], None],
         temporary: JsonObject,
@@ -71,7 +71,7 @@ class Journal:
         missed."""
         view = self._live.views.setdefault(agent, View(agent))
         if view.seen < self._live.events:
-            for event in await self._database.read(read_glimpses, self.stored.key, view.seen):
+            for event in await self._database.read(read_view_events, self.stored.key, view.seen):
                 view.add(event)
         return view
 

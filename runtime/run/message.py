@@ -12,7 +12,7 @@ from runtime.confirming import Answer, read_answer, read_input
 from runtime.context import as_json
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.wire import ASKING, REQUEST_CONFIRMATION, Content, FunctionResponse, Part
+from runtime.wire import REQUEST_CONFIRMATION, REQUEST_NAMES, Content, FunctionResponse, Part
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
     answers: dict[str, Answer] = {}
     kept: list[Part] = []
     for response in responses:
-        if response.name not in ASKING or not response.id:
+        if response.name not in REQUEST_NAMES or not response.id:
             _warn(response)
             continue
         answer = read_answer(response) if response.name == REQUEST_CONFIRMATION else read_input(response)
@@ -59,7 +59,7 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
         if answer.id not in answers:
             kept.append(Part(function_response=response))
         answers[answer.id] = answer
-    foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, *ASKING))
+    foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, *REQUEST_NAMES))
     return Incoming(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
 
 

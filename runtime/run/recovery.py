@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 600.0
 
-TakeUp = Callable[[], Awaitable[Run]]
+Resume = Callable[[], Awaitable[Run]]
 
 
 class Recovery:
     """`find` returns the sessions with unfinished work, each with a function that resumes it."""
 
-    def __init__(self, find: Callable[[], Awaitable[list[tuple[SessionId, TakeUp]]]]) -> None:
+    def __init__(self, find: Callable[[], Awaitable[list[tuple[SessionId, Resume]]]]) -> None:
         self._find = find
         self._taken: dict[SessionId, Run] = {}
         self._failed: dict[SessionId, tuple[int, float]] = {}  # failures in a row, and the time of the next attempt

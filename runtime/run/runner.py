@@ -14,22 +14,22 @@ from runtime.agent import Agent
 from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
 from runtime.calls.fingerprints import CallGuard
 from runtime.confirming import Answer
-from runtime.errors import Busy, NotFound, StoreError, words_of
+from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models
 from runtime.replacing import replace
 from runtime.run.app_sessions import AppSessions
-from runtime.run.arrival import Arrival, look
-from runtime.run.decisions import CallDecision, decide, one_a_call
+from runtime.run.arrival import Arrival, find_answered_calls
+from runtime.run.decisions import CallDecision, decide, one_per_call
 from runtime.run.live_run import Run
 from runtime.run.message import Incoming, Message, check_state, kept_metadata, read_message
-from runtime.run.recovery import Recovery, TakeUp
+from runtime.run.recovery import Recovery, Resume
 from runtime.run.sequencer import Sequencer
-from runtime.run.work import Setting
+from runtime.run.work import AppContext
 from runtime.store.database import Database
 from runtime.store.desk import Writer, open_desk
 from runtime.store.lease import TERM
-from runtime.store.lookup import abandoned, active, unknown_since
+from runtime.store.lookup import active, find_abandoned, find_unknown_since
 from runtime.store.open import bring_up_to_date, open_store
 from runtime.store.records import SessionId
 from runtime.tool import Tool
@@ -82,8 +82,8 @@ class Runner(AppSessions):
         self._sender = Writer(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
-        self._opened: tuple[asyncio.AbstractEventLoop, Setting] | None = None
-        self._sequencer = Sequencer(self._setting)
+        self._opened: tuple[asyncio.AbstractEventLoop, AppContext] | None = None
+        self._sequencer = Sequencer(self._app)
         self._recovery = Recovery(self._find_owed)
 
     async def __aenter__(self) -> Self:
@@ -97,7 +97,7 @@ class Runner(AppSessions):
 
     async def open(self) -> Database:
         """Opens the store and updates its schema. `run` does this by itself."""
-        return (await self._setting()).database
+        return (await self._app()).database
 
     @property
     def is_desk(self) -> bool:
@@ -165,17 +165,17 @@ class Runner(AppSessions):
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
-        entry = replace(self._entry(name), metadata=kept_metadata(custom_metadata), stop=stop)
+        arrival = replace(self._arrival(name), metadata=kept_metadata(custom_metadata), stop=stop)
         if message is None and invocation_id is not None:
-            entry = replace(entry, resumed=invocation_id, state_delta=state_delta)
-            return await self._sequencer.enter(entry, streaming=streaming)
+            arrival = replace(arrival, resumed=invocation_id, state_delta=state_delta)
+            return await self._sequencer.enter(arrival, streaming=streaming)
         incoming = read_message(message, state_delta)
         if incoming.answers or incoming.foreign or incoming.means_nothing:
-            return await self._answer(entry, incoming, approved or {}, create=create, streaming=streaming)
-        entry = replace(entry, incoming=incoming, create=create)
+            return await self._answer(arrival, incoming, approved or {}, create=create, streaming=streaming)
+        arrival = replace(arrival, incoming=incoming, create=create)
         if mark is not None:
-            entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{entry.name}{mark}')}", marked=True)
-        return await self._sequencer.enter(entry, streaming=streaming)
+            arrival = replace(arrival, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{arrival.name}{mark}')}", marked=True)
+        return await self._sequencer.enter(arrival, streaming=streaming)
 
     async def settle(
         self,
@@ -191,14 +191,14 @@ class Runner(AppSessions):
         """Stores what people say about a call whose outcome is unknown. With `attempt`, raises `Conflict` if the call
         is at another attempt. `approved` is the call that shall run again."""
         decision = CallDecision(call_id, _WORDS[word], attempt=attempt, approved=approved)
-        entry = replace(self._entry(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
-        return await self._sequencer.enter(entry)
+        arrival = replace(self._arrival(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
+        return await self._sequencer.enter(arrival)
 
     async def take_up(self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None) -> Run:
         """Resumes what a process that died left of the session, if anything."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
-            return await self._sequencer.enter(replace(self._entry(name), stop=stop))
+            return await self._sequencer.enter(replace(self._arrival(name), stop=stop))
         return _empty_run()
 
     async def attend(self, *, every: float = POLL) -> None:
@@ -212,27 +212,27 @@ class Runner(AppSessions):
     # Helpers
 
     async def _answer(
-        self, entry: Arrival, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
+        self, arrival: Arrival, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
     ) -> Run:
-        name = entry.name
+        name = arrival.name
         if _needs_no_tools(incoming) and not self._sequencer.is_busy_with(name):
             return await self._sequencer.enter(
-                replace(entry, incoming=incoming, approved=approved), streaming=streaming
+                replace(arrival, incoming=incoming, approved=approved), streaming=streaming
             )
         database = await self.open()
-        found = await database.read(look, name, incoming, entry.sender)
+        found = await database.read(find_answered_calls, name, incoming, arrival.sender)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
         decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
-        decisions = one_a_call([decision for decision in decided if decision])
+        decisions = one_per_call([decision for decision in decided if decision])
         if decisions:
-            entry = replace(entry, incoming=incoming, decisions=decisions)
-            return await self._sequencer.enter(entry, streaming=streaming)
+            arrival = replace(arrival, incoming=incoming, decisions=decisions)
+            return await self._sequencer.enter(arrival, streaming=streaming)
         # Nothing new. Resume what a process that died left of it, if anything.
         asking = [call.invocation_id for _, call in found or ()]
         owed = await database.read(active, name, asking)
         if owed:
-            return await self._sequencer.enter(replace(self._entry(name), stop=entry.stop), streaming=streaming)
+            return await self._sequencer.enter(replace(self._arrival(name), stop=arrival.stop), streaming=streaming)
         return _empty_run()
 
     async def _decide(
@@ -245,33 +245,33 @@ class Runner(AppSessions):
             return await asyncio.to_thread(decide, answer, call, tool, part, approved)
         return decide(answer, call, tool, part, approved)
 
-    async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
+    async def _find_owed(self) -> list[tuple[SessionId, Resume]]:
         database = await self.open()
         desk = self._sender.desk
-        dead = await database.read(abandoned, [self.app_name], desk=desk)
-        owed = [self._entry(name) for name in dead]
-        for name, call_id, attempt in await database.read(unknown_since, [self.app_name], UNKNOWN_FOR, desk=desk):
+        dead = await database.read(find_abandoned, [self.app_name], desk=desk)
+        owed = [self._arrival(name) for name in dead]
+        for name, call_id, attempt in await database.read(find_unknown_since, [self.app_name], UNKNOWN_FOR, desk=desk):
             decision = CallDecision(call_id, _WORDS["nobody knows"], attempt=attempt)
-            owed.append(replace(self._entry(name), decisions=(decision,)))
+            owed.append(replace(self._arrival(name), decisions=(decision,)))
         return [
-            (entry.name, partial(self._sequencer.enter, replace(entry, patient=False)))
-            for entry in owed
-            if not self._sequencer.is_busy_with(entry.name)
+            (arrival.name, partial(self._sequencer.enter, replace(arrival, patient=False)))
+            for arrival in owed
+            if not self._sequencer.is_busy_with(arrival.name)
         ]
 
-    def _entry(self, name: SessionId) -> Arrival:
+    def _arrival(self, name: SessionId) -> Arrival:
         return Arrival(name, self.agent.name, self._term, sender=self._sender, clock=self._clock or time.time)
 
-    async def _setting(self) -> Setting:
+    async def _app(self) -> AppContext:
         loop = asyncio.get_running_loop()
         if self._opened is not None and self._opened[0] is not loop:
             raise StoreError("This Runner works in another event loop: close it there, or make one for each loop.")
         async with self._opening:
             if self._opened is None:
-                self._opened = loop, await self._open_setting()
+                self._opened = loop, await self._open_app()
         return self._opened[1]
 
-    async def _open_setting(self) -> Setting:
+    async def _open_app(self) -> AppContext:
         if isinstance(self._store, Database):
             database = self._store
             await bring_up_to_date(database)
@@ -279,7 +279,7 @@ class Runner(AppSessions):
             database = await open_store(self._store, self._clock)
         if self._prefix is not None:
             await database.run(open_desk, self.app_name, self._prefix)
-        return Setting(
+        return AppContext(
             database=database,
             root=self.agent,
             resolve=self._models.resolve,
@@ -304,8 +304,8 @@ async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
         return await owner.resolve_tools()
     except Exception as error:
         raise Busy(
-            f"The tools of {owner.name} can't be reached now, so the payload could not be checked ({words_of(error)}). "
-            "Nothing was stored: try again later."
+            f"The tools of {owner.name} can't be reached now, so the payload could not be checked "
+            f"({message_of(error)}). Nothing was stored: try again later."
         ) from error
 
 

@@ -11,11 +11,11 @@ from weakref import WeakValueDictionary
 
 from runtime.errors import Busy, ConfirmError
 from runtime.replacing import replace
-from runtime.run.arrival import Arrival, Begun, enter
+from runtime.run.arrival import AcceptedMessage, Arrival, enter
 from runtime.run.journal import Journal
 from runtime.run.live_run import Run
-from runtime.run.warm import Warm
-from runtime.run.work import Setting, Work
+from runtime.run.session_cache import SessionCache
+from runtime.run.work import AppContext, Work
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.store.records import SessionId
@@ -33,9 +33,9 @@ LOOK_AGAIN = 1.0  # in case a wake-up from another process is lost
 class Sequencer:
     """Accepts messages, and works on their sessions in tasks of its own, which do not depend on callers."""
 
-    def __init__(self, open_setting: Callable[[], Awaitable[Setting]]) -> None:
-        self._open_setting = open_setting
-        self._warm = Warm()
+    def __init__(self, open_app: Callable[[], Awaitable[AppContext]]) -> None:
+        self._open_app = open_app
+        self._cache = SessionCache()
         self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
         self._runs: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -43,13 +43,13 @@ class Sequencer:
     def is_busy_with(self, name: SessionId) -> bool:
         return name in self._turns
 
-    async def enter(self, entry: Arrival, *, streaming: bool = False) -> Run:
+    async def enter(self, arrival: Arrival, *, streaming: bool = False) -> Run:
         """Returns when the message is stored, or raises if it is not valid. The caller may be cancelled at any
         moment."""
         if self._closing:
             raise Busy("The runner is closing; nothing was stored. Try again with the next one.")
         accepted: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._perform(entry, accepted, streaming))
+        task = asyncio.create_task(self._perform(arrival, accepted, streaming))
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)
         return await asyncio.shield(accepted)
@@ -64,7 +64,7 @@ class Sequencer:
     ) -> R:
         """Runs the transaction as soon as nobody works on the session. Raises `Busy` if that takes longer than
         `patience`."""
-        database = (await self._open_setting()).database
+        database = (await self._open_app()).database
         until = asyncio.get_running_loop().time() + patience
         with database.waiter(topic(name)) as waiter:
             while (result := await database.run(fn, *args, **kwargs)) is None:
@@ -88,26 +88,26 @@ class Sequencer:
         finally:
             self._closing = False
 
-    async def _perform(self, entry: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
+    async def _perform(self, arrival: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
         """A whole run. Nobody awaits this task, so errors go to the message's sender and to listeners."""
         run = Run()
         try:
-            async with self._turns.setdefault(entry.name, asyncio.Lock()):
-                setting = await self._open_setting()
-                begun = await _begin(setting.database, replace(entry, sealer=setting.guard.sealer))
-                for call in begun.altered if begun is not None else ():
+            async with self._turns.setdefault(arrival.name, asyncio.Lock()):
+                app = await self._open_app()
+                message = await _begin(app.database, replace(arrival, sealer=app.guard.sealer))
+                for call in message.altered if message is not None else ():
                     log.error(
                         "call %s (%s) of session %s: %s",
                         call.id,
                         call.tool,
-                        entry.name.id,
+                        arrival.name.id,
                         call.reason or "Somebody changed it in the database while it ran: its outcome is unknown.",
                     )
                 accepted.set_result(run)
-                if begun is not None:
-                    await self._work(setting, entry, begun, run, streaming)
+                if message is not None:
+                    await self._work(app, arrival, message, run, streaming)
         except BaseException as error:
-            failure = _log_failure(error, entry.name, stored=accepted.done())
+            failure = _log_failure(error, arrival.name, stored=accepted.done())
             if accepted.done():
                 run.end(failure)
             else:
@@ -117,43 +117,45 @@ class Sequencer:
         else:
             run.end()
 
-    async def _work(self, setting: Setting, entry: Arrival, begun: Begun, run: Run, streaming: bool) -> None:
-        name = begun.stored.name
-        row = row_of(begun.stored.key)
-        lease = Lease(setting.database, sessions, row, begun.token, topic=topic(name), term=setting.lease_term)
+    async def _work(
+        self, app: AppContext, arrival: Arrival, message: AcceptedMessage, run: Run, streaming: bool
+    ) -> None:
+        name = message.stored.name
+        row = row_of(message.stored.key)
+        lease = Lease(app.database, sessions, row, message.token, topic=topic(name), term=app.lease_term)
         async with lease:
-            live = self._warm.take(begun.before)
-            live.stored = begun.stored
-            for event in begun.events:
+            live = self._cache.take(message.before)
+            live.stored = message.stored
+            for event in message.events:
                 live.add(event)
-            journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary), setting.guard)
-            work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata, stop=entry.stop)
-            for invocation, calls in begun.work:
-                await work.drive(invocation, calls, ask=begun.speaking in (None, invocation.id))
+            journal = Journal(app.database, live, lease, run.emit, dict(message.temporary), app.guard)
+            work = Work(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
+            for invocation, calls in message.work:
+                await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
             await journal.flush(release=True)
             lease.stop()
-        self._warm.put(live)
+        self._cache.put(live)
 
 
-async def _begin(database: Database, entry: Arrival) -> Begun | None:
-    """The stored message, with its session leased. None: there is nothing to do, or the entry does not want to wait."""
-    begun = await _enter(database, entry)
-    if begun is None and entry.patient:
-        with database.waiter(topic(entry.name)) as waiter:
-            while (begun := await _enter(database, entry)) is None:
+async def _begin(database: Database, arrival: Arrival) -> AcceptedMessage | None:
+    """The stored message, with its session leased. None: nothing is to be done, or it must not wait."""
+    message = await _enter(database, arrival)
+    if message is None and arrival.patient:
+        with database.waiter(topic(arrival.name)) as waiter:
+            while (message := await _enter(database, arrival)) is None:
                 await waiter.wait(LOOK_AGAIN)
-    return begun if isinstance(begun, Begun) else None
+    return message if isinstance(message, AcceptedMessage) else None
 
 
-async def _enter(database: Database, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
-    entering = asyncio.ensure_future(database.run(enter, entry))
+async def _enter(database: Database, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
+    entering = asyncio.ensure_future(database.run(enter, arrival))
     try:
         return await asyncio.shield(entering)
     except asyncio.CancelledError:
         # The transaction is not cancelled, and nobody else would know its lease.
-        begun = await entering
-        if isinstance(begun, Begun):
-            await database.run(give_back, begun.stored, begun.token)
+        message = await entering
+        if isinstance(message, AcceptedMessage):
+            await database.run(give_back, message.stored, message.token)
         raise
 
 

@@ -16,22 +16,22 @@ from typing import Any
 from runtime.agent import Agent
 from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
 from runtime.calls.fingerprints import CallGuard
-from runtime.calls.turn import Recover, RunTools, Tell, merge_actions, next_step, tell
+from runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.replacing import replace
 from runtime.run.agent_paths import Paths
-from runtime.run.asking import ask, content_of, why
+from runtime.run.asking import ask, content_of, describe_failure
 from runtime.run.execute import (
-    Scene,
+    CallEnvironment,
     admit,
+    call_from_model,
+    check_runnable,
     execute,
-    from_model,
     hear_denial,
-    hears_denials,
     recover,
-    runnable,
+    wants_denial,
     was_cancelled,
 )
 from runtime.run.journal import Journal
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Setting:
+class AppContext:
     """What stays the same for all work on an app."""
 
     database: Database
@@ -68,7 +68,7 @@ class Work:
 
     def __init__(
         self,
-        setting: Setting,
+        app: AppContext,
         journal: Journal,
         lease: Lease,
         *,
@@ -77,22 +77,22 @@ class Work:
         stop: asyncio.Event | None = None,
     ) -> None:
         self._stop = stop
-        self._setting, self._journal, self._lease = setting, journal, lease
+        self._app, self._journal, self._lease = app, journal, lease
         self._streaming = streaming
         self._metadata = metadata  # the sender's metadata, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
-        self._paths = Paths(setting.root)
+        self._paths = Paths(app.root)
         self._repeated: set[str] = set()  # calls that began before and may be repeated
         self._enough = False  # a tool said that its result needs no comment from the model
 
     async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool) -> None:
         """Works until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more,
         since a newer message will be answered together with all of this."""
-        if self._setting.root.find(invocation.agent) is None:
+        if self._app.root.find(invocation.agent) is None:
             # If the agent no longer exists, the root takes over its conversation.
-            invocation = replace(invocation, agent=self._setting.root.name)
+            invocation = replace(invocation, agent=self._app.root.name)
         self._paths = Paths(self._agent(invocation.agent))
-        most = self._setting.most_model_calls
+        most = self._app.most_model_calls
         for asked in count():
             self._enough = False
             invocation, calls = await self._settle_turn(invocation, calls)
@@ -117,13 +117,13 @@ class Work:
             match next_step(list(turn.values())):
                 case Recover(lost):
                     for call in lost:
-                        event = await recover(call, await self._tools_for(call) or {}, self._scene())
+                        event = await recover(call, await self._tools_for(call) or {}, self._environment())
                         self._repeated |= {call.id} if isinstance(event, Retry) else set()
-                        self._note_state(turn, step(call, event, self._setting.clock()))
+                        self._note_state(turn, step(call, event, self._app.clock()))
                 case RunTools(ready):
                     await self._run(turn, self._drop_stopped(turn, ready))
-                case Tell(untold):
-                    invocation = self._tell(invocation, turn, await self._hear_denials(untold))
+                case AddEvents(untold):
+                    invocation = self._add_events(invocation, turn, await self._hear_denials(untold))
                 case "wait" | "ask the model":
                     return invocation, list(turn.values())
 
@@ -133,7 +133,7 @@ class Work:
             return list(ready)
         for call in ready:
             if call.gate is GateKind.NONE:
-                self._note_state(turn, step(call, Refuse(STOPPED), self._setting.clock()))
+                self._note_state(turn, step(call, Refuse(STOPPED), self._app.clock()))
         return [call for call in ready if call.gate is not GateKind.NONE]
 
     async def _hear_denials(self, untold: Sequence[Call]) -> list[Call]:
@@ -141,9 +141,9 @@ class Work:
         heard = list[Call]()
         for call in untold:
             tool = (await self._tools_for(call) or {}).get(call.tool) if call.gate is GateKind.DYNAMIC else None
-            if tool is not None and hears_denials(call, tool):
+            if tool is not None and wants_denial(call, tool):
                 await self._lease.sure()
-                heard.append(await hear_denial(call, tool, self._scene()))
+                heard.append(await hear_denial(call, tool, self._environment()))
             else:
                 heard.append(call)
         return heard
@@ -157,9 +157,9 @@ class Work:
         """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
         running: list[tuple[Call, Tool]] = []
         for call in ready:
-            tool = await runnable(call, await self._tools_for(call))
+            tool = await check_runnable(call, await self._tools_for(call))
             refusal = tool if isinstance(tool, Refuse) else None
-            self._note_state(turn, step(call, refusal or Begin(), self._setting.clock()))
+            self._note_state(turn, step(call, refusal or Begin(), self._app.clock()))
             if not isinstance(tool, Refuse):
                 running.append((turn[call.id], tool))
         if not running:
@@ -169,13 +169,13 @@ class Work:
             log.error("call %s (%s) of session %s: %s", call.id, call.tool, self._journal.stored.name.id, ALTERED)
         turn.update(refused)
         running = [(call, tool) for call, tool in running if call.id not in refused]
-        scene = self._scene()
+        environment = self._environment()
         left = len(running)
 
         async def run(call: Call, tool: Tool) -> None:
             nonlocal left
-            outcome = await execute(call, tool, scene)
-            after = step(call, outcome.event, self._setting.clock())
+            outcome = await execute(call, tool, environment)
+            after = step(call, outcome.event, self._app.clock())
             self._note_state(turn, replace(after, actions=outcome.actions))
             left -= 1
             if left:
@@ -196,21 +196,21 @@ class Work:
         loop = asyncio.get_running_loop()
         began = loop.time()
         refused = await self._journal.begin(approved, self._repeated)
-        if loop.time() - began > self._setting.lease_term / 3:
+        if loop.time() - began > self._app.lease_term / 3:
             await self._lease.sure()
         return refused
 
-    def _tell(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
+    def _add_events(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
         actions = merge_actions([EventActions.model_validate(call.actions) for call in untold if call.actions])
         kept, temporary = split_temporary(actions.state_delta)
         self._journal.temporary.update(temporary)
         actions = actions.model_copy(update={"state_delta": kept})
-        for event in tell(untold, self._event(invocation, untold[0].agent), actions, self._setting.dialect):
+        for event in events_for(untold, self._event(invocation, untold[0].agent), actions, self._app.dialect):
             self._add(event)
             self._enough = self._enough or bool(event.actions.skip_summarization)
         for call in untold:
             self._note_state(turn, replace(call, actions=None), told=True)
-        target = self._setting.root.find(actions.transfer_to_agent or "")
+        target = self._app.root.find(actions.transfer_to_agent or "")
         if target is None:
             return invocation
         self._paths.hand_over(target)
@@ -222,11 +222,11 @@ class Work:
         """Turns the model's calls into a turn: each passes its gate, and is written before any of them runs."""
         turn = self._journal.stored.turn + 1
         invocation = replace(invocation, turn=turn)
-        tools, scene = await self._tools_of(invocation.agent), self._scene()
+        tools, environment = await self._tools_of(invocation.agent), self._environment()
         calls: dict[str, Call] = {}
         for place, asked in enumerate(said.calls()):
-            call = from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
-            self._note_state(calls, await admit(call, tools, scene, self._setting.clock(), self._setting.patience))
+            call = call_from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
+            self._note_state(calls, await admit(call, tools, environment, self._app.clock(), self._app.patience))
         self._journal.begin_turn(turn)
         self._journal.put(replace(invocation, status=Status.ACTIVE))
         return invocation, list(calls.values())
@@ -244,24 +244,28 @@ class Work:
             if whole is None:
                 return None
             given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
-            taken = await self._setting.database.read(known_calls, self._journal.stored.key, given) if given else ()
+            taken = await self._app.database.read(known_calls, self._journal.stored.key, given) if given else ()
             event = self._answer(invocation, event_id, whole, taken)
             self._add(event)
         except BaseException as error:
             if was_cancelled():
                 raise
             # A model may raise anything, like a tool. The error becomes an event, and the session goes on.
-            self._fail(invocation, *why(error, agent.name), error.said if isinstance(error, ModelFailure) else None)
+            self._fail(
+                invocation,
+                *describe_failure(error, agent.name),
+                error.said if isinstance(error, ModelFailure) else None,
+            )
             return None
         return event
 
     async def _generate(self, agent: Agent, invocation: Invocation, event_id: str) -> ModelResponse:
-        model, question = self._setting.resolve(agent.model), await self._model_request(agent, invocation)
+        model, question = self._app.resolve(agent.model), await self._model_request(agent, invocation)
         with tracing.span("chat", gen_ai__operation__name="chat", gen_ai__request__model=question.model):
             return await ask(
                 model,
                 question,
-                self._setting.patience,
+                self._app.patience,
                 lambda piece: self._journal.emit(self._answer(invocation, event_id, piece)),
             )
 
@@ -274,7 +278,7 @@ class Work:
             session_id=name.id,
             state=self._journal.state,
         )
-        async with asyncio.timeout(self._setting.patience):
+        async with asyncio.timeout(self._app.patience):
             tools = await self._tools_of(agent.name)
             instruction = await agent.instruct(context)
         view = await self._journal.view(agent.name)
@@ -311,7 +315,7 @@ class Work:
     # Helpers
 
     def _add(self, event: Event) -> None:
-        author = self._setting.root.find(event.author)
+        author = self._app.root.find(event.author)
         self._journal.add(event, speaker=author.name if author and author.keeps_the_conversation else None)
 
     def _event(self, invocation: Invocation, author: str, **more: Any) -> Event:
@@ -322,12 +326,12 @@ class Work:
             author=author,
             node_info=NodeInfo(path=path),
             custom_metadata=self._metadata,
-            timestamp=self._setting.clock(),
+            timestamp=self._app.clock(),
             **more,
         )
 
     def _agent(self, name: str) -> Agent:
-        return self._setting.root.find(name) or self._setting.root
+        return self._app.root.find(name) or self._app.root
 
     async def _tools_of(self, agent: str) -> Mapping[str, Tool]:
         if agent not in self._tools:
@@ -337,7 +341,7 @@ class Work:
     async def _tools_for(self, call: Call) -> Mapping[str, Tool] | None:
         """The tools of the call's owner by name. Empty if the agent is gone, None if it can't say now which tools it
         has."""
-        if self._setting.root.find(call.agent) is None:
+        if self._app.root.find(call.agent) is None:
             return {}
         try:
             return await self._tools_of(call.agent)
@@ -347,6 +351,6 @@ class Work:
             log.exception("the tools of %s cannot be listed, so its call %s does not run", call.agent, call.id)
             return None
 
-    def _scene(self) -> Scene:
+    def _environment(self) -> CallEnvironment:
         name = self._journal.stored.name
-        return Scene(name.app, name.user_id, name.id, self._journal.state, self._setting.dialect)
+        return CallEnvironment(name.app, name.user_id, name.id, self._journal.state, self._app.dialect)

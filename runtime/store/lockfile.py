@@ -25,7 +25,7 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-PRIVATE = 0o600
+PRIVATE_MODE = 0o600
 """The mode of the store's files, which only their user may read: they contain tokens, arguments and votes."""
 
 
@@ -36,7 +36,7 @@ class LockFile:
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".lock")
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
         except OSError as error:
             raise StoreError(
                 f"{path} can't be written ({error.strerror}). The store needs a directory that exists and "

@@ -44,7 +44,7 @@ def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
     return [Event.model_validate_json(row.body) for row in rows]
 
 
-def read_glimpses(tx: Tx, key: int, after: int) -> list[ViewEvent]:
+def read_view_events(tx: Tx, key: int, after: int) -> list[ViewEvent]:
     """The same for a model's view."""
     rows = _EVENTS.all(tx, key_=key, after_=after)
     return [ViewEvent.model_validate_json(row.body) for row in rows]
@@ -119,7 +119,7 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
     return tx.execute(found if ids is None else found.where(invocations.c.id.in_(ids))).scalar_one() > 0
 
 
-def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[SessionId]:
+def find_abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[SessionId]:
     """Sessions with unfinished work on which nobody works: their process died. The order is random, so that sessions
     that fail again and again do not block others. The desk resumes its own sessions, other services resume theirs."""
     owing = select(invocations.c.session).where(invocations.c.status == Status.ACTIVE.value)
@@ -141,7 +141,9 @@ def _belongs_to(desk: bool) -> ColumnElement[bool]:
     return sessions.c.opened_by == "desk" if desk else sessions.c.opened_by != "desk"
 
 
-def unknown_since(tx: Tx, apps: Collection[str], age: float, *, desk: bool = False) -> list[tuple[SessionId, str, int]]:
+def find_unknown_since(
+    tx: Tx, apps: Collection[str], age: float, *, desk: bool = False
+) -> list[tuple[SessionId, str, int]]:
     """Calls that have been unknown for so long that the model gets that as their result, each with its attempt."""
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)

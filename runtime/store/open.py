@@ -17,7 +17,7 @@ async def open_store(url: str, clock: Callable[[], float] | None = None) -> Data
     database = await Database.open(url, clock=clock)
     try:
         await bring_up_to_date(database)
-        await database.settle_in(free_all)
+        await database.run_if_alone(free_all)
     except BaseException:
         await database.close()
         raise

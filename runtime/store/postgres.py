@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
 
 from runtime.errors import Busy, StoreError
-from runtime.store.postgres_wire import PRESENCE, DriverConnection, WakeupConnection
+from runtime.store.postgres_wakeups import PRESENCE, DriverConnection, WakeupConnection
 from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
@@ -103,7 +103,7 @@ class PostgresEngine:
     async def read(self, work: Callable[[Tx], R]) -> R:
         return await self._submit(self._reads, self._read_gate, work)
 
-    async def settle_in(self, work: Callable[[Tx], None]) -> None:
+    async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
         if self._wire is None:
             raise StoreError("The store was opened for reading only.")
         alone = await self._connect()

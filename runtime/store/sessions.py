@@ -23,7 +23,7 @@ from runtime.store.desk import RESERVED, Writer, check_against, check_sender
 from runtime.store.lease import LeaseLost, free, new_token
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
-from runtime.store.shared_state import read_shared, share, split_state
+from runtime.store.shared_state import merge_shared, read_shared, split_state
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.store.upsert import insert_if_absent, upsert
 from runtime.wire import Event, json_text
@@ -104,7 +104,7 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
     }
     if tx.execute(insert_if_absent(tx.dialect, sessions), row).rowcount != 1:
         return False
-    share(tx, name.app, name.user_id, user, app)
+    merge_shared(tx, name.app, name.user_id, user, app)
     return True
 
 
@@ -267,7 +267,7 @@ def _add(tx: Tx, session: Stored, change: SessionChange, rows: Rows) -> None:
         if rows[name]:
             put.many(tx, rows[name])
     _, user, app = change.state()
-    share(tx, session.name.app, session.name.user_id, user, app)
+    merge_shared(tx, session.name.app, session.name.user_id, user, app)
 
 
 def was_written(tx: Tx, after: Stored, token: str, change: SessionChange) -> bool:

@@ -46,7 +46,7 @@ def read_shared(tx: Tx, app: str, user_id: str) -> JsonObject:
     return shared
 
 
-def share(tx: Tx, app: str, user_id: str, user: JsonObject, whole_app: JsonObject) -> None:
+def merge_shared(tx: Tx, app: str, user_id: str, user: JsonObject, whole_app: JsonObject) -> None:
     """Merges changes under the row's lock, since other sessions of the user write to it too. The user's row is always
     locked first."""
     for owner, delta in ((user_id, user), (_APP, whole_app)):

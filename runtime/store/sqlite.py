@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from runtime.errors import StoreError
-from runtime.store.lockfile import PRIVATE, LockFile
-from runtime.store.sqlite_writer import SqliteWriter, in_words
+from runtime.store.lockfile import PRIVATE_MODE, LockFile
+from runtime.store.sqlite_writer import SqliteWriter, as_store_error
 from runtime.store.transaction import Admission, Dialect, Limits, R, Tx
 from runtime.store.wakeups import Hub
 
@@ -46,7 +46,7 @@ class SqliteEngine:
             return cls(None, await _start_writer(None, clock, hub, limits), None)
         if read_only:
             engine = cls(_Readers(path, clock), None, None)
-            await engine.read(_nothing)  # fails now, not at the first use
+            await engine.read(_no_op)  # fails now, not at the first use
             return engine
         lock = LockFile(path)
         try:
@@ -67,7 +67,7 @@ class SqliteEngine:
         assert self._writer is not None
         return await self._writer.run(work, read_only=True)
 
-    async def settle_in(self, work: Callable[[Tx], None]) -> None:
+    async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
         await self.write(work)  # this process is the only one that writes
 
     async def close(self) -> None:
@@ -105,13 +105,13 @@ class _Readers:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            connection = _connected(lambda: _connect_reader(self._path))
+            connection = _open_connection(lambda: _connect_reader(self._path))
         raw = _raw(connection)
         try:
             raw.execute("BEGIN")
             return work(Tx(connection, "sqlite", self._clock))
         except (DBAPIError, sqlite3.Error) as error:
-            raise in_words(error) from error
+            raise as_store_error(error) from error
         finally:
             connection.rollback()
             if raw.in_transaction:
@@ -120,16 +120,16 @@ class _Readers:
 
 
 async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> SqliteWriter:
-    writer = SqliteWriter(lambda: _connected(lambda: _connect(path)), clock, hub, Admission(limits))
+    writer = SqliteWriter(lambda: _open_connection(lambda: _connect(path)), clock, hub, Admission(limits))
     await writer.start()
     return writer
 
 
-def _nothing(_: Tx) -> None:
+def _no_op(_: Tx) -> None:
     return None
 
 
-def _connected(connect: Callable[[], sqlite3.Connection]) -> Connection:
+def _open_connection(connect: Callable[[], sqlite3.Connection]) -> Connection:
     """A connection to a store. All stores of a process share one engine, which keeps what it has compiled."""
     token = _connecting.set(connect)
     try:
@@ -158,7 +158,7 @@ def _make_private(path: Path) -> None:
     """Creates the file so that only its user can read it. An existing file keeps its mode. SQLite gives its write-ahead
     log and its index the mode of the database."""
     with suppress(OSError):  # SQLite has a better error for this
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE))
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

@@ -43,7 +43,7 @@ _CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
 """SQLite's error if the file system turned read-only. For a reading transaction it would wrongly blame the function."""
 
 
-def in_words(error: BaseException, *, writing: bool = False) -> BaseException:
+def as_store_error(error: BaseException, *, writing: bool = False) -> BaseException:
     """The store's own errors as a sentence; other errors unchanged."""
     original = error.orig if isinstance(error, DBAPIError) else error
     trouble_codes = _CAN_NOT_WRITE if writing else _TROUBLE
@@ -176,7 +176,7 @@ class SqliteWriter:
             while (nested := connection.get_nested_transaction()) is not None:
                 nested.rollback()
         if job.error is not None:
-            job.error = in_words(job.error, writing=not read_only)
+            job.error = as_store_error(job.error, writing=not read_only)
             if first:  # there is no other's work to keep yet
                 raw.execute("ROLLBACK")
                 raw.execute("BEGIN IMMEDIATE")

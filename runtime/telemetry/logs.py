@@ -32,7 +32,7 @@ CARRIERS = frozenset(
         "httpcore", "httpx", "mcp", "opentelemetry", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
     }
 )  # fmt: skip
-"""Libraries through whose hands goes what no log may hold."""
+"""Libraries that handle what no log may hold."""
 
 _OPENING = re.compile(r"[^(:{\[<=\"'`%\n]*")
 _MOST_CAUSES = 10
@@ -42,7 +42,7 @@ _confirmation: ContextVar[str | None] = ContextVar("confirmation", default=None)
 
 
 @contextmanager
-def about(*, session: str | None = None, confirmation: str | None = None) -> Iterator[None]:
+def log_context(*, session: str | None = None, confirmation: str | None = None) -> Iterator[None]:
     """Adds these ids to every log line from here on, in this task and in those that it starts."""
     tokens = [(of, of.set(name)) for of, name in ((_session, session), (_confirmation, confirmation)) if name]
     try:
@@ -55,7 +55,7 @@ def about(*, session: str | None = None, confirmation: str | None = None) -> Ite
 def configure(form: Form = "text", level: Level = "info") -> None:
     """Sets up logging. `level` is for our own lines; other libraries' lines are logged from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines() if form == "text" else JsonLines())
+    handler.setFormatter(TextFormatter() if form == "text" else JsonFormatter())
     root = logging.getLogger()
     for other in [one for one in root.handlers if type(one) is logging.StreamHandler]:
         root.removeHandler(other)  # remove earlier handlers, such as a tracer's, so that each line is written once
@@ -76,7 +76,7 @@ def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace:
     logging.getLogger("adk_confirm").critical("ended by what nobody caught", exc_info=exc_info)
 
 
-class Lines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """`INFO bot.app: connected to … [session slack-T1-C1-1.2, confirmation 8f3c]`"""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -85,7 +85,7 @@ class Lines(logging.Formatter):
         return "\n".join([line, *(f"  {part}" for part in _failure(record))])
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object a line."""
 
     def format(self, record: logging.LogRecord) -> str:

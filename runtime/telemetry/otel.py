@@ -41,7 +41,7 @@ class Otel:
                 if not outcome.forgotten:
                     current.end()
 
-    def past(self, name: str, began: int, parent: str | None, about: Attributes) -> None:
+    def record_span(self, name: str, began: int, parent: str | None, about: Attributes) -> None:
         self._tracer.start_span(
             name, context=self._context(parent), attributes=_attributes(about), start_time=began
         ).end()

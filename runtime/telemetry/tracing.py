@@ -1,7 +1,7 @@
 """Uses OpenTelemetry if its API is installed. Otherwise nothing here does anything.
 
 One trace goes from a mention to the result, over hours and processes. Code that stores work for later stores
-`carried()` with it, and the code that continues the work begins with `span(…, parent=that)`.
+`traceparent()` with it, and the code that continues the work begins with `span(…, parent=that)`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def span(name: str, *, parent: str | None = None, **about: Value) -> Iterator[Sp
         yield current
 
 
-def past(name: str, began: int, *, parent: str | None, **about: Value) -> None:
+def record_span(name: str, began: int, *, parent: str | None, **about: Value) -> None:
     """A span that began at `began` (`time.time_ns`) and ends now, for work whose trace was not known before."""
     otel = _load_otel()
     if otel is not None:
-        otel.past(name, began, parent, about)
+        otel.record_span(name, began, parent, about)
 
 
-def carried() -> str | None:
+def traceparent() -> str | None:
     """The current position in the trace, as a W3C `traceparent`. None if tracing is off."""
     otel = _load_otel()
     return None if otel is None else otel.headers().get("traceparent")

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from runtime import Agent, FunctionTool, ScriptedModel, call
-from runtime.finite import not_finite
+from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments, Signature
 from tests.runtime.conftest import MakeRunner
@@ -103,7 +103,9 @@ def test_a_number_that_is_none_gets_in_nowhere(
     signature = takes(annotation)
     assert signature.bind({"amount": within(1)})
     if "Decimal" in str(annotation) and "1e999" in str(number):
-        assert not_finite(signature.bind({"amount": within(number)})) == {}  # for a Decimal it is a number like others
+        assert (
+            find_non_finite(signature.bind({"amount": within(number)})) == {}
+        )  # for a Decimal it is a number like others
         return
     with pytest.raises(BadArguments) as raised:
         signature.bind({"amount": within(number)})
@@ -145,7 +147,7 @@ def test_however_deep_it_is_found(value: Any) -> None:
         sound = True
     except ValueError:
         sound = False
-    assert (not_finite({"amount": value}) == {}) is sound
+    assert (find_non_finite({"amount": value}) == {}) is sound
 
 
 @given(amount=st.floats() | st.floats().map(str) | st.sampled_from(TEXTS) | st.text(max_size=6))

@@ -16,7 +16,7 @@ from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.methods import GROUPS, USERS_INFO
 from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
-from runtime.latest import Latest
+from runtime.recent_dict import RecentDict
 
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
@@ -28,7 +28,7 @@ _KEEP = 5000
 class NameLookup:
     def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
         self._sender, self._clock, self._rates = sender, clock, Rates(clock)
-        self._known: Latest[tuple[str, str], tuple[float, str]] = Latest(_KEEP)
+        self._known: RecentDict[tuple[str, str], tuple[float, str]] = RecentDict(_KEEP)
 
     async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, as far as they are known or Slack gives them in time."""

@@ -20,7 +20,7 @@ from bot.policy.redaction import MASK
 from bot.sandbox.people.seen import Seen
 from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
-from runtime.telemetry.logs import JsonLines
+from runtime.telemetry.logs import JsonFormatter
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS, TOKENS
@@ -44,7 +44,7 @@ def database_url(sqlite_stocked: str) -> str:
 def logged() -> Iterator[io.StringIO]:
     out, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)

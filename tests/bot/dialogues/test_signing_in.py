@@ -18,7 +18,7 @@ from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Modal, Seen, find_control
 from runtime.jsontypes import objects
 from runtime.store.database import Tx
-from runtime.telemetry.logs import JsonLines
+from runtime.telemetry.logs import JsonFormatter
 from tests.support.foreign.alone import ran
 from tests.support.foreign.provider import API_KEY, Provider, provider
 from tests.support.office import AT_ONCE, Office, configured, office, opening
@@ -56,7 +56,7 @@ def opens(sqlite_url: str, service: Provider, tmp_path: Path, monkeypatch: pytes
 def logged() -> Iterator[io.StringIO]:
     out, root = io.StringIO(), logging.getLogger()
     handler, before = logging.StreamHandler(out), root.level
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     yield out

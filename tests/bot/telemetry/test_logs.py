@@ -26,7 +26,7 @@ from bot.telemetry.tracing import log_line
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
-from runtime.telemetry.logs import JsonLines, Lines, about, configure
+from runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
 from tests.support.deciding import NOON
 from tests.support.forked import ROOT
 from tests.support.office import Opens
@@ -48,7 +48,7 @@ def database_url(sqlite_url: str) -> str:
     return sqlite_url
 
 
-@pytest.fixture(params=[Lines(), JsonLines()], ids=["text", "json"])
+@pytest.fixture(params=[TextFormatter(), JsonFormatter()], ids=["text", "json"])
 def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """Everything, from every library too, through the formatter that `serve` uses."""
     out, root = io.StringIO(), logging.getLogger()
@@ -205,12 +205,12 @@ def lines_of(formatter: logging.Formatter, name: str, message: str, *args: objec
 
 
 def test_an_exception_is_told_by_kind_and_place() -> None:
-    told = lines_of(Lines(), "bot.x", "it failed", exc=True)
+    told = lines_of(TextFormatter(), "bot.x", "it failed", exc=True)
     assert "Z0RA" not in told
     assert told.startswith("ERROR bot.x: it failed\n  KeyError\n")
     assert "\n  ValueError\n" in told, "what caused it too"
     assert "in lines_of" in told
-    assert "Z0RA" not in lines_of(JsonLines(), "bot.x", "it failed", exc=True)
+    assert "Z0RA" not in lines_of(JsonFormatter(), "bot.x", "it failed", exc=True)
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,12 @@ def test_an_exception_is_told_by_kind_and_place() -> None:
 def test_of_a_library_that_carries_our_words_the_opening_is_told(
     message: str, args: tuple[object, ...], told: str
 ) -> None:
-    assert lines_of(Lines(), "slack_bolt.AsyncApp", message, *args) == (
+    assert lines_of(TextFormatter(), "slack_bolt.AsyncApp", message, *args) == (
         f"ERROR slack_bolt.AsyncApp: {told} … (there.py:7)"
     )
-    assert "Z0RA" in lines_of(Lines(), "my_agents.oncall", "Z0RA says %s", "hello"), "the user's own lines are theirs"
+    assert "Z0RA" in lines_of(TextFormatter(), "my_agents.oncall", "Z0RA says %s", "hello"), (
+        "the user's own lines are theirs"
+    )
 
 
 def test_what_nobody_caught() -> None:
@@ -246,18 +248,18 @@ int("Z0RA")
     assert ended.stderr.count("CRITICAL adk_confirm: ended by what nobody caught\n  ValueError\n") == 2
 
 
-@pytest.mark.parametrize("formatter", [Lines(), JsonLines()], ids=["text", "json"])
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()], ids=["text", "json"])
 def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
     point = checkpoint(None, {}, NOON, KEYS)
     assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).fingerprints == {1: point.sealed}
 
 
 def test_ids_hold_for_what_is_inside() -> None:
-    with about(session="s-1"), about(confirmation="c-1"):
-        assert lines_of(Lines(), "bot.x", "hm") == "ERROR bot.x: hm [session s-1, confirmation c-1]"
-        line = json.loads(lines_of(JsonLines(), "bot.x", "hm"))
+    with log_context(session="s-1"), log_context(confirmation="c-1"):
+        assert lines_of(TextFormatter(), "bot.x", "hm") == "ERROR bot.x: hm [session s-1, confirmation c-1]"
+        line = json.loads(lines_of(JsonFormatter(), "bot.x", "hm"))
         assert (line["session"], line["confirmation"]) == ("s-1", "c-1")
-    assert lines_of(Lines(), "bot.x", "hm") == "ERROR bot.x: hm"
+    assert lines_of(TextFormatter(), "bot.x", "hm") == "ERROR bot.x: hm"
 
 
 def test_the_file_says_how() -> None:
@@ -279,4 +281,4 @@ def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None
     assert logging.getLogger("bot.app").isEnabledFor(logging.DEBUG)
     assert not logging.getLogger("slack_sdk.web").isEnabledFor(logging.INFO)
     (handler,) = root.handlers
-    assert isinstance(handler.formatter, JsonLines)
+    assert isinstance(handler.formatter, JsonFormatter)

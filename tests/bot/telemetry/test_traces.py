@@ -157,8 +157,8 @@ import sys
 sys.modules["opentelemetry"] = None
 from runtime.telemetry import tracing
 with tracing.span("x", parent="y", about=1):
-    tracing.past("z", 0, parent=None)
-assert (tracing.carried(), tracing.headers(), tracing.trace_id()) == (None, {}, None)
+    tracing.record_span("z", 0, parent=None)
+assert (tracing.traceparent(), tracing.headers(), tracing.trace_id()) == (None, {}, None)
 assert not [name for name in sys.modules if name.startswith("opentelemetry.")]
 """
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
@@ -177,7 +177,7 @@ async def test_a_server_elsewhere_is_told_which_trace_it_belongs_to(recorded: In
         remote = RemoteServer(str(server.make_url("")), "clerk")
         with tracing.span("run"):
             assert [event async for event in remote.run(SessionKey("clerk", "ann", "s"), Content(), {})]
-            here = tracing.carried()
+            here = tracing.traceparent()
         await remote.close()
     assert heard == [here]
     (span,) = recorded.get_finished_spans()

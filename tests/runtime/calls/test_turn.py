@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from runtime.adk.signing import Announcement, announcement_about
 from runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest
-from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, RunTools, Tell, merge_actions, next_step, tell
+from runtime.calls.turn import (
+    OUTCOME_UNKNOWN,
+    PLACEHOLDER,
+    AddEvents,
+    Recover,
+    RunTools,
+    events_for,
+    merge_actions,
+    next_step,
+)
 from runtime.confirming import requests_in
 from runtime.jsontypes import JsonObject
 from runtime.wire import Dialect, Event, EventActions, NodeInfo
@@ -63,7 +72,7 @@ def test_first_the_dead_are_seen_to_then_what_is_ready_runs_then_it_is_told(call
         case RunTools(found):
             assert not running
             assert {c.id for c in found} == ready != set()
-        case Tell(found):
+        case AddEvents(found):
             assert not running | ready
             assert {c.id for c in found} == untold != set()
         case "wait":
@@ -79,7 +88,7 @@ def test_the_order_in_which_calls_are_read_does_not_matter(calls: list[Call], di
     dice.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' own random.Random
     step = next_step(calls)
     assert next_step(shuffled) == step
-    if isinstance(step, Recover | RunTools | Tell):
+    if isinstance(step, Recover | RunTools | AddEvents):
         assert list(step.calls) == sorted(step.calls, key=lambda call: call.place)
 
 
@@ -96,7 +105,7 @@ def test_each_step_taken_brings_a_turn_to_waiting_or_to_the_model(calls: list[Ca
                 done = [replace(call, state=CallState.UNKNOWN, told=False) for call in found]
             case RunTools(found):
                 done = [replace(call, state=CallState.DONE, result={}, told=False) for call in found]
-            case Tell(found):
+            case AddEvents(found):
                 done = [replace(call, told=True) for call in found]
             case _:
                 return
@@ -120,7 +129,7 @@ tellable = st.lists(
 
 @given(tellable, st.sampled_from(["call", "response"]))
 def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call], dialect: Dialect) -> None:
-    events = tell(calls, TEMPLATE, EventActions(), dialect)
+    events = events_for(calls, TEMPLATE, EventActions(), dialect)
     held = [call for call in calls if call.state is CallState.HELD]
     unknown = [call for call in calls if call.state is CallState.UNKNOWN]
 
@@ -165,7 +174,7 @@ def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call
 def test_requests_alone_come_before_their_placeholders_and_after_what_has_run(
     states: list[CallState], order: list[str]
 ) -> None:
-    events = tell([made(n, state) for n, state in enumerate(states)], TEMPLATE, EventActions(), "call")
+    events = events_for([made(n, state) for n, state in enumerate(states)], TEMPLATE, EventActions(), "call")
     did = ["fails" if event.error_code else "asks" if any(requests_in(event)) else "responds" for event in events]
     assert did == order
 
@@ -173,7 +182,7 @@ def test_requests_alone_come_before_their_placeholders_and_after_what_has_run(
 def test_the_tools_actions_travel_with_the_responses_only() -> None:
     actions = EventActions(state_delta={"a": 1}, transfer_to_agent="other")
     calls = [made(0, CallState.DONE), made(1, CallState.HELD), made(2, CallState.UNKNOWN)]
-    responses, request, unknown = tell(calls, TEMPLATE, actions, "call")
+    responses, request, unknown = events_for(calls, TEMPLATE, actions, "call")
     assert (responses.actions.state_delta, responses.actions.transfer_to_agent) == ({"a": 1}, "other")
     assert request.actions == unknown.actions == EventActions()
     assert actions.requested_tool_confirmations == {}

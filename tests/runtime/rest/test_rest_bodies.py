@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.rest.strict_json import DEEPEST, BadBody, once_each, parse
+from runtime.rest.strict_json import DEEPEST, BadBody, parse, refuse_duplicates
 from tests.support.served import browsing
 from tests.support.twins.client import REQUEST, Client
 from tests.support.twins.ours import our_server
@@ -182,7 +182,7 @@ def test_a_name_that_stands_twice_among_thousands_is_found_in_one_go() -> None:
 
     names = [Name(f"n{number}") for number in range(2000)]
     with pytest.raises(ValueError, match="appears twice"):
-        once_each([(name, 1) for name in (*names, Name("n1999"))])
+        refuse_duplicates([(name, 1) for name in (*names, Name("n1999"))])
     assert compared < 10 * len(names)
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from runtime.calls.call import Call, CallEvent, CallState, Finish, GateKind, HeldRequest, Lose, Retry
 from runtime.jsontypes import Json, JsonObject
-from runtime.run.execute import Scene, recover
+from runtime.run.execute import CallEnvironment, recover
 from runtime.tool import FunctionTool
 
-SCENE = Scene(app="a", user_id="u", session_id="s", state={})
+SCENE = CallEnvironment(app="a", user_id="u", session_id="s", state={})
 EFFECT: JsonObject = {"status": "It took effect before the process stopped; its own result is lost."}
 
 

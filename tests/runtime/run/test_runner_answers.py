@@ -356,7 +356,7 @@ async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: s
     looked = asyncio.Semaphore(0)
 
     async def watch(when: str, what: str) -> None:
-        if (when, what) == ("after", "look"):
+        if (when, what) == ("after", "find_answered_calls"):
             looked.release()
 
     async def hire(tool_context: ToolContext) -> str:

@@ -317,7 +317,7 @@ async def test_a_database_that_is_not_there_gets_a_sentence(postgres_url: str) -
 
 
 async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("runtime.store.postgres", "runtime.store.postgres_wire"):
+    for name in ("runtime.store.postgres", "runtime.store.postgres_wakeups"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(StoreError, match=r"pip install 'adk-confirm\[postgres\]'"):

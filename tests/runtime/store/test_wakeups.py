@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-import runtime.store.postgres_wire
+import runtime.store.postgres_wakeups
 from runtime.errors import Conflict
 from runtime.store.database import Database, Tx
-from runtime.store.postgres_wire import BACKLOG, CHANNEL
+from runtime.store.postgres_wakeups import BACKLOG, CHANNEL
 from runtime.store.wakeups import Hub, topic_key
 from tests.support.waiting import until
 
@@ -199,7 +199,7 @@ async def listeners(database: Database) -> list[int]:
 async def test_a_broken_connection_for_wake_ups_is_made_again(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(runtime.store.postgres_wire, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(runtime.store.postgres_wakeups, "RETRY_SECONDS", 0.01)
     before = await listeners(replicas[0])
     assert len(before) == 2
     with replicas[1].waiter("whatever") as waiter:
@@ -225,7 +225,7 @@ async def test_a_broken_connection_for_wake_ups_is_made_again(
 async def test_what_could_not_be_said_is_said_when_the_connection_is_back(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime.store.postgres_wire, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(runtime.store.postgres_wakeups, "RETRY_SECONDS", 0.05)
     first = await Database.open(postgres_url)
     (speaking,) = await listeners(first)
     second = await Database.open(postgres_url)
@@ -238,7 +238,7 @@ async def test_what_could_not_be_said_is_said_when_the_connection_is_back(
 
 
 async def test_a_store_closes_while_its_server_is_away(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.store.postgres_wire, "RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(runtime.store.postgres_wakeups, "RETRY_SECONDS", 60.0)
     database = await Database.open(postgres_url)
     (speaking,) = await listeners(database)
     with database.waiter("news") as waiter:

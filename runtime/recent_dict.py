@@ -1,4 +1,4 @@
-"""A dictionary with a limit, for what a process remembers."""
+"""A dictionary that keeps only the latest entries, for what a process remembers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Latest(dict[K, V]):
+class RecentDict(dict[K, V]):
     """Keeps the `most` entries that were set last.
 
-    >>> names = Latest[str, int](2)
+    >>> names = RecentDict[str, int](2)
     >>> for name in ("anna", "ben", "anna", "cleo"):
     ...     names[name] = len(name)
     >>> list(names)

@@ -14,7 +14,7 @@ MOST_EVENTS = 400_000
 
 
 @dataclass
-class Live:
+class CachedSession:
     """A session in memory. A view may lack events that others wrote; these are read when it is used."""
 
     stored: Stored
@@ -31,24 +31,24 @@ class Live:
         self.events += 1
 
 
-class Warm:
+class SessionCache:
     """The most recently used sessions, limited by number and by their events."""
 
     def __init__(self, most_sessions: int = MOST_SESSIONS, most_events: int = MOST_EVENTS) -> None:
         self._most_sessions, self._most_events = most_sessions, most_events
-        self._kept: OrderedDict[SessionId, Live] = OrderedDict()
+        self._kept: OrderedDict[SessionId, CachedSession] = OrderedDict()
         self._events = 0
 
-    def take(self, stored: Stored) -> Live:
+    def take(self, stored: Stored) -> CachedSession:
         """Takes the session as far as it is known (events never change). Put it back if its run went well."""
         live = self._kept.pop(stored.name, None)
         if live is not None:
             self._events -= live.stored.events
             if _identity(live.stored) == _identity(stored):
-                return Live(stored, live.views)
-        return Live(stored)
+                return CachedSession(stored, live.views)
+        return CachedSession(stored)
 
-    def put(self, live: Live) -> None:
+    def put(self, live: CachedSession) -> None:
         self._kept[live.stored.name] = live
         self._events += live.stored.events
         while len(self._kept) > self._most_sessions or (self._events > self._most_events and len(self._kept) > 1):

@@ -55,7 +55,7 @@ class WakeupConnection:
         self._connect = connect
         self._hub = hub
         self._outbox: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._present = False
@@ -70,12 +70,12 @@ class WakeupConnection:
         if len(self._outbox) > BACKLOG:
             self._outbox = {EVERYBODY}
         if self._outbox:
-            self._stirred.set()
+            self._changed.set()
 
     async def announce(self) -> None:
         """Shows others from now on, also after reconnections, that this process exists."""
         self._present = True
-        self._stirred.set()
+        self._changed.set()
         async with asyncio.timeout(PING_SECONDS):
             await self._announced.wait()
 
@@ -83,7 +83,7 @@ class WakeupConnection:
         """Sends the remaining notifications, if there is a connection."""
         if self._task is not None:
             self._closing = True
-            self._stirred.set()
+            self._changed.set()
             await asyncio.shield(self._task)
 
     async def _serve(self, connection: DriverConnection | None) -> None:
@@ -118,10 +118,10 @@ class WakeupConnection:
             if self._closing:
                 await connection.close(timeout=PING_SECONDS)
                 return
-            self._stirred.clear()
+            self._changed.clear()
             try:
                 async with asyncio.timeout(PING_SECONDS):
-                    await self._stirred.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 await connection.execute("SELECT 1", timeout=PING_SECONDS)  # a cut cable causes no error by itself
             if connection.is_closed():
@@ -129,7 +129,7 @@ class WakeupConnection:
 
     async def _listen(self) -> DriverConnection:
         connection = await self._connect()
-        connection.add_termination_listener(lambda _: self._stirred.set())
+        connection.add_termination_listener(lambda _: self._changed.set())
         own = connection.get_server_pid()
 
         def heard(_: object, sender: int, __: str, payload: str) -> None:
@@ -140,12 +140,12 @@ class WakeupConnection:
         return connection
 
     async def _pause(self) -> None:
-        self._stirred.clear()
+        self._changed.clear()
         try:
             async with asyncio.timeout(RETRY_SECONDS):
                 while not self._closing:
-                    await self._stirred.wait()
-                    self._stirred.clear()
+                    await self._changed.wait()
+                    self._changed.clear()
         except TimeoutError:
             return
 

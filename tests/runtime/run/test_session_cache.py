@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.calls.view import View
-from runtime.run.warm import Live, Warm
+from runtime.run.session_cache import CachedSession, SessionCache
 from runtime.store.records import SessionId, Stored
 from runtime.wire import Content, Event
 
@@ -29,12 +29,12 @@ def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, 
     )
 
 
-def warm(session: Stored) -> Live:
-    return Live(session, {"a": View("a")})
+def warm(session: Stored) -> CachedSession:
+    return CachedSession(session, {"a": View("a")})
 
 
 def test_a_session_stays_warm_and_another_of_its_name_is_not_it() -> None:
-    kept = Warm()
+    kept = SessionCache()
     kept.put(warm(stored(version=3)))
     assert kept.take(stored(version=3)).views
     assert kept.take(stored(version=3)).views == {}, "it is taken, and not put back: its run may have failed"
@@ -47,8 +47,8 @@ def test_a_view_that_missed_what_others_wrote_is_not_added_to() -> None:
     def said(text: str) -> Event:
         return Event(author="user", content=Content.of_text(text))
 
-    kept = Warm()
-    live = Live(stored(events=0), {"a": View("a")})
+    kept = SessionCache()
+    live = CachedSession(stored(events=0), {"a": View("a")})
     live.add(said("one"))
     live.stored = stored(events=1)
     kept.put(live)
@@ -66,14 +66,14 @@ def test_a_view_that_missed_what_others_wrote_is_not_added_to() -> None:
 
 
 def test_another_session_is_not_the_same_though_it_looks_like_it() -> None:
-    kept = Warm()
+    kept = SessionCache()
     kept.put(warm(stored("one")))
     assert kept.take(stored("other")).views == {}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 30), st.booleans()), max_size=60))
 def test_what_is_kept_is_bounded_by_sessions_and_by_events(moves: list[tuple[str, int, bool]]) -> None:
-    kept = Warm(most_sessions=4, most_events=50)
+    kept = SessionCache(most_sessions=4, most_events=50)
     last: dict[str, Stored] = {}
     for name, events, back in moves:
         live = kept.take(last.get(name, stored(name)))
@@ -89,7 +89,7 @@ def test_what_is_kept_is_bounded_by_sessions_and_by_events(moves: list[tuple[str
             assert name in found
 
 
-def _is_kept(kept: Warm, session: Stored) -> bool:
+def _is_kept(kept: SessionCache, session: Stored) -> bool:
     live = kept.take(session)
     if live.views:
         kept.put(live)

@@ -55,7 +55,7 @@ async def test_what_a_living_process_works_on_is_its_own(postgres_url: str) -> N
 async def settles_in(url: str) -> None:
     """In the child."""
     database = await Database.open(url)
-    await database.settle_in(lambda _: here("alone"))
+    await database.run_if_alone(lambda _: here("alone"))
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ async def test_that_it_is_there_is_said_again_after_every_reconnection(postgres_
 
     alone: list[str] = []
     second = await Database.open(postgres_url)
-    await second.settle_in(lambda _: alone.append("second"))
+    await second.run_if_alone(lambda _: alone.append("second"))
     assert alone == []
     await first.close()
     await second.close()
