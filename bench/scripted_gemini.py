@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 from unittest import mock
@@ -48,7 +48,10 @@ class _Response(aiohttp.ClientResponse):
 class _Request:
     """What aiohttp's middlewares see of a request."""
 
-    def __init__(self, body: bytes) -> None:
+    ssl = True
+
+    def __init__(self, url: object, headers: Mapping[str, str], body: bytes) -> None:
+        self.url, self.headers = url, headers
         self.body = aiohttp.BytesPayload(body)
 
     async def update_body(self, body: bytes) -> None:
@@ -57,7 +60,9 @@ class _Request:
 
 @contextmanager
 def scripted_gemini() -> Iterator[None]:
-    async def sent(session: aiohttp.ClientSession, *_: object, data: bytes, **__: object) -> object:
+    async def sent(
+        session: aiohttp.ClientSession, _: str, url: object, *, headers: Mapping[str, str], data: bytes, **__: object
+    ) -> object:
         async def answered(request: _Request) -> _Response:
             body = await request.body.as_bytes()
             await asyncio.sleep(0)
@@ -66,7 +71,7 @@ def scripted_gemini() -> Iterator[None]:
         handler: Any = answered
         for middleware in session._middlewares:
             handler = _wrap(middleware, handler)
-        return await handler(_Request(data))
+        return await handler(_Request(url, headers, data))
 
     with (
         mock.patch.object(aiohttp.ClientSession, "_request", sent),

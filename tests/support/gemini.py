@@ -101,6 +101,7 @@ class FakeGemini:
         self.models = set(models)
         self.heard: list[JsonDict] = []
         self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
         self.hanging = asyncio.Event()  # set while a request hangs
         self._answers: list[Answer | Callable[[JsonDict], Answer]] = []
         self._ended = asyncio.Event()
@@ -145,6 +146,7 @@ class FakeGemini:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.paths.append(request.path_qs)
+        self.headers.append(dict(request.headers))
         self.heard.append(body)
         try:
             streaming = self._admit(request, body)

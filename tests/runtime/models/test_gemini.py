@@ -10,8 +10,10 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google.genai.models import AsyncModels
 
 from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models, UnknownModel, resolve
@@ -40,6 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientS
 
 MODEL = "gemini-2.5-flash"
 HELLO = Content.of_text("Hello?")
+OTHER = Declaration("other", "Does something else.", {"type": "object", "properties": {}})
 LOOKUP = Declaration("lookup", "Looks a city up.", {"type": "object", "properties": {"city": {"type": "string"}}})
 
 
@@ -110,6 +113,54 @@ async def test_an_answer_that_gemini_interrupts_is_continued(gemini: FakeGemini,
     assert (text(whole), whole.finish_reason) == ("Hello to you.", "STOP")
     first, second = gemini.heard
     assert second == {**first, "continuationToken": "-_8="}
+
+
+async def test_a_request_like_an_earlier_one_is_written_like_it_without_the_sdk(
+    gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gemini.will(say("One."), say("Two."), refuse(403, "PERMISSION_DENIED", "No."))
+    config: JsonObject = {"temperature": 0.25, "stopSequences": ["ö"]}
+    await ask(model, instruction="Be kind.", tools=[LOOKUP], config=config)
+    monkeypatch.setattr(AsyncModels, "generate_content", None)
+    await ask(model, instruction="Be kind.", tools=[LOOKUP], config=config)
+    bye = Content.of_text("Good bye, and be well.")
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, bye, instruction="Be brief.", config=config, tools=[LOOKUP, OTHER])
+    assert caught.value.code == "PERMISSION_DENIED"
+    first, same, other = gemini.heard
+    assert same == first
+    assert gemini.headers[1] == gemini.headers[0]
+    assert other["contents"] == [{"role": "user", "parts": [{"text": bye.text}]}]
+    assert other["systemInstruction"]["parts"] == [{"text": "Be brief."}]
+    assert [tool["name"] for tool in other["tools"][0]["functionDeclarations"]] == ["lookup", "other"]
+    assert other["generationConfig"] == first["generationConfig"]
+    assert len(set(gemini.paths)) == 1
+
+
+async def test_requests_that_differ_in_more_are_not_taken_for_each_other(
+    gemini: FakeGemini, model: GeminiModel
+) -> None:
+    asked: list[dict[str, Any]] = [
+        {},
+        {"config": {"temperature": 0.25}},
+        {"config": {"temperature": 0.5}},
+        {"config": {"systemInstruction": "Be kind."}},
+        {"config": {"systemInstruction": "Be kind."}, "instruction": "Be brief."},
+        {"config": {"tools": [{"googleSearch": {}}]}, "tools": [LOOKUP]},
+        {"config": {"httpOptions": {"timeout": 20_000}}},
+        {"name": f"models/{MODEL}"},
+    ]
+    gemini.will(*(say("Yes.") for _ in range(2 * len(asked))))
+    for one in (*asked, *asked):
+        await ask(model, **one)
+    heard = gemini.heard
+    assert heard[len(asked) :] == heard[: len(asked)]
+    assert [body.get("generationConfig") for body in heard[:3]] == [{}, {"temperature": 0.25}, {"temperature": 0.5}]
+    assert [body["systemInstruction"]["parts"] for body in heard[3:5]] == [
+        [{"text": "Be kind."}],
+        [{"text": "Be brief."}],
+    ]
+    assert [len(body.get("tools", ())) for body in heard[:8]] == [0, 0, 0, 0, 0, 2, 0, 0]
 
 
 async def test_the_tools_are_told_with_their_schema_as_it_is(gemini: FakeGemini, model: GeminiModel) -> None:
