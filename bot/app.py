@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
 from bot.audit.fingerprint import Fingerprints
-from bot.config.reload import ended
+from bot.config.reload import stop_watching
 from bot.config.settings import Settings
 from bot.hosts import open_host
 from bot.hosts.host import Host
@@ -157,7 +157,7 @@ async def _running_loops(stop: Shutdown, readiness: Readiness, parts: Parts, pau
         parts.checkpoints.stop()  # after the others: the last checkpoint covers what they did
         await stop.ended(checkpoints, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)
         if reloading is not None:
-            await ended(reloading)
+            await stop_watching(reloading)
 
 
 def _secret(settings: Settings) -> str:

@@ -23,7 +23,7 @@ from bot.cards.reactions import Reactions
 from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.cards.thread_worker import ThreadWorker
-from bot.config.reload import Reloading
+from bot.config.reload import PolicyReloader
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
 from bot.confirmation.sign_in import SignInAddresses
@@ -78,8 +78,8 @@ class Parts:
         return RulesInForce(Rules(self.settings.policies, self.fingerprints))
 
     @cached_property
-    def reloading(self) -> Reloading | None:
-        return None if self.file is None else Reloading(self.file, os.environ, self.rules)
+    def reloading(self) -> PolicyReloader | None:
+        return None if self.file is None else PolicyReloader(self.file, os.environ, self.rules)
 
     @cached_property
     def replicas(self) -> Replicas:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from playwright.async_api import Locator, Page, expect
 
-from bot.demo.stage import Demo, staged
+from bot.demo.stage import Demo, running_demo
 from bot.demo.tour import FIRST
 from tests.sandbox.page.visitor import Visitor
 from tests.support.browser import chromium
@@ -147,7 +147,7 @@ def _chunk(name: bytes, body: bytes) -> bytes:
 
 
 async def main() -> None:
-    async with staged(port=0) as demo, chromium() as browser:
+    async with running_demo(port=0) as demo, chromium() as browser:
         page = await browser.new_page(
             viewport={"width": WIDTH, "height": HEIGHT},
             device_scale_factor=SCALE,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from bot.demo.stage import Demo, staged
+from bot.demo.stage import Demo, running_demo
 from tests.sandbox.page.visitor import Visitor
 from tests.support.audit import audit
 from tests.support.browser import complaints_of
@@ -43,7 +43,7 @@ async def visited(demo: Demo, browser: Browser) -> AsyncIterator[Visitor]:
 
 
 async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: Browser) -> None:
-    async with staged(port=0) as demo, visited(demo, browser) as me:
+    async with running_demo(port=0) as demo, visited(demo, browser) as me:
         await me.clicks("Close the panel")
         await me.says("@adk-confirm deploy checkout 2.4.1 to prod")
         await me.opens_thread()
@@ -97,7 +97,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
 
 
 async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path, browser: Browser) -> None:
-    async with staged(port=0) as demo, visited(demo, browser) as me:
+    async with running_demo(port=0) as demo, visited(demo, browser) as me:
         await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
         await me.opens_thread()
         await me.sees("Request time off", within=me.thread)
@@ -148,7 +148,7 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
 
 
 async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_back(log: Path, browser: Browser) -> None:
-    async with staged(port=0) as demo:
+    async with running_demo(port=0) as demo:
         context = await browser.new_context(
             viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True, reduced_motion="reduce"
         )

@@ -45,7 +45,7 @@ from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-ELSEWHERE = 0.3
+RETRY_WHILE_ELSEWHERE = 0.3
 """Seconds until the session is tried again while another replica holds the credential that it needs."""
 
 Exchange = AsyncIterator[Heard]
@@ -166,7 +166,7 @@ class Deliveries:
             return found
         for holder in {str((vote.target or {}).get(HOLDER) or "") for vote in row.approvals} - {self._sign_ins.holder}:
             if await self._lease.read(is_alive, holder):
-                raise NotNow(ELSEWHERE, "Another replica has what somebody gave to sign in.")
+                raise NotNow(RETRY_WHILE_ELSEWHERE, "Another replica has what somebody gave to sign in.")
         log.warning("what somebody gave to sign in is lost with the process that had it: they are asked again")
         with suppress(Illegal):
             await self._lease.run(sign_in_again, row.id, self._rules.now.fingerprints)
@@ -246,7 +246,7 @@ def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) 
     )
 
 
-def unreachable(letter: Letter, error: Unreachable) -> AgentMessage:
+def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:
     """The thread's line when a letter can't be delivered, with the reason: the agent is down, or refuses it."""
     if isinstance(error, RefusedByHost):
         return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
@@ -254,7 +254,7 @@ def unreachable(letter: Letter, error: Unreachable) -> AgentMessage:
     return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 
-def on_its_way(letter: Letter) -> AgentMessage:
+def delivery_unknown_line(letter: Letter) -> AgentMessage:
     """The thread's line while it is unknown whether a letter arrived."""
     return AgentMessage(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
 

@@ -28,7 +28,7 @@ _tasks: set[asyncio.Task[None]] = set()
 """Keeps references to running tasks: one that waits for Slack may outlive its run for a moment."""
 
 
-class Stage(Protocol):
+class LiveDisplay(Protocol):
     """The thread's live display: everything that is shown before it is stored."""
 
     async def show_thinking(self, lease: Lease, session: Session) -> bool:
@@ -59,8 +59,8 @@ class Stage(Protocol):
 class ProgressDisplay:
     """Passes the progress of one run on to the thread, in a background task."""
 
-    def __init__(self, stage: Stage, lease: Lease, session: Session) -> None:
-        self._stage, self._lease, self._session = stage, lease, session
+    def __init__(self, display: LiveDisplay, lease: Lease, session: Session) -> None:
+        self._display, self._lease, self._session = display, lease, session
         self._pieces: list[MessageDelta] = []
         self._tasks: dict[str, Task] = {}
         self._news, self._words, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -81,25 +81,25 @@ class ProgressDisplay:
         if before is None and len(self._tasks) >= MOST_TASKS:
             return
         task = self._tasks[task.call_id] = task if before is None else before.then(task)
-        self._stage.task(self._session, task)
+        self._display.task(self._session, task)
         self._news.set()
 
     def end_reply(self) -> tuple[Task, ...]:
         """Ends the current reply. Returns the finished tool calls that were shown with it. Calls that still run are
         shown with the next reply."""
         self._pieces.clear()
-        seen = self._stage.end_reply(self._session)
+        seen = self._display.end_reply(self._session)
         ended = tuple(task for task in self._tasks.values() if task.state is not TaskState.RUNNING)
         self._tasks = {key: task for key, task in self._tasks.items() if task.state is TaskState.RUNNING}
         for task in self._tasks.values():
-            self._stage.task(self._session, task)
+            self._display.task(self._session, task)
         return ended if seen else ()
 
     def end(self) -> None:
         self._over.set()
         self._words.set()
         self._news.set()
-        self._seen = self._stage.end_reply(self._session) or self._seen
+        self._seen = self._display.end_reply(self._session) or self._seen
 
     def unanswered_tasks(self) -> tuple[Task, ...]:
         """The tool calls that are shown and have no reply after them. Call this after `end`."""
@@ -107,18 +107,18 @@ class ProgressDisplay:
 
     async def _show(self) -> None:
         try:
-            shown = not await _happens_within(SOON, self._words) and await self._stage.show_thinking(
+            shown = not await _happens_within(SOON, self._words) and await self._display.show_thinking(
                 self._lease, self._session
             )
             if shown and self._over.is_set():
-                await self._stage.clear_status(self._session)
+                await self._display.clear_status(self._session)
             while not self._over.is_set():
                 await _happens_within(LOOK if self._tasks else None, self._news)
                 self._news.clear()
                 while self._pieces and not self._over.is_set():
-                    await self._stage.add_part(self._lease, self._session, self._pieces.pop(0))
+                    await self._display.add_part(self._lease, self._session, self._pieces.pop(0))
                 if self._tasks and not self._over.is_set():
-                    await self._stage.show_due(self._lease, self._session)
+                    await self._display.show_due(self._lease, self._session)
         except ConfirmError as error:
             log.info("what the agent does is not shown: %s", error)
         except Exception:

@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
+from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from bot.agents.intake import Intake, request_facts
-from bot.agents.progress import ProgressDisplay, Stage
+from bot.agents.progress import LiveDisplay, ProgressDisplay
 from bot.agents.sign_ins import SignIns
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
@@ -79,7 +79,7 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-class RunThread(Stage, Protocol):
+class RunThread(LiveDisplay, Protocol):
     """What a run needs of the thread. Lasting messages go through the outbox instead."""
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
@@ -250,7 +250,7 @@ class _LeasedSession:
         except DeliveryUnknown as error:
             self._sign_ins.hide_in(error)
             if error.again_after is not None:
-                await self._say(session, on_its_way(letters[0]))
+                await self._say(session, delivery_unknown_line(letters[0]))
                 raise NotNow(error.again_after, str(error)) from error
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
@@ -270,7 +270,7 @@ class _LeasedSession:
         for letter in letters:
             if letter.confirmation is not None:
                 await self._lease.run(out_of_reach, letter.confirmation)
-        await self._say(session, unreachable(letters[0], error))
+        await self._say(session, unreachable_line(letters[0], error))
 
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
         """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""

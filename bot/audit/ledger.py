@@ -152,7 +152,7 @@ def line_hash(line: LedgerLine) -> str:
     return _sha256(canonical(header))
 
 
-def purged(line: LedgerLine) -> LedgerLine:
+def without_content(line: LedgerLine) -> LedgerLine:
     """The line without its content. It keeps its place in the chain."""
     return replace(line, content=None, salt=None)
 

@@ -19,7 +19,7 @@ Emptied = tuple[tuple[str, tuple[SeqRange, ...]], ...]
 """Lines by chain."""
 
 
-def emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
+def group_emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
     """
     >>> emptied([("b", 7), ("a", 2), ("a", 1), ("a", 4)])
     (('a', ((1, 2), (4, 4))), ('b', ((7, 7),)))

@@ -120,7 +120,7 @@ def verify(
     If several things are wrong, a line that does not fit its chain is reported first, then a checkpoint, then a line
     whose fingerprint does not fit: with a wrong secret, none fits.
     """
-    look = _Look(
+    look = _LedgerPass(
         sealed, keys, purges, max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
     )
     broken = (
@@ -148,7 +148,7 @@ def verify(
 
 
 @dataclass
-class _Look:
+class _LedgerPass:
     """One pass over all lines. `unproven`: the first line whose fingerprint does not fit, reported if nothing else is
     wrong."""
 

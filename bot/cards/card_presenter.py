@@ -316,7 +316,7 @@ def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequenc
     if row.state is not State.WAITING:
         return ()
     if row.asked.question:
-        return edits.editable(row)
+        return edits.editable_names(row)
     wants = row.asked.wants_payload
     whole = {PAYLOAD: row.revision.payload}
     values = (row.revision.payload if isinstance(row.revision.payload, dict) else whole) if wants else None
@@ -326,7 +326,7 @@ def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequenc
         for one in (payload if wants else arguments)
         if not one.masked and one.name in own and canonical(one.value) == canonical(own[one.name])
     }
-    return tuple(name for name in edits.editable(row) if name in as_they_are or name not in own)
+    return tuple(name for name in edits.editable_names(row) if name in as_they_are or name not in own)
 
 
 def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> shown.GrantOffer | None:

@@ -17,7 +17,7 @@ from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import answer_of, approvers_view, card_view, epoch, face, masked_arguments, readable
 from bot.confirmation.authorise import Refusal
-from bot.confirmation.grants import alike_in
+from bot.confirmation.grants import fixed_arguments
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.store.ledger_lines import content_of
@@ -127,7 +127,7 @@ def _arguments(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _common_arguments(row: Confirmation) -> tuple[Argument, ...]:
-    return masked_arguments(row.redactor, alike_in(row.revision.arguments, row.policy))[0]
+    return masked_arguments(row.redactor, fixed_arguments(row.revision.arguments, row.policy))[0]
 
 
 def _card_channel(row: Confirmation | None) -> str | None:

@@ -81,7 +81,11 @@ class Plans:
             words = plan.words
             for row in rows:
                 words = row.redactor.mask_text(words)
-            message = markdown.message(words, mark(session, plan.event)) if words else empty(session, plan.event)
+            message = (
+                markdown.message(words, mark(session, plan.event))
+                if words
+                else message_without_text(session, plan.event)
+            )
             try:
                 still_open = await self.put(lease, session, plan.ts, message, views) is True and still_open
             except RefusedBySlack as trouble:
@@ -110,7 +114,7 @@ def mark(session: Session, event: str) -> JsonObject:
     return SaidMark(session.key, event, 0).metadata()
 
 
-def empty(session: Session, event: str) -> Message:
+def message_without_text(session: Session, event: str) -> Message:
     """A reply without words."""
     return Message("", (), mark(session, event))
 

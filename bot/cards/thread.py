@@ -20,7 +20,7 @@ from blocks.words import AGENT_FAILED
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards import markdown
 from bot.cards.ledger_presenter import thread_steps
-from bot.cards.plans import Plans, digest, empty
+from bot.cards.plans import Plans, digest, message_without_text
 from bot.cards.streaming import Streaming
 from bot.cards.tasks import is_open
 from bot.confirmation.model import Confirmation
@@ -137,7 +137,7 @@ class Thread:
         mark = f"said:{said.event}"[:300]
         before = await Attempts(lease).begin(session.key, mark)
         there = await self._posted_by_identity(session, before.at) if before is not None else {}
-        first = messages[0] if messages else empty(session, said.event)
+        first = messages[0] if messages else message_without_text(session, said.event)
         posted = [ts for ts in [there.get(identity(first.metadata))] if ts is not None]
         shows = "" if posted else None
         if live is not None and not there and plans is not None:

@@ -49,13 +49,13 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
 
 
 async def _show(port: int, *, browser: bool) -> int:
-    from bot.demo.stage import staged
+    from bot.demo.stage import running_demo
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with staged(port) as demo:
+    async with running_demo(port) as demo:
         print(words.DEMO.format(url=demo.url), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.
@@ -78,12 +78,12 @@ def has_screen(environment: Mapping[str, str], platform: str) -> bool:
 
 async def _check() -> int:
     """Walks through one confirmation: ask, be refused, approve twice, run, and read the result in the thread."""
-    from bot.demo.stage import staged
+    from bot.demo.stage import running_demo
 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "tools.log"
         os.environ["ADK_CONFIRM_DEMO_LOG"] = str(log)
-        async with staged(port=0) as demo:
+        async with running_demo(port=0) as demo:
             await _walk(demo)
         ran = log.read_text(encoding="utf-8").splitlines()
     if len(ran) != 1:

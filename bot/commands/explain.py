@@ -68,7 +68,7 @@ def explain(
     )
     names, tools = asyncio.run(_look_up(settings, facts))
     found = explanation(settings.policies, facts, names)
-    unknown = [words.no_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
+    unknown = [words.unknown_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
     lines = [*map(visible, found.lines)]
     done: JsonObject = {"governed": found.governed, "lines": [*unknown, *lines]}
     call.tell(done, *(paint(line, "red") for line in unknown), *lines)

@@ -63,7 +63,7 @@ INIT_WRITTEN = (
 )
 
 
-def no_tool(tool: str, tools: Collection[str]) -> str:
+def unknown_tool(tool: str, tools: Collection[str]) -> str:
     from difflib import get_close_matches
 
     from blocks.text import visible

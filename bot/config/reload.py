@@ -26,7 +26,7 @@ _Mark = tuple[int, int, int] | None
 _NOT_READ = (-1, -1, -1)
 
 
-class Reloading:
+class PolicyReloader:
     def __init__(self, file: Path, env: Mapping[str, str], rules: RulesInForce) -> None:
         self._file, self._env, self._rules = file, env, rules
         self._seen = _mark(file)
@@ -68,7 +68,7 @@ class Reloading:
         return settings
 
 
-async def ended(watching: asyncio.Task[None]) -> None:
+async def stop_watching(watching: asyncio.Task[None]) -> None:
     """Stops watching. There is nothing to finish."""
     watching.cancel()
     await asyncio.wait({watching})

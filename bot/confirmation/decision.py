@@ -57,9 +57,9 @@ from bot.confirmation.effects import AnswerDelivery, Step, Unsealed
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.fingerprints import with_decision, with_terms
-from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, GrantRefusal, granted
+from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, GrantRefusal, make_grant
 from bot.confirmation.model import AskedCall, Confirmation, OutsideAnswer, Revision, State, VoteKind
-from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed, decided
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
 from bot.policy.approvers import SLACK, Person, is_operator
 from bot.policy.model import Policy
 from runtime.jsontypes import Json
@@ -114,8 +114,8 @@ def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Tra
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
         wish = words.wanted_otherwise_to_model(row.asked.tool, amended)
         return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, voters[-1], wish)
-    grant = granted(row, now, fingerprints)
-    row = decided(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
+    grant = make_grant(row, now, fingerprints)
+    row = change_decision(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
     row = replace(row, start_by=now + row.policy.start_within)
     if grant is not None:
         row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
@@ -142,7 +142,7 @@ def approve_by_grant(
 ) -> Transition:
     """Approves a request that a grant covers, without asking anybody."""
     row = open_confirmation(confirmation_id, asked, policy, fingerprints, now).row
-    row = decided(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
+    row = change_decision(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
     row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), fingerprints)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     step = replace(
@@ -163,13 +163,13 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
     reason."""
     if row.grant_until is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
-    row = changed(replace(row, grant_until=None, grant_look_at=None), now)
+    row = next_version(replace(row, grant_until=None, grant_look_at=None), now)
     told_why = said and row.redactor.mask_text(said)
     step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=told_why)
     return Transition(row=row, steps=(step,), revoked_by=by)
 
 
-def grant_looked_at(row: Confirmation, now: datetime, why: GrantRefusal | None) -> Transition:
+def record_grant_check(row: Confirmation, now: datetime, why: GrantRefusal | None) -> Transition:
     """Records whether the grant would still let a call like its own through. If it would not, and for a permanent
     reason, the grant ends, so that its card stops promising it."""
     if row.grant_until is None:
@@ -200,12 +200,12 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
 
 
-def sign_in_lost(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
+def ask_to_sign_in_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
     """Asks the person again, since the process that had the credential ended before the agent got it. This makes a new
     revision, so that the earlier sign-in does not count twice."""
     if row.outcome is not None or not row.asked.sign_in:
         raise Illegal(row, ConfirmationEvent.ASK_AGAIN)
-    row = replace(decided(row, ConfirmationEvent.ASK_AGAIN, now), decision=None, start_by=None, handed_at=None)
+    row = replace(change_decision(row, ConfirmationEvent.ASK_AGAIN, now), decision=None, start_by=None, handed_at=None)
     before = row.revision
     fingerprint = row.asked.fingerprint(fingerprints, before.arguments, before.payload, before.number + 1)
     fresh = replace(before, number=before.number + 1, fingerprint=fingerprint, at=now)
@@ -231,8 +231,8 @@ def record_outside_answer(row: Confirmation, confirmed: bool | None, now: dateti
         return Transition(row=row)
     step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
     if row.state is State.WAITING:
-        row = decided(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
-    row = changed(replace(row, outside=OutsideAnswer(at=now, confirmed=confirmed)), now)
+        row = change_decision(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
+    row = next_version(replace(row, outside=OutsideAnswer(at=now, confirmed=confirmed)), now)
     return Transition(row=row, steps=(step,))
 
 
@@ -240,7 +240,7 @@ def refuse(
     row: Confirmation, event: ConfirmationEvent, line: LineKind, now: datetime, by: Person | None, reason: str | None
 ) -> Transition:
     """Ends the confirmation without an approval. The session gets a denial with the reason."""
-    row = decided(row, event, now, by=by, reason=reason)
+    row = change_decision(row, event, now, by=by, reason=reason)
     step = replace(step_of(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
     return Transition(row=row, steps=(step,), delivery=denial(row, reason))
 

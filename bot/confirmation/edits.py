@@ -17,7 +17,7 @@ from runtime.jsontypes import Json, JsonObject, canonical
 
 
 @dataclass(frozen=True)
-class Edited:
+class EditedCall:
     """The call after an edit. If `changes` is empty, the edit repeats the revision and counts as a plain approval."""
 
     arguments: JsonObject
@@ -25,7 +25,7 @@ class Edited:
     changes: tuple[FieldChange, ...]
 
 
-def edited(row: Confirmation, edit: Edit) -> Edited:
+def apply_edit(row: Confirmation, edit: Edit) -> EditedCall:
     """Replaces the named values. All other values stay exactly the same, including the difference between 1, 1.0 and
     true.
 
@@ -37,14 +37,14 @@ def edited(row: Confirmation, edit: Edit) -> Edited:
         if name not in arguments or not _are_equal(arguments[name], value):
             arguments[name] = value
     payload = before.payload if edit.payload is None else edit.payload
-    return Edited(
+    return EditedCall(
         arguments=arguments,
         payload=payload,
         changes=(*_changes(before.arguments, arguments), *_payload_changes(before.payload, payload)),
     )
 
 
-def editable(row: Confirmation) -> tuple[str, ...]:
+def editable_names(row: Confirmation) -> tuple[str, ...]:
     """The names that a form may offer: of the payload if the request wants one, otherwise of the arguments.
 
     Names that the policy redacts are left out, and values that contain something redacted, since a form can't show
@@ -69,7 +69,7 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
     """Why this edit can't be counted, with the names of the fields; `None` if it can."""
     if (row.asked.wants_payload and edit.arguments) or (not row.asked.wants_payload and edit.payload is not None):
         return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or ("payload",))
-    after = edited(row, edit)
+    after = apply_edit(row, edit)
     changed = tuple(change.name for change in after.changes)
     locked = tuple(name for name in changed if name not in _editable_names(row, edit))
     if locked:
@@ -99,7 +99,7 @@ def _editable_names(row: Confirmation, edit: Edit) -> tuple[str, ...]:
     template = row.revision.payload
     open_form = row.asked.wants_payload and not _properties(row) and not (isinstance(template, dict) and template)
     if not open_form:
-        return editable(row)
+        return editable_names(row)
     names = tuple(edit.payload) if isinstance(edit.payload, dict) else ()
     redactor = Redactor(row.policy.redact)
     whole = () if redactor.hides_inside(template) else (PAYLOAD,)

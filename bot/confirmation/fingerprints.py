@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pydantic import TypeAdapter
 
 from bot.audit.fingerprint import Fingerprints
-from bot.confirmation.edits import Edited, edited
+from bot.confirmation.edits import EditedCall, apply_edit
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.model import AskedCall, Confirmation, Revision, Vote, VoteKind, VoteState
 from bot.policy.approvers import Person
@@ -101,11 +101,11 @@ def voters(row: Confirmation, kind: VoteKind, fingerprints: Fingerprints) -> tup
     return replace(row, votes=sound).voters(kind)
 
 
-def _edited_call(row: Confirmation, vote: Vote) -> Edited | None:
+def _edited_call(row: Confirmation, vote: Vote) -> EditedCall | None:
     """The call that results from the vote's edit, or None if it changes nothing."""
     if vote.edit is None:
         return None
-    after = edited(replace(row, revisions=row.revisions[: vote.revision]), vote.edit)
+    after = apply_edit(replace(row, revisions=row.revisions[: vote.revision]), vote.edit)
     return after if after.changes else None
 
 

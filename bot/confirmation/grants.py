@@ -87,7 +87,7 @@ class Grant:
 _ADAPTER: TypeAdapter[Grant] = TypeAdapter(Grant)
 
 
-def granted(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Grant | None:
+def make_grant(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Grant | None:
     """The grant that comes with an approval, if the policy offers one and every approver gave it."""
     offered = row.policy.grant
     if offered is None or row.asked.wants_payload or not row.approvals:
@@ -100,7 +100,7 @@ def granted(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Gra
         team=row.asked.team,
         tool=row.asked.tool,
         policy=row.policy.fingerprint,
-        on=alike_in(row.revision.arguments, row.policy),
+        on=fixed_arguments(row.revision.arguments, row.policy),
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
         until=now + (LONGEST_SESSION if offered.length == "session" else offered.length),
@@ -115,7 +115,7 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
         return False
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False
-    return canonical(alike_in(asked.arguments, policy)) == canonical(grant.on)
+    return canonical(fixed_arguments(asked.arguments, policy)) == canonical(grant.on)
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,13 @@ def why_withheld(
     return None
 
 
-def revoked(grant: Grant, by: Person, now: datetime) -> Grant:
+def revoke_grant(grant: Grant, by: Person, now: datetime) -> Grant:
     if grant.revoked_at is not None:
         raise Conflict("This grant was revoked already; it lets nothing through.")
     return replace(grant, revoked_at=now, revoked_by=by)
 
 
-def alike_in(arguments: JsonObject, policy: Policy) -> JsonObject:
+def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject:
     """The arguments that must be the same."""
     names = policy.grant_on
     return {name: value for name, value in arguments.items() if names is None or name in names}

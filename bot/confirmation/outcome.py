@@ -19,9 +19,9 @@ from bot.confirmation.states import (
     ConfirmationEvent,
     Illegal,
     Transition,
-    again,
-    became,
-    changed,
+    begin_next_attempt,
+    change_outcome,
+    next_version,
 )
 from bot.policy.approvers import Person
 from runtime.jsontypes import as_object, canonical
@@ -60,8 +60,8 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fi
         or not decision_is_sealed(row, fingerprints)
         or not _is_intact(row, delivery, fingerprints)
     ):
-        return altered(row, now)
-    return Transition(row=changed(replace(row, handed_at=now), now, visible=False))
+        return record_altered(row, now)
+    return Transition(row=next_version(replace(row, handed_at=now), now, visible=False))
 
 
 def start(
@@ -83,23 +83,23 @@ def start(
         running = HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at)
         return _copy_report(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
-        return altered(row, now)
+        return record_altered(row, now)
     step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
-    return Transition(row=changed(replace(row, unsealed=True), now), steps=(step,))
+    return Transition(row=next_version(replace(row, unsealed=True), now), steps=(step,))
 
 
 def take_back(row: Confirmation, now: datetime) -> Transition:
     """Records that the host did not get the approval. It may be sent again, or expire."""
     if row.handed_at is None or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.TAKE_BACK)
-    return Transition(row=changed(replace(row, handed_at=None), now, visible=False))
+    return Transition(row=next_version(replace(row, handed_at=None), now, visible=False))
 
 
-def unreached(row: Confirmation, now: datetime) -> Transition:
+def record_unreached(row: Confirmation, now: datetime) -> Transition:
     """Records that the host can't be reached. People see that sending is retried."""
     if row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None or row.unreached:
         return Transition(row=row)
-    return Transition(row=changed(replace(row, unreached=True), now))
+    return Transition(row=next_version(replace(row, unreached=True), now))
 
 
 def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
@@ -133,7 +133,7 @@ def settle(
     if not row.unknown or row.outcome is None:
         raise Illegal(row, kind)
     delivery = _settlement(row, kind, by, reason)
-    row = became(row, replace(row.outcome, kind=kind, at=now, by=by), now)
+    row = change_outcome(row, replace(row.outcome, kind=kind, at=now, by=by), now)
     line = LineKind.NOBODY_KNOWS if kind is OutcomeKind.NOBODY_KNOWS else LineKind.SETTLED
     masked = reason and row.redactor.mask_text(reason)
     yes = None if kind is OutcomeKind.NOBODY_KNOWS else kind is OutcomeKind.HAPPENED
@@ -146,7 +146,7 @@ def run_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> T
     voters = sealed_voters(row, VoteKind.RUN_AGAIN, fingerprints)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
-    row = with_decision(again(row, now, by=voters[-1]), fingerprints)
+    row = with_decision(begin_next_attempt(row, now, by=voters[-1]), fingerprints)
     step = replace(
         step_of(row, LineKind.RUN_AGAIN, now),
         people=voters,
@@ -180,7 +180,7 @@ def _is_intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints
     return asked.has_fingerprint(fingerprints, delivery.arguments, payload, made.number, delivery.fingerprint)
 
 
-def altered(row: Confirmation, now: datetime) -> Transition:
+def record_altered(row: Confirmation, now: datetime) -> Transition:
     """Raises an alarm about a changed call. A first attempt is refused, and the agent gets the reason. For a later
     attempt, the outcome stays unknown."""
     row = replace(row, doubt=None)
@@ -198,7 +198,7 @@ def _copy_report(row: Confirmation, seen: HostReport, now: datetime) -> Transiti
     else:
         begun_at = begun_at or (now if seen.kind is OutcomeKind.RUNNING else None)
         outcome = Outcome(kind=seen.kind, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
-        row = became(row, outcome, now)
+        row = change_outcome(row, outcome, now)
     step = replace(
         step_of(row, LineKind.ALTERED if seen.altered else _LINES[seen.kind], now),
         text=seen.text and row.redactor.mask_text(seen.text),
@@ -213,7 +213,7 @@ def _become_unknown(row: Confirmation, now: datetime, begun_at: datetime | None,
     outcome = Outcome(kind=OutcomeKind.UNKNOWN, attempt=row.attempt, at=now, begun_at=begun_at, text=text)
     fresh = replace(row.revision, number=row.revision.number + 1, at=now)
     return replace(
-        became(row, outcome, now),
+        change_outcome(row, outcome, now),
         revisions=(*row.revisions, fresh),
         unknown_until=now + UNKNOWN_FOR,
         start_by=None,

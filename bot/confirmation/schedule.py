@@ -11,7 +11,7 @@ from bot.confirmation.decision import refuse, step_of
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import lapse_again, settle
-from bot.confirmation.states import ConfirmationEvent, Transition, changed
+from bot.confirmation.states import ConfirmationEvent, Transition, next_version
 from runtime.replacing import replace
 
 
@@ -84,13 +84,13 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         return settle(row, OutcomeKind.NOBODY_KNOWS, now)
     steps: list[Step] = []
     if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
-        row = changed(replace(row, grant_until=None, grant_look_at=None), now)
+        row = next_version(replace(row, grant_until=None, grant_look_at=None), now)
     if DueWork.REMIND in due:
-        row = changed(replace(row, remind_at=None), now)
+        row = next_version(replace(row, remind_at=None), now)
         votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum
         steps.append(replace(step_of(row, LineKind.REMINDED, now), votes=votes, quorum=quorum, until=row.deadline))
     if DueWork.ESCALATE in due:
-        row = changed(replace(row, escalated=True), now)
+        row = next_version(replace(row, escalated=True), now)
         entries = tuple(str(entry) for entry in row.policy.escalate_to)
         steps.append(replace(step_of(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))
     return Transition(row=row, steps=tuple(steps))

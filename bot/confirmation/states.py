@@ -1,7 +1,7 @@
 """The states of a confirmation, and which may follow which. Pure.
 
-There are two tables: one for the decision, one for the outcome that is copied from the host. Only `decided` and
-`became` apply them. An event that is not in the table raises `Illegal` and changes nothing.
+There are two tables: one for the decision, one for the outcome that is copied from the host. Only `change_decision` and
+`change_outcome` apply them. An event that is not in the table raises `Illegal` and changes nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType
         OutcomeKind.NOBODY_KNOWS: _END,
     }
 )
-"""Beside these, `again` takes an approved call's outcome from unknown back to none: attempt n + 1."""
+"""Beside these, `begin_next_attempt` takes an approved call's outcome from unknown back to none: attempt n + 1."""
 
 
 class Illegal(Conflict):
@@ -108,7 +108,7 @@ class Transition:
         return replace(self, steps=(*before, *self.steps))
 
 
-def changed(row: Confirmation, now: datetime, *, visible: bool = True) -> Confirmation:
+def next_version(row: Confirmation, now: datetime, *, visible: bool = True) -> Confirmation:
     """Makes a new version of the row. `visible`: people see the difference, so its cards have to be drawn."""
     version = row.version + 1
     if not visible:
@@ -116,7 +116,7 @@ def changed(row: Confirmation, now: datetime, *, visible: bool = True) -> Confir
     return replace(row, version=version, face=version, changed_at=now)
 
 
-def decided(
+def change_decision(
     row: Confirmation, event: ConfirmationEvent, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Confirmation:
     """Applies an event to the decision. Nothing else does."""
@@ -127,18 +127,18 @@ def decided(
     decision = Decision(
         state=state, at=now, revision=revision.number, fingerprint=revision.fingerprint, by=by, reason=reason
     )
-    return changed(replace(row, state=state, decision=decision, remind_at=None), now)
+    return next_version(replace(row, state=state, decision=decision, remind_at=None), now)
 
 
-def became(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
+def change_outcome(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
     """Applies an event to the outcome of a call that was approved here or answered elsewhere. Nothing else does."""
     before = row.outcome.kind if row.outcome else None
     if row.state not in (State.APPROVED, State.ELSEWHERE) or outcome.kind not in OUTCOMES[before]:
         raise Illegal(row, outcome.kind)
-    return changed(replace(row, outcome=outcome, unknown_until=None, unreached=False), now)
+    return next_version(replace(row, outcome=outcome, unknown_until=None, unreached=False), now)
 
 
-def again(row: Confirmation, now: datetime, by: Person) -> Confirmation:
+def begin_next_attempt(row: Confirmation, now: datetime, by: Person) -> Confirmation:
     """Goes from unknown back to approved and not begun, for the next attempt."""
     if row.state is not State.APPROVED or not row.unknown:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN)
@@ -148,4 +148,4 @@ def again(row: Confirmation, now: datetime, by: Person) -> Confirmation:
     fresh = replace(
         row, outcome=None, attempt=row.attempt + 1, decision=decision, start_by=start_by, unknown_until=None
     )
-    return changed(fresh, now)
+    return next_version(fresh, now)

@@ -23,8 +23,8 @@ from bot.confirmation.fingerprints import (
     with_terms,
 )
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
-from bot.confirmation.outcome import altered
-from bot.confirmation.states import Transition, changed
+from bot.confirmation.outcome import record_altered
+from bot.confirmation.states import Transition, next_version
 from bot.policy.model import GoverningPolicy, Policies
 from runtime.replacing import replace
 
@@ -63,14 +63,14 @@ def _resolve_doubt(
 ) -> Transition:
     """Handles a row that somebody changed or replaced with an older one. Its parts may have fingerprints that fit, so
     the ledger decides: a decision is not reopened, and a vote that ended does not count again."""
-    row = changed(replace(row, doubt=None), now, visible=False)
+    row = next_version(replace(row, doubt=None), now, visible=False)
     waits = row.state is State.WAITING
     if waits and happened & _DECIDED:
         return _not_the_call(row, now)
     if row.state is State.APPROVED and row.outcome is None:
-        return altered(row, now)
+        return record_altered(row, now)
     if not waits and not row.unknown:
-        row = changed(replace(row, unsealed=True), now)
+        row = next_version(replace(row, unsealed=True), now)
         return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
     if LineKind.REAPPLIED in happened:
         return _put_under_file(row, now, policies, fingerprints)
@@ -80,7 +80,7 @@ def _resolve_doubt(
     sound = without_unsealed(row, now, policies, fingerprints)
     if sound.row is not row:
         return Transition(row=row).then(sound)
-    row = changed(replace(row, unsealed=True), now)  # only where its cards are, or when to remind
+    row = next_version(replace(row, unsealed=True), now)  # only where its cards are, or when to remind
     return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
 
 
@@ -115,7 +115,7 @@ def _remove_votes(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> T
     gone = {vote.id for vote in lost}
     votes = tuple(vote for vote in row.votes if vote.id not in gone)
     people = tuple(dict.fromkeys(vote.voter for vote in lost))[:MOST_NAMED]
-    row = changed(replace(row, votes=votes, unsealed=True), now)
+    row = next_version(replace(row, votes=votes, unsealed=True), now)
     alarm = replace(_alarm(row, Unsealed.VOTES, now), people=people)
     waiting = [vote for vote in lost if vote.state is VoteState.PENDING][:MOST_NAMED]
     return Transition(row=row, steps=(alarm, *(_refusal_step(row, vote, now) for vote in waiting)))
@@ -133,7 +133,7 @@ def _put_under_file(row: Confirmation, now: datetime, policies: Policies, finger
     if row.sealed and not steps:
         steps = (_alarm(row, Unsealed.TERMS, now),)
     row = replace(change.row, unsealed=row.unsealed or bool(steps))
-    row = changed(row, now, visible=bool(steps) or not same_policy)
+    row = next_version(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
         return _leave_to_nobody(
             row, now, words.ungoverned(found), words.ungoverned_to_model(found), fingerprints

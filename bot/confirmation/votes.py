@@ -25,13 +25,13 @@ from bot.confirmation.authorise import (
     to_look_up,
 )
 from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
-from bot.confirmation.edits import Edited, check_edit, edited
+from bot.confirmation.edits import EditedCall, apply_edit, check_edit
 from bot.confirmation.effects import FieldChange, Step
 from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.sign_in import BY_SIGNING_IN
-from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from bot.confirmation.unsealed import without_unsealed
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
 from runtime.errors import Invalid
@@ -50,7 +50,7 @@ def store_vote(row: Confirmation, vote: Vote) -> Transition:
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
         return _reject(row, vote, refusal, vote.stored_at)
-    return Transition(row=changed(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
+    return Transition(row=next_version(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
 
 
 def _is_repeat(waiting: Vote, vote: Vote) -> bool:
@@ -114,7 +114,7 @@ def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None
     return facts.after if unasked else None
 
 
-def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
+def completing_votes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
     """The counted votes that make the quorum together with this one. Their authors' rights may be days old, so they are
     looked up again before a decision."""
     if vote.kind not in (VoteKind.APPROVE, VoteKind.RUN_AGAIN) or _edit_of(row, vote).changes:
@@ -126,7 +126,9 @@ def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
 
 def _check_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Ruling]:
     """Whether each vote of the quorum could still be given now, by vote id."""
-    return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
+    return {
+        one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completing_votes(row, vote)
+    }
 
 
 def claim_of(row: Confirmation, vote: Vote) -> Claim:
@@ -205,7 +207,7 @@ def _reject(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> T
     """Removes a refused vote from the row; the ledger keeps it. If the voter saw an old card, it is drawn again."""
     stale = refusal.reason in _STALE
     votes = tuple(other for other in row.votes if other.id != vote.id)
-    row = changed(replace(row, votes=votes), now, visible=stale)
+    row = next_version(replace(row, votes=votes), now, visible=stale)
     step = replace(
         step_of(row, LineKind.VOTE_REFUSED, now),
         who=vote.voter,
@@ -254,20 +256,20 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
         step = replace(step, diff=_mask_changes(row, after.changes), fingerprint=row.revision.fingerprint)
-    return or_approved(row, now, rules).after(step, *fallen)
+    return approve_if_enough(row, now, rules).after(step, *fallen)
 
 
-def or_approved(row: Confirmation, now: datetime, rules: Rules) -> Transition:
+def approve_if_enough(row: Confirmation, now: datetime, rules: Rules) -> Transition:
     enough = len(sealed_voters(row, VoteKind.APPROVE, rules.fingerprints)) >= row.policy.quorum
     return approve(row, now, rules.fingerprints) if enough else Transition(row=row)
 
 
-def _edit_of(row: Confirmation, vote: Vote) -> Edited:
+def _edit_of(row: Confirmation, vote: Vote) -> EditedCall:
     current = row.revision
-    return edited(row, vote.edit) if vote.edit else Edited(current.arguments, current.payload, ())
+    return apply_edit(row, vote.edit) if vote.edit else EditedCall(current.arguments, current.payload, ())
 
 
-def _new_revision(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules: Rules) -> Revision:
+def _new_revision(row: Confirmation, vote: Vote, after: EditedCall, now: datetime, rules: Rules) -> Revision:
     return Revision(
         number=row.revision.number + 1,
         arguments=after.arguments,
@@ -282,7 +284,7 @@ def _count_vote(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
     here = row.revision.number
     counted = replace(vote, state=VoteState.STANDING, stands_on=here, heard=row.version + 1)
     votes = tuple(counted if other.id == vote.id else other for other in row.votes)
-    return changed(replace(row, votes=votes), now)
+    return next_version(replace(row, votes=votes), now)
 
 
 def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKind, now: datetime) -> Step:
@@ -329,4 +331,4 @@ def drop_votes(
         if vote.id in lost
     )
     votes = tuple(replace(vote, state=VoteState.FALLEN) if vote.id in lost else vote for vote in row.votes)
-    return changed(replace(row, votes=votes), now), steps
+    return next_version(replace(row, votes=votes), now), steps

@@ -41,7 +41,7 @@ class DemoBot:
         self.state = BotState.DOWN
         self.crashes_in_call = False
         self.database: Database | None = None
-        """The bot's store, for reading. `staged` opens it once the bot has created it."""
+        """The bot's store, for reading. `running_demo` opens it once the bot has created it."""
 
     @property
     def minutes_ahead(self) -> int:

@@ -29,7 +29,7 @@ _LOOK_AGAIN = 0.2
 
 
 @dataclass
-class Observing:
+class DatabaseObserver:
     database: Database
     tour: Tour
     changes: Changes
@@ -52,12 +52,12 @@ class Observing:
 
     def _look(self, tx: Tx) -> tuple[list[Item], list[Confirmation]]:
         ids = tx.execute(select(confirmations.c.id).order_by(confirmations.c.created)).scalars()
-        return news(tx, self.names, self._events, self._lines), [
+        return new_items(tx, self.names, self._events, self._lines), [
             row for each in ids if (row := read_confirmation(tx, each))
         ]
 
 
-def news(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dict[str, int]) -> list[Item]:
+def new_items(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dict[str, int]) -> list[Item]:
     """What is new, in the order of its time."""
     items: list[Item] = []
     for row in tx.execute(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.demo.controls import DemoBot
-from bot.demo.observing import Observing
+from bot.demo.observing import DatabaseObserver
 from bot.demo.tour import FIRST, Tour
 from bot.sandbox.page.page import Sandbox
 from bot.sandbox.page.screen import Shortcut, Stage
@@ -73,7 +73,7 @@ class Demo:
 
 
 @asynccontextmanager
-async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[Demo]:
+async def running_demo(port: int = PORT, store: str | None = None) -> AsyncIterator[Demo]:
     """The demo with its bot running. Without a store, it makes one in a temporary directory."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adk-confirm-demo-")))
@@ -95,7 +95,9 @@ async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[De
         database = await Database.open(url, clock=slack.clock.now, read_only=True)
         stack.push_async_callback(database.close)
         bot.database = database
-        following = slack.page.watch(Observing(database, tour, slack.workspace.changes, slack.page.travels.names))
+        following = slack.page.watch(
+            DatabaseObserver(database, tour, slack.workspace.changes, slack.page.travels.names)
+        )
         stack.callback(following.cancel)  # before the store closes under it
         yield Demo(slack, bot, people, channel)
 

@@ -47,7 +47,7 @@ class HomeReader:
 
 
 @dataclass(frozen=True)
-class Composed:
+class ComposedTab:
     """A tab to publish. `settled`: all cards are posted and all lookups done, so only an event can change the view."""
 
     view: HomeView
@@ -81,7 +81,7 @@ class HomeQuery:
     def __init__(self, database: Database, sender: Sender, directory: Directory, rules: RulesInForce) -> None:
         self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
 
-    async def home(self, reader: HomeReader, version: int) -> Composed:
+    async def home(self, reader: HomeReader, version: int) -> ComposedTab:
         """The Home tab."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)
@@ -99,7 +99,7 @@ class HomeQuery:
             paused=stopped,
         )
         stand = all(_is_intact(row) for row in (*mine.rows, *asked.rows))
-        return Composed(view, settled=stand and not names.more_later)
+        return ComposedTab(view, settled=stand and not names.more_later)
 
     async def listed(self, reader: HomeReader, channel: str, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""
@@ -118,7 +118,7 @@ class HomeQuery:
             paused=await self._database.read(paused) is not None,
         )
 
-    async def _grants_in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:
+    async def _grants_in_force(self, given: Sequence[_GivenGrant]) -> list[tuple[Grant, Confirmation]]:
         """The grants that would still let a call through."""
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
@@ -248,7 +248,7 @@ def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) ->
 
 
 @dataclass(frozen=True)
-class _Given:
+class _GivenGrant:
     """A grant, the confirmation it came with, and who has spoken in the session since."""
 
     grant: Grant
@@ -256,12 +256,12 @@ class _Given:
     speakers: frozenset[Person]
 
 
-def _grants(tx: Tx, person: Person) -> list[_Given]:
+def _grants(tx: Tx, person: Person) -> list[_GivenGrant]:
     given = grants_by(tx, person)
     rows = {row.id: row for row in waiting_index.read_rows(tx, [grant.id for grant in given])}
     sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
     return [
-        _Given(grant, rows[grant.id], session.speakers)
+        _GivenGrant(grant, rows[grant.id], session.speakers)
         for grant in given
         if grant.id in rows and (session := sessions[grant.id]) is not None
     ]

@@ -61,7 +61,7 @@ class HomeTabs:
         self._stopping = asyncio.Event()
 
     async def opened(self, reader: HomeReader) -> None:
-        await self._database.run(opened, reader)
+        await self._database.run(mark_opened, reader)
 
     async def run(self) -> None:
         """Makes tabs due when something has happened since they were drawn. Returns when it is stopped."""
@@ -76,8 +76,8 @@ class HomeTabs:
 
     async def _mark_due(self) -> None:
         try:
-            if await self._database.read(behind):
-                await self._database.run(stir, PAUSE)
+            if await self._database.read(is_behind):
+                await self._database.run(mark_tabs_due, PAUSE)
         except StoreError as error:
             log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)
 
@@ -99,7 +99,7 @@ class TabDrawer:
         if digest != home.digest:
             home = await self._publish(lease, replace(home, digest=digest), home_tab(composed.view))
         again = not composed.settled or home.digest is None
-        await lease.run(looked, home, at, again, PAUSE)
+        await lease.run(record_look, home, at, again, PAUSE)
 
     async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:
         """Publishes with Slack's `hash`. If another replica published meanwhile, Slack refuses, and the tab is drawn
@@ -124,7 +124,7 @@ def _digest(view: JsonObject) -> str:
 # Transactions
 
 
-def opened(tx: Tx, reader: HomeReader) -> None:
+def mark_opened(tx: Tx, reader: HomeReader) -> None:
     """Makes the tab due at once, whatever it showed before, since Slack may have forgotten it."""
     key, at = f"{reader.at.team}/{reader.person.user}", tx.now()
     first = {
@@ -155,7 +155,7 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
     return home, tx.now()
 
 
-def looked(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
+def record_look(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
     """Records what was shown, and as of when. The tab is due again if something happened after `at`, or somebody opened
     it meanwhile."""
     here = update(homes).where(homes.c.key == home.key)
@@ -178,13 +178,13 @@ def _behind_parameters(tx: Tx) -> dict[str, object] | None:
     return None if last is None else {"opened_": tx.now() - KEPT_FOR, "looked_": last + _STRAGGLERS}
 
 
-def behind(tx: Tx) -> bool:
+def is_behind(tx: Tx) -> bool:
     """Whether something has happened that an open tab may not show yet."""
     found = _behind_parameters(tx)
     return found is not None and _BEHIND.first(tx, **found) is not None
 
 
-def stir(tx: Tx, pause: float) -> None:
+def mark_tabs_due(tx: Tx, pause: float) -> None:
     found = _behind_parameters(tx)
     if found is not None:
         stirred = update(homes).where(*_IS_BEHIND).values(due_at=homes.c.looked_at + pause, parked_at=None)

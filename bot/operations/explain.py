@@ -10,7 +10,7 @@ from blocks.values import quick
 from bot.audit.fingerprint import Fingerprints
 from bot.confirmation import words
 from bot.confirmation.decision import open_confirmation
-from bot.confirmation.edits import editable
+from bot.confirmation.edits import editable_names
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey
 from bot.operations.names import NO_NAMES, KnownNames
 from bot.policy.approvers import Approver, ApproverKind, Person
@@ -165,7 +165,7 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
     if hidden:
         yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_bracketed(policy.redact)}."
     others = () if isinstance(policy.edit, bool) else policy.edit
-    fields = [*editable(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
+    fields = [*editable_names(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
     masked = Redactor(policy.redact)
     yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
     if policy.long_running == "decide":

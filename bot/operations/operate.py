@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from bot.audit.fingerprint import Fingerprints
-from bot.config.reload import Reloading, same_policies
+from bot.config.reload import PolicyReloader, same_policies
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
 from bot.confirmation.model import VoteKind
@@ -66,7 +66,7 @@ class OperatorContext:
     database: Database
     rules: RulesInForce
     people: PeopleLookup
-    reloading: Reloading | None = None
+    reloading: PolicyReloader | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from sqlalchemy import and_, delete, or_, select
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
 from bot.confirmation.model import State
-from bot.confirmation.states import Transition, changed
+from bot.confirmation.states import Transition, next_version
 from bot.policy.approvers import OPERATOR, Person
 from bot.policy.versioned import NewerVersion
 from bot.store.ledger_lines import write_step
@@ -74,5 +74,5 @@ def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
             session, row = lock_confirmation(tx, confirmation)
         except NewerVersion:
             continue  # the replica that wrote it draws it
-        save(tx, session, Transition(row=changed(row, now(tx))))
+        save(tx, session, Transition(row=next_version(row, now(tx))))
     return str(ids[-1]) if len(ids) == at_once else None

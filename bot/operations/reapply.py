@@ -17,10 +17,10 @@ from bot.confirmation import words
 from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
-from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from bot.confirmation.stored_json import row_from_json
 from bot.confirmation.unsealed import under_policy, without_unsealed
-from bot.confirmation.votes import claim_of, drop_votes, or_approved
+from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
@@ -243,13 +243,13 @@ def _reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
-    row = changed(under_policy(row, found, rules.fingerprints), now)
+    row = next_version(under_policy(row, found, rules.fingerprints), now)
     verdicts = {vote.id: _still_counts(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
-    return (or_approved(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
+    return (approve_if_enough(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
 
 
 def _still_counts(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:

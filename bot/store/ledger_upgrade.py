@@ -11,7 +11,7 @@ from sqlalchemy import exists, select, tuple_
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, Checkpoint, checkpoint, version_of
 from bot.audit.ledger import SYSTEM, Head, LineKind
-from bot.audit.purges import emptied
+from bot.audit.purges import group_emptied
 from bot.confirmation.effects import Step
 from bot.policy.approvers import OPERATOR
 from bot.store.checkpoints import last_checkpoint, store_checkpoint, take_turn
@@ -54,7 +54,9 @@ def _record_emptied(tx: Tx) -> None:
     after = ("", 0)
     while rows := [(row.chain, row.seq) for row in tx.execute(found.where(place > after))]:
         text = f"{len(rows)} lines, by an older version"
-        write_step(tx, SYSTEM, Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text=text, emptied=emptied(rows)))
+        write_step(
+            tx, SYSTEM, Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text=text, emptied=group_emptied(rows))
+        )
         after = rows[-1]
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
 
 from bot.audit.ledger import SYSTEM, LineKind
-from bot.audit.purges import emptied
+from bot.audit.purges import group_emptied
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
@@ -125,7 +125,7 @@ def _record(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
     """Writes the ledger line about a purge, in the purging transaction itself."""
     if gone.any and not lines.dry_run:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
-        write_step(tx, SYSTEM, replace(step, emptied=emptied(lines.gone)))
+        write_step(tx, SYSTEM, replace(step, emptied=group_emptied(lines.gone)))
     return gone
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 from bot.audit.fingerprint import same_fingerprint
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.effects import AnswerDelivery, Delivery
-from bot.confirmation.grants import Grant, revoked
+from bot.confirmation.grants import Grant, revoke_grant
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.confirmation.schedule import needs_drawing, next_due
 from bot.confirmation.states import Transition
@@ -296,7 +296,7 @@ def recompute_due(tx: Tx, confirmation_id: str) -> None:
 def _revoke(tx: Tx, grant_id: str, by: Person) -> None:
     here = grants.c.id == grant_id
     body = tx.execute(for_update(select(grants.c.body).where(here))).scalar_one()
-    grant = revoked(Grant.from_json(json.loads(body)), by, now(tx))
+    grant = revoke_grant(Grant.from_json(json.loads(body)), by, now(tx))
     tx.execute(update(grants).where(here).values(revoked_at=tx.now(), body=canonical(grant.to_json())))
 
 

@@ -12,13 +12,13 @@ from sqlalchemy import bindparam, select
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
-from bot.confirmation.decision import close_unneeded, grant_looked_at, record_outside_answer, sign_in_lost
+from bot.confirmation.decision import ask_to_sign_in_again, close_unneeded, record_grant_check, record_outside_answer
 from bot.confirmation.effects import Delivery
 from bot.confirmation.grants import GrantRefusal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
-from bot.confirmation.outcome import HostReport, begin, observe, start, take_back, unreached
+from bot.confirmation.outcome import HostReport, begin, observe, record_unreached, start, take_back
 from bot.confirmation.schedule import needs_drawing, tick
-from bot.confirmation.states import Transition, changed
+from bot.confirmation.states import Transition, next_version
 from bot.store.repository import chain_of, lock_confirmation, moment, now, save, save_places
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
@@ -39,7 +39,7 @@ _ASKED = Prepared(
 def look_at_grant(tx: Tx, confirmation_id: str, why: GrantRefusal | None) -> Confirmation:
     """Stores whether a grant would still let a call through."""
     session, row = lock_confirmation(tx, confirmation_id)
-    change = grant_looked_at(row, now(tx), why)
+    change = record_grant_check(row, now(tx), why)
     return row if change.row is row else save(tx, session, change)
 
 
@@ -86,7 +86,7 @@ def never_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
 def out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
     """Records that the host can't be reached now."""
     session, row = lock_confirmation(tx, confirmation_id)
-    change = unreached(row, now(tx))
+    change = record_unreached(row, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 
@@ -113,7 +113,7 @@ def not_asked_any_longer(tx: Tx, confirmation_id: str, line: LineKind) -> Confir
 def sign_in_again(tx: Tx, confirmation_id: str, fingerprints: Fingerprints) -> Confirmation:
     """Asks the person again, because the credential that they gave is lost."""
     session, row = lock_confirmation(tx, confirmation_id)
-    return save(tx, session, sign_in_lost(row, now(tx), fingerprints))
+    return save(tx, session, ask_to_sign_in_again(row, now(tx), fingerprints))
 
 
 @dataclass(frozen=True)
@@ -149,4 +149,4 @@ def mark_drawn(tx: Tx, confirmation_id: str) -> None:
 def draw_again(tx: Tx, confirmation_id: str) -> None:
     """Draws each place once more, because an older drawing may have arrived after a newer one."""
     session, row = lock_confirmation(tx, confirmation_id)
-    save(tx, session, Transition(row=changed(row, now(tx))))
+    save(tx, session, Transition(row=next_version(row, now(tx))))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from bot.confirmation.authorise import Facts, to_look_up
-from bot.confirmation.edits import edited
+from bot.confirmation.edits import apply_edit
 from bot.confirmation.model import Confirmation, Vote
-from bot.confirmation.votes import claim_of, completes
+from bot.confirmation.votes import claim_of, completing_votes
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
@@ -93,7 +93,7 @@ class Directory:
         questions = _questions(row, vote, barred)
         # Ask first what was put off. Otherwise it would never get its turn.
         questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
-        people = [vote.voter, *(other.voter for other in completes(row, vote))]
+        people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
         accounts, answers = await asyncio.gather(
             asyncio.gather(*(self.account(person, at, anew=anew) for person in people)),
             asyncio.gather(*(self.members(entry, at, call, anew=anew) for entry, call in questions)),
@@ -106,7 +106,7 @@ class Directory:
     ) -> Facts | None:
         """The same facts from the cache alone. None if the cache lacks one of them."""
         at, barred = _place(row), policies.barred(row.asked.facts())
-        people = [vote.voter, *(other.voter for other in completes(row, vote))]
+        people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
         peeked = [self._accounts.peek((at, person.user)) for person in people]
         accounts = [account for account in peeked if account is not None]
         questions = _questions(row, vote, barred)
@@ -271,7 +271,7 @@ def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> l
     the edited call. Otherwise an edit could take a call away from those who must decide it."""
     calls = [row.asked.facts(row.revision.arguments)]
     if vote.edit is not None:
-        after = row.asked.facts(edited(row, vote.edit).arguments)
+        after = row.asked.facts(apply_edit(row, vote.edit).arguments)
         calls += [after] if canonical(after.args) != canonical(calls[0].args) else []
     entries = to_look_up(row.policy, claim_of(row, vote).escalated, barred)
     return [(entry, call) for entry in entries for call in (calls if entry.kind is ApproverKind.PYTHON else calls[:1])]

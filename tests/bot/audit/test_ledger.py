@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, purged
-from bot.audit.purges import Purges, emptied
+from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, without_content
+from bot.audit.purges import Purges, group_emptied
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
@@ -97,10 +97,10 @@ class TestSound:
         assert found([], []).finding is Integrity.CONSISTENT
 
     def test_purged_lines_still_verify(self) -> None:
-        gone = emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
+        gone = group_emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
         content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
         told = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
-        report = found([*(purged(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
+        report = found([*(without_content(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
         assert (report.finding, report.purged) == (Integrity.UNTAMPERED, 6)
         assert "6 of them purged" in verified(report)
 
@@ -230,8 +230,8 @@ def test_no_change_to_a_header_or_content_goes_unnoticed(data: st.DataObject) ->
 def test_what_was_purged_cannot_be_guessed_back() -> None:
     one, other = (append(Head(), "c", LineKind.ASKED, {"amount": 5}, SECRET, at=NOON, salt=salt) for salt in ("a", "b"))
     assert one.digest != other.digest
-    assert purged(one).content is None
-    assert purged(one).salt is None
+    assert without_content(one).content is None
+    assert without_content(one).salt is None
 
 
 class TestExport:
@@ -259,7 +259,7 @@ class TestExport:
         assert cells["tool"] == "'=cmd()"
 
     def test_a_purged_line_is_exported_without_what_it_said(self) -> None:
-        line = purged(self.line(reason="secret"))
+        line = without_content(self.line(reason="secret"))
         assert export_object(line)["content"] is None
         assert "secret" not in csv_row(line)
 

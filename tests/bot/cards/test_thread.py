@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.audit.ledger import purged
+from bot.audit.ledger import without_content
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
@@ -109,7 +109,7 @@ def marks(args: object) -> str:
 
 
 async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgoing) -> None:
-    lines = [purged(line) for line in out.lines()]
+    lines = [without_content(line) for line in out.lines()]
     assert await out.writer.post_lines(out.lease, out.session, lines, [out.desk.row]) == 1
     assert out.told() == []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.audit.fingerprint import Fingerprints
-from bot.config.reload import Reloading, ended
+from bot.config.reload import PolicyReloader, stop_watching
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import load_settings
 from bot.sandbox.server.server import FakeSlack
@@ -80,9 +80,9 @@ async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> N
         env = environment(slack, f"sqlite:///{tmp_path / 'x.db'}")
     rules = RulesInForce(Rules(load_settings(file, env).policies, Fingerprints("a secret of tests", "call")))
     file.write_text(policies(1))
-    watching = asyncio.create_task(Reloading(file, env, rules).run())
+    watching = asyncio.create_task(PolicyReloader(file, env, rules).run())
     await until(lambda: rules.now.policies.entries[0].quorum == 1)
-    await ended(watching)
+    await stop_watching(watching)
 
 
 async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason
 from bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
 from bot.confirmation.states import Illegal
-from bot.confirmation.votes import completes, count, needs_asking, store_vote
+from bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
 from bot.operations.reapply import reapply
 from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy.model import Policies
@@ -372,7 +372,7 @@ class TestTheVotesBefore:
         desk = Desk(make_policy(quorum=3))
         desk.approve(ANNA)
         vote = desk.store(VoteKind.APPROVE, BEN)
-        assert completes(desk.row, vote) == ()
+        assert completing_votes(desk.row, vote) == ()
         assert desk.count(replace(desk.facts(BEN), others={})) is None
 
     def test_one_account_is_one_vote_from_whichever_workspace(self) -> None:

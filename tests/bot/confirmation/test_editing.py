@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.confirmation.authorise import Reason
-from bot.confirmation.edits import amendments, check_edit, editable, edited
+from bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
 from bot.confirmation.model import Confirmation, Edit
 from bot.policy.model import Policies, Policy
 from runtime.jsontypes import JsonObject, canonical
@@ -29,20 +29,20 @@ def refused(held: Confirmation, edit: Edit) -> tuple[Reason, tuple[str, ...]] | 
 
 class TestWhatMayBeEdited:
     def test_all_by_default_none_or_names(self) -> None:
-        assert editable(row(make_policy())) == ("version", "replicas", "auth", "note")
-        assert editable(row(make_policy(edit=False))) == ()
-        assert editable(row(make_policy(edit=["version", "nothing"]))) == ("version",)
+        assert editable_names(row(make_policy())) == ("version", "replicas", "auth", "note")
+        assert editable_names(row(make_policy(edit=False))) == ()
+        assert editable_names(row(make_policy(edit=["version", "nothing"]))) == ("version",)
 
     def test_never_what_is_redacted_nor_what_holds_it(self) -> None:
         held = row(make_policy(redact=["token"]))
-        assert editable(held) == ("version", "replicas", "note")
+        assert editable_names(held) == ("version", "replicas", "note")
         assert refused(held, Edit({"auth": {}})) == (Reason.NOT_EDITABLE, ("auth",))
         assert refused(held, Edit({"token": "mine"})) == (Reason.NOT_EDITABLE, ("token",))
 
     def test_an_argument_that_only_the_schema_knows_may_be_added(self) -> None:
         schema: JsonObject = {"type": "object", "properties": {"version": {}, "dry_run": {"type": "boolean"}}}
         held = row(make_policy(), {"version": "1"}, tool_schema=schema)
-        assert editable(held) == ("version", "dry_run")
+        assert editable_names(held) == ("version", "dry_run")
         assert refused(held, Edit({"dry_run": True})) is None
         assert refused(held, Edit({"drop_tables": True})) == (Reason.NOT_EDITABLE, ("drop_tables",))
 
@@ -74,7 +74,7 @@ class TestPayloads:
         return row(make_policy(edit=False, redact=["token"]), ARGUMENTS, wants_payload=True, payload=payload, **more)
 
     def test_a_form_is_there_to_be_filled_in_whatever_edit_says(self) -> None:
-        assert editable(self.held()) == ("approved_days",)
+        assert editable_names(self.held()) == ("approved_days",)
         assert refused(self.held(), Edit(payload={**TEMPLATE, "approved_days": 3})) is None
 
     def test_but_not_with_what_is_hidden_or_unknown(self) -> None:
@@ -120,7 +120,7 @@ objects = st.dictionaries(st.sampled_from("abcdef"), values)
 @given(arguments=objects, changes=objects)
 def test_only_changed_fields_are_replaced(arguments: JsonObject, changes: JsonObject) -> None:
     held = row(make_policy(), arguments)
-    after = edited(held, Edit(changes))
+    after = apply_edit(held, Edit(changes))
     for name in {*arguments, *changes}:
         wanted = changes.get(name, arguments.get(name))
         assert canonical(after.arguments[name]) == canonical(wanted)
@@ -136,7 +136,7 @@ def test_only_changed_fields_are_replaced(arguments: JsonObject, changes: JsonOb
 @given(arguments=objects, changes=objects)
 def test_the_answer_carries_just_what_differs(arguments: JsonObject, changes: JsonObject) -> None:
     held = row(make_policy(), arguments)
-    after = edited(held, Edit(changes))
+    after = apply_edit(held, Edit(changes))
     revised = replace(held, revisions=(*held.revisions, replace(held.revision, number=2, arguments=after.arguments)))
     amended = amendments(revised) or {}
     assert canonical({**arguments, **amended}) == canonical(after.arguments)
@@ -145,4 +145,4 @@ def test_the_answer_carries_just_what_differs(arguments: JsonObject, changes: Js
 
 def test_true_is_not_1() -> None:
     held = row(make_policy(), {"dry_run": True})
-    assert [change.after for change in edited(held, Edit({"dry_run": 1})).changes] == [1]
+    assert [change.after for change in apply_edit(held, Edit({"dry_run": 1})).changes] == [1]

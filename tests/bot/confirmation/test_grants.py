@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.decision import approve_by_grant, grant_looked_at, revoke
+from bot.confirmation.decision import approve_by_grant, record_grant_check, revoke
 from bot.confirmation.effects import AnswerDelivery
-from bot.confirmation.grants import Grant, GrantRefusal, is_for, revoked, why_withheld
+from bot.confirmation.grants import Grant, GrantRefusal, is_for, revoke_grant, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import DueWork, due_work, tick
@@ -121,10 +121,10 @@ def test_only_where_the_policy_offers_it_and_no_form_is_to_be_filled_in() -> Non
 
 def test_revoked_once_and_for_all() -> None:
     policy = make_policy(grant="30m")
-    grant = revoked(given_by_anna(policy), BEN, NOON)
+    grant = revoke_grant(given_by_anna(policy), BEN, NOON)
     assert not passes(grant, policy)
     with pytest.raises(Conflict, match="revoked already"):
-        revoked(grant, ANNA, NOON)
+        revoke_grant(grant, ANNA, NOON)
 
 
 @pytest.mark.parametrize("way", ["asks", "asks from another workspace", "spoke"])
@@ -230,21 +230,21 @@ def test_a_look_ends_a_grant_that_lets_nothing_through_any_more() -> None:
 
     away = GrantRefusal(Refusal(reason=Reason.CANNOT_ASK), ANNA)
     for why in (None, away):
-        looked = grant_looked_at(desk.row, desk.now, why).row
+        looked = record_grant_check(desk.row, desk.now, why).row
         assert (looked.grant_until, looked.face) == (desk.row.grant_until, desk.row.face)
         assert DueWork.LOOK_AT_GRANT not in due_work(looked, desk.now)
 
-    change = grant_looked_at(desk.row, desk.now, GrantRefusal(Refusal(reason=Reason.DELETED), ANNA))
+    change = record_grant_check(desk.row, desk.now, GrantRefusal(Refusal(reason=Reason.DELETED), ANNA))
     assert change.row.grant_until is None
     assert change.row.face > desk.row.face
     assert (change.steps[0].kind, change.steps[0].people) == (LineKind.GRANT_REVOKED, (ANNA,))
-    assert grant_looked_at(change.row, desk.now, None).row is change.row
+    assert record_grant_check(change.row, desk.now, None).row is change.row
 
 
 def test_it_is_stored_as_it_is() -> None:
     grant = given_by_anna(make_policy(grant="30m", grant_on=["service"]))
     assert Grant.from_json(grant.to_json()) == grant
-    gone = revoked(grant, BEN, NOON)
+    gone = revoke_grant(grant, BEN, NOON)
     assert Grant.from_json(gone.to_json()) == gone
 
 

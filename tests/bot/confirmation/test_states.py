@@ -11,7 +11,15 @@ from bot.confirmation.decision import approve, deny, withdraw
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
 from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import next_due
-from bot.confirmation.states import DECISIONS, OUTCOMES, ConfirmationEvent, Illegal, again, became, decided
+from bot.confirmation.states import (
+    DECISIONS,
+    OUTCOMES,
+    ConfirmationEvent,
+    Illegal,
+    begin_next_attempt,
+    change_decision,
+    change_outcome,
+)
 from tests.support.deciding import ANNA, ASKER, FINGERPRINTS, NOON, Desk, make_policy
 
 MOVES = {
@@ -66,8 +74,8 @@ def with_outcome(kind: OutcomeKind | None) -> Confirmation:
     desk.begin()
     row = desk.row
     if kind is not None and kind not in FROM_HOSTS:
-        row = became(row, Outcome(kind=OutcomeKind.UNKNOWN, attempt=1, at=NOON), NOON)
-    return row if kind is None else became(row, Outcome(kind=kind, attempt=1, at=NOON), NOON)
+        row = change_outcome(row, Outcome(kind=OutcomeKind.UNKNOWN, attempt=1, at=NOON), NOON)
+    return row if kind is None else change_outcome(row, Outcome(kind=kind, attempt=1, at=NOON), NOON)
 
 
 def test_every_state_and_every_outcome_is_in_its_table() -> None:
@@ -82,10 +90,10 @@ def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State, event: C
     target = MOVES.get((state, event))
     if target is None:
         with pytest.raises(Illegal) as refused:
-            decided(row, event, NOON)
+            change_decision(row, event, NOON)
         assert str(refused.value) == f'Confirmation k1 is {state}: "{event}" is not possible.'
     else:
-        assert decided(row, event, NOON).state is target
+        assert change_decision(row, event, NOON).state is target
     assert row == before
 
 
@@ -95,12 +103,12 @@ def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | 
     kept = copy.deepcopy(row)
     outcome = Outcome(kind=after, attempt=1, at=NOON)
     if (before, after) in ENDS:
-        moved = became(row, outcome, NOON)
+        moved = change_outcome(row, outcome, NOON)
         assert moved.outcome == outcome
         assert moved.version > row.version
     else:
         with pytest.raises(Illegal):
-            became(row, outcome, NOON)
+            change_outcome(row, outcome, NOON)
     assert row == kept
 
 
@@ -110,13 +118,13 @@ def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | 
 )
 def test_no_outcome_without_an_answer(state: State) -> None:
     with pytest.raises(Illegal):
-        became(in_state(state), Outcome(kind=OutcomeKind.DONE, attempt=1, at=NOON), NOON)
+        change_outcome(in_state(state), Outcome(kind=OutcomeKind.DONE, attempt=1, at=NOON), NOON)
 
 
 @pytest.mark.parametrize("kind", [None, *(kind for kind in OutcomeKind if kind is not OutcomeKind.UNKNOWN)])
 def test_only_what_is_unknown_runs_again(kind: OutcomeKind | None) -> None:
     with pytest.raises(Illegal):
-        again(with_outcome(kind), NOON, ANNA)
+        begin_next_attempt(with_outcome(kind), NOON, ANNA)
 
 
 @pytest.mark.parametrize("state", State)

@@ -9,7 +9,7 @@ import pytest
 
 from blocks import words
 from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.demo.stage import Demo, staged
+from bot.demo.stage import Demo, running_demo
 from bot.demo.tour import CARD, FIRST, QUESTION, SECOND, START, THIRD
 from bot.sandbox.page.controls import BotState, Hint
 from bot.sandbox.page.doing import GESTURES, Hands
@@ -87,7 +87,7 @@ async def test_the_hints_lead_through_approval_expiry_crash_and_recovery(
     effects = tmp_path / "effects.jsonl"
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(effects))
     monkeypatch.setenv("SLACK_APP_TOKEN", "xapp-of-a-real-app")  # the demo must not use it
-    async with staged(port=0) as demo:
+    async with running_demo(port=0) as demo:
         visitor = Visitor(demo)
         await approves(visitor, demo)
         await lets_it_expire(visitor, demo)

@@ -17,7 +17,7 @@ from sqlalchemy import Column, delete, func, insert, select, text, update
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, stamp
-from bot.audit.purges import emptied
+from bot.audit.purges import group_emptied
 from bot.audit.verification import Integrity, Report
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
@@ -143,7 +143,7 @@ async def test_i_hide_behind_a_purge_that_did_not_name_my_line(at: Backoffice) -
 async def test_i_write_a_purge_line_for_it_myself(at: Backoffice) -> None:
     def forge(tx: Tx) -> None:
         tx.execute(update(ledger).where(ledger.c.seq == 8).values(content=None, salt=None))
-        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text="1 line", emptied=emptied([(at.key, 8)]))
+        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text="1 line", emptied=group_emptied([(at.key, 8)]))
         stored(tx, SYSTEM, append(Head(), SYSTEM, step.kind, step_content(step), GUESS, at=step.at, salt="mine"))
 
     await i_write(at, forge)

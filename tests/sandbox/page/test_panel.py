@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import expect
 
-from bot.audit.ledger import Head, LineKind, append, purged
+from bot.audit.ledger import Head, LineKind, append, without_content
 from bot.sandbox.page.explained import Names
 from bot.sandbox.page.panel import Item, answer_message, delivered, ledger_line, request_event
 from bot.sandbox.server.delivery import Delivery
@@ -138,7 +138,7 @@ async def test_each_kind_of_item_is_told_in_words() -> None:
     assert ledger_line(line, NAMES).title == "paused"
     assert ledger_line(line, NAMES).note == "somebody paused runs. Approved calls start once runs are resumed."
     assert ledger_line(line, NAMES).body["content"] == {"by": "x"}
-    assert ledger_line(purged(line), NAMES).body["content"] == "purged"
+    assert ledger_line(without_content(line), NAMES).body["content"] == "purged"
 
 
 async def test_an_observer_that_breaks_is_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
