@@ -23,11 +23,11 @@ from bot.hosts.host import (
     AgentMessage,
     Attachment,
     CallAltered,
-    Heard,
     Host,
     HostAnswer,
     RefusedByHost,
     RequestLost,
+    RunOutput,
     SessionSnapshot,
     Task,
     TaskState,
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 RETRY_WHILE_ELSEWHERE = 0.3
 """Seconds until the session is tried again while another replica holds the credential that it needs."""
 
-Exchange = AsyncIterator[Heard]
+Exchange = AsyncIterator[RunOutput]
 
 
 class Deliveries:
@@ -92,7 +92,7 @@ class Deliveries:
     async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
         for letter in letters:
-            await self._attempts.over(session.key, _mark(letter))
+            await self._attempts.forget(session.key, _mark(letter))
             if letter.confirmation is not None:
                 with suppress(Illegal):  # not an approval, or not being delivered
                     await self._lease.run(never_arrived, letter.confirmation)

@@ -45,7 +45,7 @@ from bot.store.mailbox import (
     Letter,
     Mail,
     Overtaking,
-    held_back,
+    approvals_held_back,
     is_stopped,
     read_first,
     read_mail,
@@ -58,7 +58,7 @@ from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS
 from bot.store.transactions import answered_elsewhere, copy_report, not_asked_any_longer, out_of_reach
-from bot.telemetry.tracing import following
+from bot.telemetry.tracing import work_span
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
@@ -144,7 +144,7 @@ class _LeasedSession:
                 raise NotNow(5.0, "Runs are paused.")
             self._under_way = frozenset(letter.id for letter in letters)
             try:
-                with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
+                with work_span("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[AgentMessage] = []
                     with self._with_priority(letters[0]) as self._started:
                         tasks = await self._deliver(session, mail, held)
@@ -274,7 +274,7 @@ class _LeasedSession:
 
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
         """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""
-        for row, undecided in held_back(rows):
+        for row, undecided in approvals_held_back(rows):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._say(session, said)
@@ -367,7 +367,7 @@ class _LeasedSession:
         new = [request for request in (*look.requests, *operations) if request.request_id not in known]
         turns = {turn_of(request.ask, request.siblings, request.invocation_id) for request in new}
         for request in new:
-            with following("ask", session=session.session, tool=request.tool):
+            with work_span("ask", session=session.session, tool=request.tool):
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._decisions_first(session, preparing, turns)
                 opening = replace(opening, trace=tracing.traceparent())

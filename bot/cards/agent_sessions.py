@@ -16,8 +16,8 @@ from bot.store.agent_sessions import (
     begin_processing,
     needs_title,
     next_status,
-    not_changed,
-    titled,
+    note_not_changed,
+    note_titled,
 )
 from bot.store.repository import Session, session_confirmations
 from runtime.jsontypes import JsonObject
@@ -72,7 +72,7 @@ class AgentSessions:
             answer = await self._ask(lease, session, SET_SESSION_STATUS, args, patience)
         except SlackTrouble as trouble:
             if not isinstance(trouble, Later) or trouble.limited:  # on other errors the change may have been made
-                await lease.run(not_changed, session.key, change)
+                await lease.run(note_not_changed, session.key, change)
             if await self._sender.taken.failed(Workspace.of(session), Feature.SESSION, trouble, session.channel):
                 return False
             raise
@@ -92,7 +92,7 @@ class AgentSessions:
             return  # the next status sets it
         except SlackTrouble as trouble:
             log.info("a session stays without a title: %s", trouble)
-        await lease.run(titled, session.key)
+        await lease.run(note_titled, session.key)
 
     async def _title(self, lease: Lease, session: Session, change: StatusChange) -> str:
         """The first words of the thread, without what the policies hide. Before the first request that is unknown."""

@@ -141,7 +141,7 @@ class Drawing:
             )
         except SlackTrouble as trouble:
             if before is None and not isinstance(trouble, Unsure):
-                await self._attempts.over(self._row.id, _mark(place))
+                await self._attempts.forget(self._row.id, _mark(place))
             raise
 
     def _shown_in_channel(self, place: Place) -> bool:

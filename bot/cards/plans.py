@@ -21,7 +21,7 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.message_ids import SaidMark
-from bot.store.plans import Plan, plan_shown
+from bot.store.plans import Plan, record_plan_shown
 from bot.store.repository import Session
 from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
@@ -92,7 +92,7 @@ class Plans:
                 log.info("a message keeps showing tool calls as they were: %s", trouble)
                 still_open = False
         if shows != plan.shows or not still_open:
-            await lease.run(plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)
+            await lease.run(record_plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)
 
     async def _link(self, session: Session, row: Confirmation) -> str | None:
         """A link to the card, if everybody can see the card."""

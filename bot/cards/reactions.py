@@ -41,7 +41,7 @@ class Reactions:
                 raise
             except SlackTrouble as trouble:
                 log.info("a reaction is not shown: %s", trouble)
-            await (attempts.over if shown else attempts.begin)(session.key, _mark(name))
+            await (attempts.forget if shown else attempts.begin)(session.key, _mark(name))
 
     async def _call(self, lease: Lease, session: Session, name: str, method: Method) -> None:
         at, args = Workspace.of(session), {"channel": session.channel, "name": name}

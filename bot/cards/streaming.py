@@ -140,8 +140,8 @@ class Streaming:
     async def finish(
         self, lease: Lease, session: Session, invocation: str, tasks: Sequence[TaskView] = ()
     ) -> str | None:
-        """The message that showed the streamed reply, to be replaced with the whole reply; call `over` afterwards.
-        Another process may have streamed it. `tasks`: the results of the tool calls that it shows."""
+        """The message that showed the streamed reply, to be replaced with the whole reply. Call `forget_reply`
+        afterwards. Another process may have streamed it. `tasks`: the results of the tool calls that it shows."""
         if not invocation:
             return None
         live, ts = self._ended.get(session.key) or self._live.get(session.key), None
@@ -157,13 +157,13 @@ class Streaming:
             return None
         ts = ts or next(iter(await self._find_unfinished(session, left)), None)
         if ts is None:
-            await self.over(lease, session)
+            await self.forget_reply(lease, session)
         elif live is None or live.stream is not None:
             known = [task for task in tasks if live is not None and task.id in live.sent]
             await self._streams.stop(lease, session, ts, live.chunks(known) if live is not None else [])
         return ts
 
-    async def over(self, lease: Lease, session: Session) -> None:
+    async def forget_reply(self, lease: Lease, session: Session) -> None:
         await lease.run(forget_live, session.key)
 
     def _current(self, session: Session, invocation: str) -> LiveReply:
@@ -267,7 +267,7 @@ class Streaming:
             return
         for ts in await self._find_unfinished(session, left):
             await self._interrupt(lease, session, ts)
-        await self.over(lease, session)
+        await self.forget_reply(lease, session)
 
     async def _find_unfinished(self, session: Session, left: UnfinishedReply) -> list[str]:
         """The message of a streamed reply that reached the thread and was not replaced by the whole reply."""

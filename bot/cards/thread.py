@@ -221,7 +221,7 @@ class Thread:
     async def _end_stream(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """The message that showed a part of a reply. It is replaced by the whole reply, or closed."""
         if self._streaming is not None and live is not None:
-            await (self._streaming.over if replaced else self._streaming.close_left)(lease, session)
+            await (self._streaming.forget_reply if replaced else self._streaming.close_left)(lease, session)
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
@@ -238,7 +238,7 @@ class Thread:
         except SlackTrouble as trouble:
             if first and not isinstance(trouble, Unsure):
                 for mark in marks:
-                    await Attempts(lease).over(session.key, mark)
+                    await Attempts(lease).forget(session.key, mark)
             raise
 
     async def _last_line_posted(self, session: Session, since: float) -> int:

@@ -13,10 +13,10 @@ from bot.cards.reactions import Reactions
 from bot.cards.thread import Thread
 from bot.confirmation.model import Confirmation, State
 from bot.leasing.lease_loop import NotNow
-from bot.store.outbox import NextPost, SaidInThread, looked_for_copies, mark_all_posted, mark_posted
+from bot.store.outbox import NextPost, SaidInThread, mark_all_posted, mark_posted, note_copy_search
 from bot.store.repository import Session
 from bot.store.slack_lanes import CARDS_FIRST, REPLY_SOON, SOON, reply_may_follow
-from bot.store.thread_look import ThreadLook, look_at_thread, then_look
+from bot.store.thread_look import ThreadLook, look_at_thread, with_thread_look
 from runtime.store.lease import Lease
 
 _ANSWERED = frozenset({LineKind.DONE, LineKind.FAILED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN})
@@ -37,7 +37,7 @@ class ThreadWorker:
         session, rows = look.session, look.rows
         if look.copies_since is not None:
             await self._thread.delete_copies(lease, session, look.copies_since)
-            await lease.run(looked_for_copies, key)
+            await lease.run(note_copy_search, key)
         if look.unfinished.stale:
             await self._thread.close_left(lease, session)
         for plan in look.unfinished.plans:
@@ -69,7 +69,7 @@ class ThreadWorker:
 async def _record_posted(
     lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None
 ) -> ThreadLook:
-    return await lease.run(then_look(mark_posted), session.key, seq, said)
+    return await lease.run(with_thread_look(mark_posted), session.key, seq, said)
 
 
 def _has_no_card(row: Confirmation) -> bool:

@@ -56,13 +56,13 @@ def export(
     names: bool,
 ) -> int:
     """Export the ledger's lines for other programs."""
-    from bot.operations.operator_times import begins, ends
+    from bot.operations.operator_times import parse_end, parse_start
     from bot.store.audit_log import LineFilter
 
     at = call.now()
     wanted = LineFilter(
-        since=begins(since, "--since", at) if since else None,
-        until=ends(until, "--until", at) if until else None,
+        since=parse_start(since, "--since", at) if since else None,
+        until=parse_end(until, "--until", at) if until else None,
         tool=tool,
     )
     with _writing(output) as out:
@@ -142,7 +142,7 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 @options(json=True)
 def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
     """List the calls that people were asked about, the newest first."""
-    from bot.operations.audit_text import listed, listed_object
+    from bot.operations.audit_text import list_line, list_object
     from bot.operations.names import NO_NAMES, Namer
     from bot.store.audit_log import read_recent
 
@@ -152,7 +152,7 @@ def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
             calls = [row.asked for row in rows]
             ids = [(asked.team, id_) for asked in calls for id_ in (asked.asked_by.user, asked.channel or "")]
             known = await Namer(call.settings, database).learn(ids) if names and not call.json else NO_NAMES
-            return {"calls": [listed_object(row) for row in rows]}, [listed(row, known) for row in rows]
+            return {"calls": [list_object(row) for row in rows]}, [list_line(row, known) for row in rows]
 
     done, lines = asyncio.run(read())
     call.tell(done, *(lines or [words.NO_CALLS.format(tool=tool or "any tool")]))
@@ -238,12 +238,12 @@ def _anchor(name: str) -> Anchor:
 def purge(call: CommandLine, before: str, dry_run: bool) -> int:
     """Delete contents of what ended long ago. The ledger still verifies."""
     from bot.audit.ledger import stamp
-    from bot.operations.operator_times import begins
+    from bot.operations.operator_times import parse_start
     from bot.store.purge import Purged, plan
     from runtime.errors import Invalid
 
     at = call.now()
-    until = begins(before, "--before", at)
+    until = parse_start(before, "--before", at)
     if until > at:
         raise Invalid(words.FUTURE.format(text=before))
 

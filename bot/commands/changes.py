@@ -84,12 +84,12 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     could not be changed.
     """
     from bot.operations.operate import reapply_arguments
-    from bot.operations.reapply import Reapplied
+    from bot.operations.reapply import ReapplyResult
 
     arguments = reapply_arguments(call.settings.policies, dry_run=dry_run)
     done = call.operate("reapply", read_only=dry_run, **arguments)
     found = done["rows"]
-    rows = [Reapplied.from_json(row) for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    rows = [ReapplyResult.from_json(row) for row in found if isinstance(row, dict)] if isinstance(found, list) else []
     left = sum(row.trouble is not None for row in rows)
     lines = [words.reapplied(row, dry_run=dry_run) for row in rows] or [words.NOTHING_TO_REAPPLY]
     lines += [words.LEFT.format(count=left)] if left else []

@@ -56,11 +56,11 @@ async def _find(call: CommandLine, *, names: bool) -> tuple[_Found, KnownNames]:
     from bot.operations.names import NO_NAMES, Namer
     from bot.operations.pending import Pending, read_parked
     from bot.operations.pending import pending as waiting
-    from bot.store.mailbox import paused
+    from bot.store.mailbox import read_pause
     from bot.store.repository import now
 
     async with call.reading() as database:
-        found = _Found(await database.read(now), await database.read(paused))
+        found = _Found(await database.read(now), await database.read(read_pause))
         async for one in waiting(database):
             found.waiting.append(one) if isinstance(one, Pending) else found.parked.append(one)
         found.parked += await database.read(read_parked)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # `--help` needs these texts, and none of what fills them
     from bot.operations.grants import GrantInForce
     from bot.operations.names import KnownNames
     from bot.operations.pending import ParkedRow, Pending
-    from bot.operations.reapply import Reapplied
+    from bot.operations.reapply import ReapplyResult
     from bot.store.mailbox import PausedRuns
     from bot.store.purge import Purged
 
@@ -75,18 +75,18 @@ def unknown_tool(tool: str, tools: Collection[str]) -> str:
 
 def paused(pause: PausedRuns) -> str:
     from blocks.text import visible
-    from bot.operations.operator_times import spelled
+    from bot.operations.operator_times import format_time
 
     by = f" by {visible(pause.by)}" if pause.by else ""
     why = f" ({visible(pause.reason)})" if pause.reason else ""
-    return f"Runs are paused since {spelled(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
+    return f"Runs are paused since {format_time(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
 
 
 def waits(one: Pending, now: datetime, names: KnownNames) -> Iterator[str]:
     """Three lines about one confirmation: what, for whom, since and until when."""
     from blocks.text import visible
     from blocks.values import json_text
-    from bot.operations.operator_times import roughly, spelled
+    from bot.operations.operator_times import format_duration, format_time
 
     again = " (did it take effect?)" if one.what == "outcome" else ""
     yield f"{one.id}  {visible(one.tool)}{again}  {json_text(one.arguments)}"
@@ -97,15 +97,16 @@ def waits(one: Pending, now: datetime, names: KnownNames) -> Iterator[str]:
     where = f"{names.of(one.channel)}, session {one.session}" if one.channel else one.session
     yield visible(f"    for {approvers}; {votes}; asked for by {names.of(one.asked_by)} in {where}")
     left = one.until - now
-    until = f"{roughly(left)} left" if left.total_seconds() > 0 else "which is now over"
-    yield f"    since {spelled(one.since)}, {roughly(now - one.since)} ago; until {spelled(one.until)}, {until}"
+    until = f"{format_duration(left)} left" if left.total_seconds() > 0 else "which is now over"
+    ago = format_duration(now - one.since)
+    yield f"    since {format_time(one.since)}, {ago} ago; until {format_time(one.until)}, {until}"
 
 
 def parked(one: ParkedRow) -> str:
     from blocks.text import visible
-    from bot.operations.operator_times import spelled
+    from bot.operations.operator_times import format_time
 
-    since = f" since {spelled(one.since)}" if one.since else ""
+    since = f" since {format_time(one.since)}" if one.since else ""
     what = "is not retried" if one.since else "can't be read"
     return visible(f"{one.kind} {one.name} {what}{since}: {one.trouble}")
 
@@ -115,7 +116,7 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     from blocks.text import visible
     from blocks.values import quick
     from bot.operations.names import place_of
-    from bot.operations.operator_times import roughly, spelled
+    from bot.operations.operator_times import format_duration, format_time
 
     on = ", ".join(f"{visible(name)} {quick(value)}" for name, value in one.on.items())
     yield f"{one.id}  {visible(one.tool)}{f'  with {on}' if on else ''}"
@@ -123,7 +124,7 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
         used = f"{one.uses} of {one.most} uses"
     else:
         used = "not used yet" if one.uses == 0 else f"used {one.uses} time{'s' if one.uses > 1 else ''}"
-    until = f"until {spelled(one.until)}, {roughly(one.until - now)} left"
+    until = f"until {format_time(one.until)}, {format_duration(one.until - now)} left"
     void = "; it has no seal of this app, so it lets nothing through" if one.sealed is False else ""
     given_by = ", ".join(map(names.of, one.given_by))
     place = place_of(one.session)
@@ -131,7 +132,7 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     yield visible(f"    given by {given_by} in {where}; {until}; {used}{void}")
 
 
-def reapplied(one: Reapplied, *, dry_run: bool) -> str:
+def reapplied(one: ReapplyResult, *, dry_run: bool) -> str:
     """What happened, or would happen, to one confirmation."""
     from blocks.text import visible
 
@@ -148,13 +149,13 @@ def reapplied(one: Reapplied, *, dry_run: bool) -> str:
 
 
 def purged(what: Purged, before: datetime, *, dry_run: bool) -> Iterator[str]:
-    from bot.operations.operator_times import spelled
+    from bot.operations.operator_times import format_time
 
     verb = "would be purged" if dry_run else "is purged"
     if not what.any:
-        yield f"Nothing is left to purge from before {spelled(before)}."
+        yield f"Nothing is left to purge from before {format_time(before)}."
     else:
-        yield f"From before {spelled(before)} {verb}: {what}."
+        yield f"From before {format_time(before)} {verb}: {what}."
     if what.kept:
         keep = "session is" if what.kept == 1 else "sessions are"
         yield f"{what.kept} {keep} still in use and kept what {'it needs' if what.kept == 1 else 'they need'}."

@@ -20,7 +20,7 @@ from bot.confirmation.exact_json import ExactObject
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
-from bot.policy.versioned import ReadOlder, UnreadableRecord, tagged, untagged
+from bot.policy.versioned import ReadOlder, UnreadableRecord, add_version, strip_version
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
 from runtime.replacing import replace
@@ -56,13 +56,13 @@ class Grant:
     }  # 1 was not sealed, 2 had no uses
 
     def to_json(self) -> JsonObject:
-        return tagged(self.VERSION, _ADAPTER.dump_python(self, mode="json", exclude={"used"}))
+        return add_version(self.VERSION, _ADAPTER.dump_python(self, mode="json", exclude={"used"}))
 
     @staticmethod
     def from_json(stored: object) -> Grant:
         """Raises `NewerVersion` or `UnreadableRecord` for what this program can't read."""
         try:
-            return _ADAPTER.validate_python(untagged(stored, "grant", Grant.VERSION, Grant.READERS))
+            return _ADAPTER.validate_python(strip_version(stored, "grant", Grant.VERSION, Grant.READERS))
         except ValidationError as error:
             raise UnreadableRecord("A stored grant is not what adk-confirm writes.") from error
 

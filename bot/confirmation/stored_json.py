@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
-from bot.policy.versioned import ReadOlder, UnreadableRecord, tagged, untagged
+from bot.policy.versioned import ReadOlder, UnreadableRecord, add_version, strip_version
 from runtime.jsontypes import Json, JsonObject
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ def delivery_from_json(stored: str) -> Delivery:
 def step_content(step: Step) -> JsonObject:
     """A step as the content of a ledger line. Empty values are left out."""
     content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
-    return tagged(CONTENT_VERSION, content)
+    return add_version(CONTENT_VERSION, content)
 
 
 def _text(adapter: TypeAdapter[T], value: T, version: int) -> str:
@@ -116,13 +116,13 @@ def _text(adapter: TypeAdapter[T], value: T, version: int) -> str:
         return f'{{"v":{version},{adapter.dump_json(value).decode()[1:]}'
     except PydanticSerializationError:
         return json.dumps(
-            tagged(version, adapter.dump_python(value, mode="json")), allow_nan=False, separators=(",", ":")
+            add_version(version, adapter.dump_python(value, mode="json")), allow_nan=False, separators=(",", ":")
         )
 
 
 def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, ReadOlder]) -> T:
     try:
-        return adapter.validate_python(untagged(json.loads(stored), what, version, readers))
+        return adapter.validate_python(strip_version(json.loads(stored), what, version, readers))
     except json.JSONDecodeError as error:
         raise UnreadableRecord(f"A stored {what} can't be read: {error}") from error
     except ValidationError as error:

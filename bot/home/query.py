@@ -27,7 +27,7 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.store import waiting_index
 from bot.store.grants_in_force import grants_by, probe, would_withhold
-from bot.store.mailbox import paused
+from bot.store.mailbox import read_pause
 from bot.store.repository import chain_of, find_session, now
 from runtime.store.database import Database, Tx
 
@@ -87,7 +87,7 @@ class HomeQuery:
         mine = await self._may_decide(reader, names.mine)
         asked = await self._database.read(_own_requests, reader.person)
         given = await self._database.read(_grants, reader.person)
-        stopped = await self._database.read(paused) is not None
+        stopped = await self._database.read(read_pause) is not None
         view = home_view(
             version,
             waiting=mine.rows,
@@ -115,7 +115,7 @@ class HomeQuery:
             links=await self._links(reader, (*mine.rows, *here.rows)),
             more_waiting=mine.more,
             more_here=here.more,
-            paused=await self._database.read(paused) is not None,
+            paused=await self._database.read(read_pause) is not None,
         )
 
     async def _grants_in_force(self, given: Sequence[_GivenGrant]) -> list[tuple[Grant, Confirmation]]:

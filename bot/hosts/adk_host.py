@@ -16,17 +16,17 @@ from dataclasses import replace
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts import reading
-from bot.hosts.events import event_from, said_in
+from bot.hosts.events import event_from, message_in
 from bot.hosts.host import (
     AgentMessage,
     CallAltered,
     Capabilities,
     DeliveryUnknown,
-    Heard,
     HostAnswer,
     HostFailed,
     RefusedByHost,
     RequestLost,
+    RunOutput,
     SessionSnapshot,
     Unreachable,
     UserWords,
@@ -35,7 +35,7 @@ from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
-from bot.hosts.tasks import heard_in
+from bot.hosts.tasks import run_output
 from bot.hosts.words import (
     ANOTHER,
     ASKED_ANEW,
@@ -44,9 +44,9 @@ from bot.hosts.words import (
     NOT_LOADED,
     broken_off,
     denied,
-    found_out,
-    not_answered,
-    not_signed_in,
+    nobody_answered,
+    nobody_signed_in,
+    settlement_message,
 )
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
@@ -55,10 +55,10 @@ from runtime.jsontypes import JsonObject, same
 from runtime.recent_dict import RecentDict
 from runtime.wire import Content, Part
 
-WORDS_WAIT = 30.0
+RESEND_AFTER = 30.0
 """The most seconds before a lost message is sent again. Delivering a message twice does little harm."""
 
-SLACK_OF_CLOCKS = 1.0
+CLOCK_TOLERANCE = 1.0
 """How many seconds the server's clock may be behind ours when a message is looked for by its time."""
 
 
@@ -107,26 +107,26 @@ class AdkHost:
 
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         with self._stoppable(session, stop):
             async for said in self._send_message(session, words.as_content(), words.mark, words.since):
                 yield said
 
     async def _send_message(
         self, session: SessionKey, message: Content, mark: str, since: float | None
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         """Sends a message to the agent, unless the session has it already."""
         before = await self._read(session)
         if not before.exists:
             await self.server.create(session)
-        since = None if since is None else since - SLACK_OF_CLOCKS
+        since = None if since is None else since - CLOCK_TOLERANCE
         if (heard := before.heard(mark, message.text, since)) is not None:
             if not heard.replied and not self._is_stopped(session):
                 yield broken_off(heard.event)
             return
         if self._is_stopped(session):
             return
-        self._wait_out(mark, None, min(WORDS_WAIT, self.server.patience))
+        self._wait_out(mark, None, min(RESEND_AFTER, self.server.patience))
         began = self._clock()
         try:
             async for said in self._run(session, message, mark):
@@ -135,9 +135,9 @@ class AdkHost:
             yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
         except DeliveryUnknown as cut:
             self._sent[mark] = began
-            heard = (await self._read_after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
+            heard = (await self._read_after(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
-                raise await self._not_arrived_error(cut, min(WORDS_WAIT, self.server.patience)) from cut
+                raise await self._not_arrived_error(cut, min(RESEND_AFTER, self.server.patience)) from cut
             if not heard.replied and not self._is_stopped(session):
                 yield broken_off(heard.event, str(cut))
 
@@ -145,12 +145,12 @@ class AdkHost:
 
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         with self._stoppable(session, stop):
             async for said in self._answer_all(session, answers):
                 yield said
 
-    async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
+    async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
         if any((asking := before.asking(one.request_id)) is not None and asking.overtaken for one in answers):
@@ -174,7 +174,7 @@ class AdkHost:
             async for said in self._explain(session, before.asking(answer.request_id), answer):
                 yield said
 
-    async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
+    async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
         missing answer. If the server ignored an answer because others came with it, that one is sent again alone,
         once."""
@@ -188,7 +188,7 @@ class AdkHost:
                 async for said in self._give_in_one(session, [answer]):
                     yield said
 
-    async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
+    async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         made = [
             (one, self._signer.part(session, before.asking(one.request_id), _answer_for(one, before), one.credential))
@@ -211,7 +211,7 @@ class AdkHost:
         attempt: int,
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         with self._stoppable(session, stop):
             async for said in self._send_settlement(session, request_id, call_id, word, attempt, again):
                 yield said
@@ -224,7 +224,7 @@ class AdkHost:
         word: Settlement,
         attempt: int,
         again: HostAnswer | None,
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         asking = before.asking(request_id)
         if asking is None:
@@ -242,7 +242,7 @@ class AdkHost:
         if word is not VoteKind.RUN_AGAIN:
             if asking.ask is not Ask.CONFIRMATION:
                 return  # a message would restart its workflow
-            text = Content.of_text(found_out(asking, word))
+            text = Content.of_text(settlement_message(asking, word))
             async for said in self._send_message(session, text, mark, 0.0):
                 yield said
             return
@@ -259,7 +259,7 @@ class AdkHost:
 
     async def _send_answers(
         self, session: SessionKey, before: SessionReading, parts: list[Part], requests: list[str], marks: list[str]
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
         asking = before.asking(requests[0])
         resumable = before.resumable or (await self.server.about()).resumable
@@ -285,7 +285,7 @@ class AdkHost:
         else:
             if not await self._has_arrived(DeliveryUnknown(NOT_KEPT), session, given):
                 self._sent.update(dict.fromkeys(marks, began))
-                raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
+                raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, RESEND_AFTER))
 
     async def _has_arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
         """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
@@ -298,16 +298,16 @@ class AdkHost:
 
     async def _explain(
         self, session: SessionKey, asking: AdkRequest | None, answer: HostAnswer
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         """Sends a denial's reason as a message of its own, since ADK does not give it to the model without the
         plugin."""
         if asking is None or answer.confirmed or not answer.reason:
             return
         asked = asking.asked
         if asking.ask is Ask.CREDENTIAL and asked is not None and not asked.by_node:
-            text = Content.of_text(not_signed_in(asking, answer.reason))
+            text = Content.of_text(nobody_signed_in(asking, answer.reason))
         elif asking.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
-            text = Content.of_text(not_answered(asking, answer.reason))
+            text = Content.of_text(nobody_answered(asking, answer.reason))
         elif asking.announcement is not None or asking.ask is not Ask.CONFIRMATION:
             return  # the plugin passes it on, or a message would restart the workflow
         else:
@@ -361,7 +361,7 @@ class AdkHost:
         invocation: str | None = None,
         signatures: JsonObject | None = None,
         running: Sequence[str] = (),
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         about = await self.server.about()
         extra: JsonObject = {}
         if about.metadata:
@@ -395,12 +395,12 @@ class AdkHost:
             self._running.pop(session, None)
 
 
-def _events_heard(raw: JsonObject) -> Iterable[Heard]:
+def _events_heard(raw: JsonObject) -> Iterable[RunOutput]:
     try:
         event = event_from(raw)
     except Invalid:
         return  # the session shows it when it is read
-    yield from heard_in(event, said_in(event) if raw.get("id") else None)
+    yield from run_output(event, message_in(event) if raw.get("id") else None)
 
 
 def _is_another(asking: AdkRequest | None, answer: HostAnswer) -> bool:

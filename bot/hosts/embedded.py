@@ -11,17 +11,17 @@ from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts.host import (
     AgentMessage,
     Capabilities,
-    Heard,
     HostAnswer,
     HostOutcome,
     HostRequest,
     RequestLost,
+    RunOutput,
     SendSeparately,
     SessionSnapshot,
     UserWords,
 )
-from bot.hosts.pauses import answered, form_of
-from bot.hosts.tasks import heard_in
+from bot.hosts.pauses import answer_from_form, form_of
+from bot.hosts.tasks import run_output
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.fingerprints import CallGuard
@@ -39,7 +39,7 @@ _REMEMBERED = 500
 
 
 @dataclass(frozen=True)
-class _Read:
+class _ReadSoFar:
     """What was read of a session up to a position. Events never change, so each is read once."""
 
     position: Position
@@ -59,7 +59,7 @@ class EmbeddedHost:
         lease_term: float = TERM,
     ) -> None:
         self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
-        self._read: RecentDict[SessionKey, _Read] = RecentDict(_REMEMBERED)  # of the sessions that were read last
+        self._read: RecentDict[SessionKey, _ReadSoFar] = RecentDict(_REMEMBERED)  # of the sessions that were read last
 
     @property
     def app(self) -> str:
@@ -67,7 +67,7 @@ class EmbeddedHost:
 
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         run = await self.runner.start(
             user_id=session.user,
             session_id=session.id,
@@ -82,7 +82,7 @@ class EmbeddedHost:
 
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         schemas = await self._questions(session) if any(a.ask is Ask.INPUT for a in answers) else {}
         contents = [_answer(a, schemas.get(a.request_id)).as_content() for a in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
@@ -118,7 +118,7 @@ class EmbeddedHost:
         attempt: int,
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         try:
             run = await self.runner.settle(
                 user_id=session.user,
@@ -143,7 +143,7 @@ class EmbeddedHost:
         if news is None:
             return SessionSnapshot()
         heard = tuple(said for event in news.events if (said := _message_in(event)) is not None)
-        known = _Read(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
+        known = _ReadSoFar(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
         self._read[session] = known
         asked = [call for call in news.calls if call.request is not None]
         return SessionSnapshot(
@@ -160,9 +160,9 @@ class EmbeddedHost:
         await self.runner.close(patience=_LAST_WORDS)
 
 
-async def _events_heard(run: Run) -> AsyncIterator[Heard]:
+async def _events_heard(run: Run) -> AsyncIterator[RunOutput]:
     async for event in run:
-        for heard in heard_in(event, _message_in(event)):
+        for heard in run_output(event, _message_in(event)):
             yield heard
 
 
@@ -182,7 +182,7 @@ def _message_in(event: Event) -> AgentMessage | None:
 def _answer(given: HostAnswer, schema: JsonObject | None) -> Answer:
     if given.ask is Ask.CONFIRMATION:
         return Answer(given.request_id, given.confirmed, given.payload, given.reason)
-    value = answered(schema, given.payload) if given.confirmed else None
+    value = answer_from_form(schema, given.payload) if given.confirmed else None
     return Answer(given.request_id, given.confirmed, value, given.reason, question=True)
 
 

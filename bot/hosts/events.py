@@ -55,7 +55,7 @@ def time_of(event: Event) -> float | None:
     return None if event.timestamp == NO_TIME else event.timestamp
 
 
-def said_in(event: Event) -> AgentMessage | None:
+def message_in(event: Event) -> AgentMessage | None:
     """The agent's message in an event, or the error of its model."""
     if event.author == USER:
         return None

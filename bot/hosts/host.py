@@ -204,7 +204,7 @@ class Task:
         return replace(later, tool=later.tool or self.tool)
 
 
-Heard = AgentMessage | MessageDelta | Task
+RunOutput = AgentMessage | MessageDelta | Task
 """What comes from a run while it goes on."""
 
 
@@ -256,10 +256,10 @@ class Host(Protocol):
     def app(self) -> str: ...
     def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Heard]: ...
+    ) -> AsyncIterator[RunOutput]: ...
     def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         """Sends answers, and yields what the run says. Once `stop` is set, the host ends the run as far as it can. The
         decisions are delivered anyway."""
         ...
@@ -273,7 +273,7 @@ class Host(Protocol):
         attempt: int,
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[Heard]:
+    ) -> AsyncIterator[RunOutput]:
         """Says what became of a call whose outcome is unknown. `again`: the approval for the next attempt, if people
         chose "run again"."""
         ...

@@ -28,7 +28,7 @@ class LoopThread:
         try:
             return await asyncio.shield(result)
         finally:
-            await errand.over()
+            await errand.stop()
 
     async def iterate(self, function: Callable[[], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
         """Yields what an iterator in the thread yields. If the caller stops early, the iterator is cancelled, and the
@@ -47,7 +47,7 @@ class LoopThread:
                 yield one.value
             errand.result.result()
         finally:
-            await errand.over()
+            await errand.stop()
 
     async def close(self) -> None:
         """Cancels what still runs in the thread. Returns when the thread has ended."""
@@ -73,7 +73,7 @@ class _Errand(Generic[T]):
         self._there, self._function = there, function
         there.call_soon_threadsafe(self._begin)
 
-    async def over(self) -> None:
+    async def stop(self) -> None:
         """Cancels the coroutine if it still runs, and returns when it has ended."""
         if not self.result.done():
             self._there.call_soon_threadsafe(self._cancel)

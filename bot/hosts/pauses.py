@@ -66,7 +66,7 @@ class PauseRequest:
         return self.part_id.removeprefix(WORKFLOW_CONFIRMATION) if named else None
 
 
-def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[PauseRequest]:
+def pause_requests_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[PauseRequest]:
     """The questions, nodes' confirmations and sign-ins in an event. `node`: the path of the node that wrote the event.
     `tools`: the names of the session's calls, by id."""
     for call in event.calls():
@@ -82,7 +82,7 @@ def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = Non
             yield _choice(event, call) or _operation(event, call)
 
 
-def waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
+def other_waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
     """The other things that an event waits for, by call id."""
     long_running = set(event.long_running_tool_ids or ())
     for call in event.calls():
@@ -129,7 +129,7 @@ UNKNOWN = (
 LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
 
 
-def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | None) -> UnansweredWait:
+def unfinished_operation(asked: PauseRequest, request: HostRequest, announced: JsonObject | None) -> UnansweredWait:
     """A long-running operation that has begun, with its tool's first response."""
     note = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
     said = AgentMessage(
@@ -289,7 +289,7 @@ NO_ANSWER = "nobody answered"
 def _response(asked: PauseRequest, payload: Json) -> JsonObject:
     """The response for an answer. google-adk takes the single value out of `{"result": …}`, and parses a text in it
     that is JSON."""
-    value = answered(asked.schema, payload)
+    value = answer_from_form(asked.schema, payload)
     if has_fields(asked.schema):
         return answer_to_question(value)
     if asked.by_node and isinstance(value, str) and _is_json(value):
@@ -297,7 +297,7 @@ def _response(asked: PauseRequest, payload: Json) -> JsonObject:
     return {_RESULT: value}
 
 
-def answered(schema: JsonObject | None, payload: Json) -> Json:
+def answer_from_form(schema: JsonObject | None, payload: Json) -> Json:
     """The answer, from what was filled into a form (`form_of`)."""
     return as_object(payload) if has_fields(schema) else as_object(payload).get(ANSWER)
 
@@ -310,7 +310,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def read_given(asked: PauseRequest, response: FunctionResponse) -> Answer:
+def read_stored_answer(asked: PauseRequest, response: FunctionResponse) -> Answer:
     """Reads an answer from the session. For a node's confirmation any answer counts, in any form."""
     if asked.ask is Ask.OPERATION:
         confirmed = (response.response or {}).get(_STATUS) != REJECTED

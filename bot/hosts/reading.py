@@ -25,16 +25,25 @@ from bot.hosts.events import (
     asks_in_response,
     event_from,
     keeps_states,
+    message_in,
     move_in,
     node_output,
     node_path,
-    said_in,
     time_of,
     unread,
 )
 from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapshot, UnansweredWait
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
-from bot.hosts.pauses import PauseRequest, asked_in, asked_twice, form_of, pending, read_given, stuck_in, waits_in
+from bot.hosts.pauses import (
+    PauseRequest,
+    asked_twice,
+    form_of,
+    other_waits_in,
+    pause_requests_in,
+    read_stored_answer,
+    stuck_in,
+    unfinished_operation,
+)
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announcement_about
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
@@ -206,7 +215,7 @@ class SessionReading:
             waits=(
                 *self.waits,
                 *(
-                    pending(a.asked, _plain_request(a), a.before)
+                    unfinished_operation(a.asked, _plain_request(a), a.before)
                     for a in self.askings
                     if a.operation and a.open and a.asked
                 ),
@@ -215,7 +224,7 @@ class SessionReading:
 
 
 @dataclass
-class _Gathered:
+class _SessionParts:
     """The content of the session, each part with its position. A session may have a hundred thousand of each."""
 
     askings: dict[str, AdkRequest] = field(default_factory=dict)
@@ -276,7 +285,7 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
     """Reads the session's events, oldest first. Returns None for a session that does not exist."""
     if events is None:
         return SessionReading(exists=False)
-    gathered = _Gathered(failures=failures or {})
+    gathered = _SessionParts(failures=failures or {})
     for index, raw in enumerate(events):
         try:
             event = event_from(raw, index)
@@ -296,7 +305,7 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
     return SessionReading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
 
-def _find_second_asks(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
+def _find_second_asks(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:
     """Finds requests of tools that were answered and asked again: nobody can answer these."""
     asks = asks_in_response(raw) if event.author != USER else frozenset[str]()
     for response in event.responses() if asks else ():
@@ -305,7 +314,7 @@ def _find_second_asks(gathered: _Gathered, raw: JsonObject, event: Event) -> Non
             gathered.waits[f"{response.id}!again"] = asked_twice(event, response.id, response.name or "")
 
 
-def _follow_moves(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
+def _follow_moves(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:
     move = move_in(raw)
     if move is None or event.author == USER:
         return
@@ -315,7 +324,7 @@ def _follow_moves(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
         gathered.moves.note(next(gathered.places), event, move)
 
 
-def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | None) -> None:
+def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput | None) -> None:
     if event.partial:
         return
     if event.author == USER:
@@ -326,19 +335,19 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
     if gathered.run is not None:
         gathered.run.follow(event, node)
     _gather_requests(gathered, event, node)
-    gathered.waits.update((*waits_in(event), *stuck_in(event)))
+    gathered.waits.update((*other_waits_in(event), *stuck_in(event)))
     if output is not None:
         _add_output(gathered, event, output)
     for response in event.responses():
         if response.name != REQUEST_CONFIRMATION:
             kept = gathered.responses.setdefault(response.id or "", [])
             kept.append((next(gathered.places), response.response or {}, time_of(event)))
-    said = said_in(event)
+    said = message_in(event)
     if said is not None:
         gathered.said.append(said)
 
 
-def _gather_requests(gathered: _Gathered, event: Event, node: str) -> None:
+def _gather_requests(gathered: _SessionParts, event: Event, node: str) -> None:
     """The confirmations that an event asks for, and the other questions to people in it."""
     branch, invocation, calls = event.branch or "", event.invocation_id, list(own_calls(event))
     siblings = canonical([invocation, branch, event.author]) if invocation else ""
@@ -355,13 +364,13 @@ def _gather_requests(gathered: _Gathered, event: Event, node: str) -> None:
             gathered.askings[request.id] = replace(first, twice=True)
     gathered.tools.update((call.id, call.name or "") for call in calls if call.id)
     gathered.nodes.update((call.id, node) for call in calls if call.id and node)
-    for asked in asked_in(event, node, gathered.tools):
+    for asked in pause_requests_in(event, node, gathered.tools):
         announcement = announcement_about(event.custom_metadata, asked.part_id)
         gathered.askings[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
         gathered.latest[asked.part_id] = asked.request.id
 
 
-def _add_output(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
+def _add_output(gathered: _SessionParts, event: Event, output: NodeOutput) -> None:
     """A node's output is the result of the call that it was asked about. A workflow's output is its message at the
     end."""
     request = gathered.latest.get(f"{WORKFLOW_CONFIRMATION}{output.path}")
@@ -378,7 +387,7 @@ def _add_output(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
             gathered.said.append(said)
 
 
-def _add_message(gathered: _Gathered, event: Event) -> None:
+def _add_message(gathered: _SessionParts, event: Event) -> None:
     if gathered.run is not None:
         gathered.run.until = next(gathered.places)
     gathered.run = AnsweredRun(event.invocation_id, event.branch or "")
@@ -394,21 +403,21 @@ def _add_message(gathered: _Gathered, event: Event) -> None:
             _answer(gathered, response, time_of(event))
 
 
-def _is_confirmation(gathered: _Gathered, response: FunctionResponse) -> bool:
+def _is_confirmation(gathered: _SessionParts, response: FunctionResponse) -> bool:
     """Whether this is a call that waits for its confirmation under the call's own id."""
     return response.name == REQUEST_CONFIRMATION and response.id in gathered.by_call
 
 
-def _answer_to_part(gathered: _Gathered, part_id: str, response: FunctionResponse, at: float | None) -> None:
+def _answer_to_part(gathered: _SessionParts, part_id: str, response: FunctionResponse, at: float | None) -> None:
     """The request that an answer belongs to: google-adk answers the last event that asked with this id."""
     asked = gathered.askings[gathered.latest[part_id]].asked
     assert asked is not None
     gathered.answered[part_id] += 1
-    given = StoredAnswer(read_given(asked, response), at)
+    given = StoredAnswer(read_stored_answer(asked, response), at)
     gathered.given.setdefault(asked.request.id, []).append((next(gathered.places), given))
 
 
-def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -> None:
+def _answer(gathered: _SessionParts, response: FunctionResponse, at: float | None) -> None:
     try:
         answer = read_answer(response)
     except Invalid:
@@ -419,7 +428,7 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
         _begin_run(gathered, gathered.askings[asked])
 
 
-def _begin_run(gathered: _Gathered, asking: AdkRequest) -> None:
+def _begin_run(gathered: _SessionParts, asking: AdkRequest) -> None:
     run, before = gathered.run, gathered.runs.setdefault(asking.request.id, [])
     assert run is not None
     run.answers.append((asking.call_id, asking.request.call.name or ""))

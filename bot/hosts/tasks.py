@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from blocks.text import seen
-from bot.hosts.host import AgentMessage, Heard, MessageDelta, Task, TaskState
+from bot.hosts.host import AgentMessage, MessageDelta, RunOutput, Task, TaskState
 from bot.hosts.pauses import OF_THE_FRAMEWORK
 from bot.hosts.reading import WAITS
 from runtime.confirming import requests_in
@@ -28,7 +28,7 @@ _SAID = ("error", "message", "status", "result", "output")
 """The keys of a result with the most useful text, the best first."""
 
 
-def heard_in(event: Event, said: AgentMessage | None) -> Iterator[Heard]:
+def run_output(event: Event, said: AgentMessage | None) -> Iterator[RunOutput]:
     """What a host yields for one event of a run. `said`: the message in it, if it is complete."""
     if event.partial:
         if event.text:

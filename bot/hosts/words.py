@@ -28,14 +28,14 @@ def denied(asking: AdkRequest, reason: str) -> str:
     return f"The call {asking.request.call.name} ({asking.call_id}) was denied: {reason}"
 
 
-def not_signed_in(asking: AdkRequest, reason: str) -> str:
+def nobody_signed_in(asking: AdkRequest, reason: str) -> str:
     return (
         f"Nobody signed in for {asking.request.call.name}: {reason}. Continue without it, and don't call it again "
         "before you are asked to."
     )
 
 
-def not_answered(asking: AdkRequest, reason: str) -> str:
+def nobody_answered(asking: AdkRequest, reason: str) -> str:
     question = f' "{asking.request.hint}"' if asking.request.hint else ""
     return f"Nobody answered your question{question}: {reason}. Go on without the answer."
 
@@ -45,7 +45,7 @@ def broken_off(event: str, why: str = "") -> AgentMessage:
     return AgentMessage(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def found_out(asking: AdkRequest, word: Settlement) -> str:
+def settlement_message(asking: AdkRequest, word: Settlement) -> str:
     call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
     match word:
         case OutcomeKind.HAPPENED:

@@ -32,9 +32,9 @@ from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
-from bot.inbound.message_events import AddressedMessage, overhear
+from bot.inbound.message_events import AddressedMessage, read_message_event
 from bot.inbound.message_hints import HintSender
-from bot.inbound.once import Once
+from bot.inbound.once import OnceOnly
 from bot.inbound.payloads import Body, Click, at_of, click_id, click_target, form_target, person_of, read_click
 from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
@@ -46,7 +46,7 @@ from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, re
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import IncomingMessage, MessageResult, addressed, overheard
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
-from bot.telemetry.tracing import following, trace_vote
+from bot.telemetry.tracing import trace_vote, work_span
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -105,7 +105,7 @@ class ClicksAndForms:
         self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._mentions = Once[MessageResult]()
+        self._mentions = OnceOnly[MessageResult]()
         self._errands, self._hints = AfterAck(sender, directory.names), HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
@@ -122,9 +122,9 @@ class ClicksAndForms:
     # Words
 
     async def message(self, body: Body, context: Body, ack: AsyncAck) -> None:
-        found = overhear(body, self._app_name, str(context.get("bot_user_id") or ""))
+        found = read_message_event(body, self._app_name, str(context.get("bot_user_id") or ""))
         if found is not None:
-            with following("mention", session=found.heard.session) as span:
+            with work_span("mention", session=found.heard.session) as span:
                 heard = replace(found.heard, trace=tracing.traceparent())
                 listened = await self._listen(found, heard)
                 span.forgotten = not listened.new

@@ -19,7 +19,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from yarl import URL
 
-from bot.inbound.shapes import misshapen
+from bot.inbound.shapes import shape_problem
 from runtime.jsontypes import JsonObject
 from runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded
 
@@ -105,7 +105,7 @@ def _read(body: str, content_type: str) -> JsonObject | str:
         return "The body is not JSON."
     if not isinstance(parsed, dict):
         return "The body must be a JSON object."
-    return misshapen(parsed) or parsed
+    return shape_problem(parsed) or parsed
 
 
 def _error_response(sentence: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> web.Response:

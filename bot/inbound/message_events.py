@@ -43,7 +43,7 @@ def _is_ignored(event: Mapping[str, Json]) -> bool:
     return event.get("subtype") not in _TAKEN or bool(event.get("bot_id") or event.get("hidden"))
 
 
-def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
+def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
     """Reads a message event. Slack sends two events for one mention; both give the same `IncomingMessage`."""
     event = body.get("event")
     if not isinstance(event, dict) or _is_ignored(event):

@@ -17,7 +17,7 @@ from bot.policy.model import may_decide
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.store.incoming_words import IncomingMessage, MessageHint, MessageResult, waits_for
+from bot.store.incoming_words import IncomingMessage, MessageHint, MessageResult, why_it_waits
 from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
@@ -37,7 +37,7 @@ class HintSender:
         match listened.sign:
             case MessageHint.QUEUED | MessageHint.PAUSED:
                 await asyncio.sleep(PATIENCE)
-                why = await self._database.read(waits_for, listened.session, heard.ts)
+                why = await self._database.read(why_it_waits, listened.session, heard.ts)
                 if why is not None:
                     await self._sender.whisper(target, replies.queued(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:

@@ -12,7 +12,7 @@ REMEMBERED = 1000
 R = TypeVar("R")
 
 
-class Once(Generic[R]):
+class OnceOnly(Generic[R]):
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
         self._known: dict[Hashable, asyncio.Future[bool]] = {}  # whether it was done; the oldest first

@@ -122,7 +122,7 @@ _SHAPES: Mapping[str, type[_Part]] = {
 }
 
 
-def misshapen(body: JsonObject) -> str | None:
+def shape_problem(body: JsonObject) -> str | None:
     """What is wrong with the body, if anything is. Kinds that this app does not handle are left to Bolt.
 
     >>> misshapen({"type": "block_actions", "user": {"id": "U0ANN"}, "trigger_id": "1.2", "actions": []})

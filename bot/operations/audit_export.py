@@ -69,7 +69,7 @@ def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
     return _row(tuple(_cell(cells[column]) for column in COLUMNS))
 
 
-def defused(cell: str) -> str:
+def defuse(cell: str) -> str:
     """A cell that a spreadsheet would run as a formula becomes text.
 
     >>> defused("=HYPERLINK(1)"), defused(" @x"), defused("2.4.1")
@@ -85,9 +85,9 @@ def _cell(value: Json) -> str:
         case None:
             return ""
         case str():  # half a character can't be written to a file
-            return defused(value.encode("utf-8", "backslashreplace").decode())
+            return defuse(value.encode("utf-8", "backslashreplace").decode())
         case _:
-            return defused(json.dumps(value))
+            return defuse(json.dumps(value))
 
 
 def _content(line: LedgerLine) -> Json:

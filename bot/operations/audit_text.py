@@ -22,7 +22,7 @@ from bot.cards.card_presenter import face
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
 from bot.operations.names import NO_NAMES, KnownNames
-from bot.operations.operator_times import spelled
+from bot.operations.operator_times import format_time
 from bot.store.audit_log import Story
 from bot.store.ledger_lines import content_of
 from bot.store.repository import moment
@@ -43,16 +43,16 @@ def story_text(story: Story, names: KnownNames, *, full: bool) -> Iterator[str]:
         yield from _read(line, story.rows.get(line.confirmation or ""), names, full=full)
 
 
-def listed(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
+def list_line(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
     """One line for a list."""
     tool = row.redactor.mask_text(row.asked.tool)
     asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")
     asked = f"asked for by {asker}" + (f" in {where}" if where else "")
-    state = f"{row.id}  {spelled(row.asked_at)}  {tool}: {_state(row)}"
+    state = f"{row.id}  {format_time(row.asked_at)}  {tool}: {_state(row)}"
     return visible(f"{state}; {asked}; session {row.asked.session.id}")
 
 
-def listed_object(row: Confirmation) -> JsonObject:
+def list_object(row: Confirmation) -> JsonObject:
     """The same for a program."""
     asked = row.asked
     return {
@@ -90,12 +90,12 @@ def _read(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full
     try:
         return list(_lines_of(line, row, names, full=full))
     except ValueError:  # a newer version wrote it, or somebody changed it
-        return [f"{spelled(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
+        return [f"{format_time(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 
 def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> Iterator[str]:
     content = content_of(line)
-    begin = f"{spelled(line.at)}  "
+    begin = f"{format_time(line.at)}  "
     if content is None:
         tool = f" ({visible(line.tool)})" if line.tool else ""
         yield f"{begin}{line.kind}{tool}: its content was purged"
@@ -157,7 +157,7 @@ def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator
 
 
 def _deadline(step: StepView) -> str:
-    return spelled(moment(step.until)) if step.until is not None else "it is decided"
+    return format_time(moment(step.until)) if step.until is not None else "it is decided"
 
 
 def _full_contents(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _plain_text(span: Span, names: KnownNames) -> str:
         case User(id) | Group(id) | Channel(id):
             return visible(names.of(id))
         case When(at):
-            return spelled(moment(at))
+            return format_time(moment(at))
         case Link(_, label):
             return visible(label)
         case other:

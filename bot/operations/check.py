@@ -23,13 +23,13 @@ from bot.operations.check_slack import check_app_token, check_credentials, check
 from bot.operations.coverage import Coverage, coverage, coverage_findings
 from bot.operations.findings import Finding, Severity, either, fine, fix, note, warn
 from bot.operations.names import KnownNames, names_of
-from bot.operations.operator_times import spelled
+from bot.operations.operator_times import format_time
 from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.feature_support import INSTEAD, Feature
 from bot.slack.workspaces.identity import slack_client
-from bot.slack.workspaces.installed import Installed, installed
+from bot.slack.workspaces.installed import InstalledApp, list_installed
 from bot.store.open import HISTORY
 from bot.store.refused_features import REMEMBERED, RefusedFeature, refused_features
 from runtime.errors import ConfirmError
@@ -44,7 +44,7 @@ PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """`coverage` is empty if the agent's tools can't be listed."""
 
     findings: list[Finding]
@@ -52,7 +52,7 @@ class Checked:
     names: KnownNames
 
 
-async def check_all(settings: Settings) -> Checked:
+async def check_all(settings: Settings) -> CheckResult:
     """Runs all checks, even if some fail."""
     found = [finding async for finding in _store(settings)]
     found += [finding async for finding in _agent(settings)]
@@ -64,7 +64,7 @@ async def check_all(settings: Settings) -> Checked:
     found += [finding async for finding in _slack(settings)]
     entries = [str(entry) for policy in settings.policies.entries for entry in policy.approvers]
     client = slack_client(settings) if settings.environment.bot_token is not None else None
-    return Checked(found, rows, await names_of(client, entries if rows else ()))
+    return CheckResult(found, rows, await names_of(client, entries if rows else ()))
 
 
 async def _slack(settings: Settings) -> AsyncIterator[Finding]:
@@ -113,7 +113,7 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
 
 def _refused_feature(one: RefusedFeature) -> Finding:
     where = f" in {one.channel}" if one.channel else ""
-    again = spelled(datetime.fromtimestamp(one.at + REMEMBERED, UTC))
+    again = format_time(datetime.fromtimestamp(one.at + REMEMBERED, UTC))
     said = f"refused{where} ({one.code}), so {INSTEAD[Feature(one.feature)]}; tried again after {again}"
     return note(f"{one.team} {one.feature}", said)
 
@@ -246,7 +246,7 @@ async def _workspaces(settings: Settings) -> AsyncIterator[Finding]:
             yield replace(finding, what=f"{one.id} {finding.what}")
 
 
-async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]:
+async def _clients(settings: Settings) -> list[tuple[InstalledApp, AsyncWebClient]]:
     env: Environment = settings.environment
     if env.client_id is None or env.token_key is None:
         return []  # reported as a problem of the settings
@@ -256,8 +256,8 @@ async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]
     database = await Database.open(settings.store_url, read_only=True)
     try:
         store = Installations(database, env.client_id, cipher)
-        found: list[tuple[Installed, AsyncWebClient]] = []
-        for one in await database.read(installed, env.client_id):
+        found: list[tuple[InstalledApp, AsyncWebClient]] = []
+        for one in await database.read(list_installed, env.client_id):
             bot = await database.read(store.bot_for, Workspace(one.team or "", one.enterprise))
             if bot is not None:
                 found.append((one, AsyncWebClient(bot.bot_token, base_url=env.api_url, retry_handlers=[])))

@@ -38,7 +38,7 @@ class Coverage:
         }
 
 
-def covering(policies: Policies, tool: str) -> list[tuple[int, Policy]]:
+def covering_policies(policies: Policies, tool: str) -> list[tuple[int, Policy]]:
     """The policies that may govern a call of the tool: in order, up to the first that governs all of them."""
     found = []
     for index, policy in enumerate(policies.entries):
@@ -53,7 +53,7 @@ def coverage(policies: Policies, tools: Tools) -> list[Coverage]:
     """The policies of each tool that may ask people."""
     rows: list[Coverage] = []
     for tool in sorted(name for name, may_ask in tools.items() if may_ask):
-        found = covering(policies, tool)
+        found = covering_policies(policies, tool)
         rows += [Coverage(tool, index, policy) for index, policy in found] or [Coverage(tool)]
     return rows
 
@@ -67,7 +67,7 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
                     f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
                 )
     for tool in sorted(name for name, may_ask in tools.items() if may_ask):
-        found = covering(policies, tool)
+        found = covering_policies(policies, tool)
         if not found:
             said = f'no policy covers it, so each of its calls is refused. Write one with tools = ["{tool}"]'
             yield fix(tool, said)

@@ -10,7 +10,7 @@ from runtime.errors import Invalid
 EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
 
 
-def begins(text: str, option: str, now: datetime) -> datetime:
+def parse_start(text: str, option: str, now: datetime) -> datetime:
     """What "from" or "before" mean: of a day, its first moment.
 
     >>> noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ def begins(text: str, option: str, now: datetime) -> datetime:
     return _midnight(day) if day is not None else _instant(text, option, now)
 
 
-def ends(text: str, option: str, now: datetime) -> datetime:
+def parse_end(text: str, option: str, now: datetime) -> datetime:
     """What "until" means: of a day, its end. The moment itself is not included."""
     day = _day(text)
     if day is None:
@@ -29,7 +29,7 @@ def ends(text: str, option: str, now: datetime) -> datetime:
     return _midnight(day + timedelta(days=1)) if day < date.max else datetime.max.replace(tzinfo=UTC)
 
 
-def spelled(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """In the reader's time zone, which is that of the machine (or `TZ`).
 
     >>> spelled(datetime(2030, 1, 31, 12, 0, 7, tzinfo=UTC))[:8]
@@ -38,7 +38,7 @@ def spelled(at: datetime) -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def roughly(length: timedelta) -> str:
+def format_duration(length: timedelta) -> str:
     """Its two largest units: nobody counts the seconds of three days.
 
     >>> roughly(timedelta(days=3, hours=2, minutes=5)), roughly(timedelta(seconds=90)), roughly(timedelta(seconds=-5))

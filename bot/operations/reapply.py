@@ -48,7 +48,7 @@ _TURNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reapplied:
+class ReapplyResult:
     """What happened, or would happen, to one confirmation. With `trouble`, nothing was changed."""
 
     id: str
@@ -64,11 +64,11 @@ class Reapplied:
         return shown
 
     @staticmethod
-    def from_json(stored: JsonObject) -> Reapplied:
+    def from_json(stored: JsonObject) -> ReapplyResult:
         return _ADAPTER.validate_python(stored)
 
 
-_ADAPTER: TypeAdapter[Reapplied] = TypeAdapter(Reapplied)
+_ADAPTER: TypeAdapter[ReapplyResult] = TypeAdapter(ReapplyResult)
 
 
 async def reapply_all(
@@ -79,7 +79,7 @@ async def reapply_all(
     dry_run: bool = False,
     by: Person = OPERATOR,
     reason: str | None = None,
-) -> AsyncIterator[Reapplied]:
+) -> AsyncIterator[ReapplyResult]:
     """Each waiting confirmation that the policies of `rules` would treat differently."""
     by_whom = Operator(by, reason)
     after: tuple[float, str] | None = None
@@ -106,7 +106,7 @@ def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, flo
 
 async def _reapply_one(
     database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, by: Operator, *, dry_run: bool
-) -> Reapplied | None:
+) -> ReapplyResult | None:
     try:
         row = row_from_json(body)
         if not await asyncio.to_thread(_is_affected, row, rules.policies):
@@ -123,7 +123,7 @@ async def _reapply_one(
                 return _report(found) if found is not None else None
             row = found  # somebody voted meanwhile, and has to be looked up as well
     except (NewerVersion, UnreadableRecord) as error:
-        return Reapplied(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
+        return ReapplyResult(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
     return _report_unchanged(row, "people vote on it right now")
 
 
@@ -205,15 +205,17 @@ def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) 
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 
-def _report(change: Transition) -> Reapplied:
+def _report(change: Transition) -> ReapplyResult:
     row = change.row
     fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
     ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
-    return Reapplied(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, fell=fell, why=ungoverned)
+    return ReapplyResult(
+        id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, fell=fell, why=ungoverned
+    )
 
 
-def _report_unchanged(row: Confirmation, trouble: str) -> Reapplied:
-    return Reapplied(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, trouble=trouble)
+def _report_unchanged(row: Confirmation, trouble: str) -> ReapplyResult:
+    return ReapplyResult(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, trouble=trouble)
 
 
 def _tool(row: Confirmation) -> str:

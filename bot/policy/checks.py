@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from bot.policy.approvers import ApproverKind
 from bot.policy.durations import spell_duration
 from bot.policy.model import Policy, may_decide
-from bot.policy.problems import Problem, shown
+from bot.policy.problems import Problem, spell_value
 from bot.policy.redaction import Redactor
 from bot.policy.when import check_expression
 from runtime.errors import Invalid
@@ -70,9 +70,9 @@ def _mistakes(policy: Policy) -> Iterator[_Finding]:
 
 def _shapes(policy: Policy) -> Iterator[_Finding]:
     if policy.team is not None and not re.fullmatch(r"[TE][A-Z0-9_]+", policy.team):
-        yield "team", f'must be the workspace\'s id, such as "T0ACME", not {shown(policy.team)}'
+        yield "team", f'must be the workspace\'s id, such as "T0ACME", not {spell_value(policy.team)}'
     if policy.channel is not None and not re.fullmatch(r"[CGD][A-Z0-9_]+", policy.channel):
-        yield "channel", f'must be the channel\'s id, such as "C0DEPLOYS", not {shown(policy.channel)}'
+        yield "channel", f'must be the channel\'s id, such as "C0DEPLOYS", not {spell_value(policy.channel)}'
     if not policy.tools and not policy.inputs:
         yield "tools", 'is missing; write tools = ["deploy*"], or inputs = ["*"] for questions'
     if policy.inputs:

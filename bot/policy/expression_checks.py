@@ -20,14 +20,14 @@ if _found is _empty:
 
 
 @lru_cache(maxsize=512)
-def compiled(expression: str) -> cel.Program:
+def compile_expression(expression: str) -> cel.Program:
     return cel.compile(expression)
 
 
 def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
     """Whether the expression is true, or why that can't be determined."""
     try:
-        answer: object = compiled(expression).execute(facts)
+        answer: object = compile_expression(expression).execute(facts)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001  (the library raises whatever Python would for the failure at hand)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 from bot.policy.approvers import Approver, ApproverField, ApproverKind
 from bot.policy.durations import Duration, GrantKey
 from bot.policy.redaction import Redactor
-from bot.policy.versioned import ReadOlder, tagged, untagged
+from bot.policy.versioned import ReadOlder, add_version, strip_version
 from bot.policy.when import ExpressionFailed, holds
 from bot.policy.wording import Format, Title
 from runtime.jsontypes import Json, JsonObject, canonical
@@ -124,13 +124,13 @@ class Policy(BaseModel):
         """Reads a stored policy, whichever version of this program stored it."""
         if isinstance(frozen, Policy):
             return frozen
-        part = untagged(frozen, "policy", cls.VERSION, cls.READERS)
+        part = strip_version(frozen, "policy", cls.VERSION, cls.READERS)
         return _parse_stored(canonical(part))
 
     @cached_property
     def _as_json(self) -> JsonObject:
         empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
-        return tagged(self.VERSION, self.model_dump(mode="json", exclude=empty))
+        return add_version(self.VERSION, self.model_dump(mode="json", exclude=empty))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -60,7 +60,7 @@ def key_of(loc: Sequence[int | str]) -> str:
 
 
 def _describe(error: ErrorDetails, known: Sequence[str]) -> str:
-    given, context = shown(error["input"]), error.get("ctx", {})
+    given, context = spell_value(error["input"]), error.get("ctx", {})
     name = str(error["loc"][-1])
     match error["type"]:
         case "extra_forbidden":
@@ -92,7 +92,7 @@ def unknown_key(name: str, known: Sequence[str]) -> str:
     return f"is not a setting; did you mean {near[0]}?" if near else f"is not a setting; there are {', '.join(known)}"
 
 
-def shown(value: object) -> str:
+def spell_value(value: object) -> str:
     """A value in the spelling of the settings file."""
     try:
         spelled = json.dumps(value, ensure_ascii=False)

@@ -19,11 +19,11 @@ class UnreadableRecord(ConfirmError):
     """No version of this program writes such a value."""
 
 
-def tagged(version: int, part: JsonObject) -> JsonObject:
+def add_version(version: int, part: JsonObject) -> JsonObject:
     return {"v": version, **part}
 
 
-def untagged(stored: object, what: str, current: int, readers: Mapping[int, ReadOlder]) -> JsonObject:
+def strip_version(stored: object, what: str, current: int, readers: Mapping[int, ReadOlder]) -> JsonObject:
     """The stored value in the form of the current version, without its tag."""
     if not isinstance(stored, dict) or type(version := stored.get("v")) is not int:
         raise UnreadableRecord(f"A stored {what} has no version: it was not written by adk-confirm.")

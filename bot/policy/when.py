@@ -48,9 +48,9 @@ _EVALUATED = BoundedCheck(Path(__file__).with_name("expression_checks.py"))
 
 @lru_cache(maxsize=512)
 def _compile(expression: str) -> cel.Program:
-    from bot.policy.expression_checks import compiled
+    from bot.policy.expression_checks import compile_expression
 
-    return compiled(expression)
+    return compile_expression(expression)
 
 
 def check_expression(expression: str) -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from sqlalchemy import bindparam, delete, func, insert, select
 
 from bot.confirmation.model import State
-from bot.store.attempts import attempts, earlier, over
+from bot.store.attempts import attempts, earlier_attempts, forget_attempt
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import MANY_CARDS, count_due_cards, mark_thread_due
 from bot.store.tables import confirmations, mail, sessions, switches
@@ -85,7 +85,7 @@ def begin_processing(tx: Tx, key: str) -> StatusChange | None:
     """Notes that `processing` is about to be set. None if Slack shows it already. The thread's worker corrects the
     status when the run ends."""
     lock_session(tx, key)
-    before = shown(tx, key)
+    before = shown_status(tx, key)
     if before is not None and before[0] is AgentStatus.PROCESSING:
         return None
     mark_thread_due(tx, key)
@@ -107,8 +107,8 @@ def next_status(tx: Tx, key: str) -> NextStatus:
     """The status to set next. Changes nothing."""
     if count_due_cards(tx) > MANY_CARDS:
         return NextStatus(again=LOOK_AGAIN)
-    found = shown(tx, key)
-    status, since = wanted(tx, key)
+    found = shown_status(tx, key)
+    status, since = wanted_status(tx, key)
     now = tx.now()
     if status is AgentStatus.PROCESSING:
         return NextStatus(again=LOOK_AGAIN) if found is not None else NextStatus()
@@ -124,20 +124,20 @@ def next_status(tx: Tx, key: str) -> NextStatus:
     return NextStatus(_change_to(tx, key, status))
 
 
-def not_changed(tx: Tx, key: str, change: StatusChange) -> None:
+def note_not_changed(tx: Tx, key: str, change: StatusChange) -> None:
     """Records that Slack refused the change and still shows the earlier status."""
-    found = shown(tx, key)
+    found = shown_status(tx, key)
     if found is not None and found[0] is change.status:
         _replace_mark(tx, key, change.before)
 
 
-def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
+def shown_status(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
     """The status that Slack shows, and since when. None if the thread is not one of Slack's sessions yet."""
     row = _SHOWN.first(tx, key_=key)
     return None if row is None else (AgentStatus(row.mark.removeprefix(_STATUS)), row.at)
 
 
-def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
+def wanted_status(tx: Tx, key: str) -> tuple[AgentStatus, float]:
     """The status that Slack should show. For `suspended` also since when something has waited."""
     if _is_at_work(tx, key):
         return AgentStatus.PROCESSING, tx.now()
@@ -145,7 +145,7 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
     if since is not None:
         return AgentStatus.SUSPENDED, since
     last_words = _LAST_WORDS.first(tx, key_=key).at or 0.0
-    closing = earlier(tx, key, _CLOSE)
+    closing = earlier_attempts(tx, key, _CLOSE)
     if closing is not None and closing.at > last_words:
         return AgentStatus.CLOSED, closing.at
     row = _LAST_DECIDED.first(tx, key_=key)
@@ -156,7 +156,7 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
 
 def status_after_stream(tx: Tx, key: str) -> AgentStatus | None:
     """The status that Slack should show when a streamed reply ends. None if the thread is not one of its sessions."""
-    return None if shown(tx, key) is None else wanted(tx, key)[0]
+    return None if shown_status(tx, key) is None else wanted_status(tx, key)[0]
 
 
 def note_shown(tx: Tx, key: str, status: AgentStatus) -> None:
@@ -165,9 +165,9 @@ def note_shown(tx: Tx, key: str, status: AgentStatus) -> None:
     _replace_mark(tx, key, status)
 
 
-def run_ended(tx: Tx, key: str) -> None:
+def note_run_ended(tx: Tx, key: str) -> None:
     """Makes the thread's worker replace `processing` after a run."""
-    found = shown(tx, key)
+    found = shown_status(tx, key)
     if found is not None and found[0] is AgentStatus.PROCESSING:
         mark_thread_due(tx, key)
 
@@ -180,19 +180,19 @@ def note_stopped(tx: Tx, key: str) -> None:
 
 def close_purged(tx: Tx, key: str) -> None:
     """Makes Slack show the session as closed, since its messages were purged."""
-    found = shown(tx, key)
+    found = shown_status(tx, key)
     if found is not None and found[0] is not AgentStatus.CLOSED:
-        over(tx, key, _CLOSE)
+        forget_attempt(tx, key, _CLOSE)
         _mark(tx, key, _CLOSE)
         mark_thread_due(tx, key)
 
 
 def needs_title(tx: Tx, key: str) -> bool:
-    return earlier(tx, key, _TITLED) is None
+    return earlier_attempts(tx, key, _TITLED) is None
 
 
-def titled(tx: Tx, key: str) -> None:
-    over(tx, key, _TITLED)
+def note_titled(tx: Tx, key: str) -> None:
+    forget_attempt(tx, key, _TITLED)
     _mark(tx, key, _TITLED)
 
 
@@ -217,14 +217,14 @@ def _is_at_work(tx: Tx, key: str) -> bool:
     row = tx.execute(select(sessions.c.lease_until, sessions.c.parked_at).where(sessions.c.key == key)).one()
     if row.lease_until is not None and row.lease_until > tx.now():
         return True
-    found = shown(tx, key)
+    found = shown_status(tx, key)
     is_paused = tx.execute(select(switches.c.name).where(switches.c.name == "paused")).first() is not None
     was_working = found is not None and found[0] is AgentStatus.PROCESSING
     return was_working and row.parked_at is None and not is_paused
 
 
 def _change_to(tx: Tx, key: str, status: AgentStatus) -> StatusChange:
-    before = shown(tx, key)
+    before = shown_status(tx, key)
     return StatusChange(status, None if before is None else before[0], title_of(_first_words(tx, key)))
 
 

@@ -46,7 +46,7 @@ class EarlierAttempts:
 def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     """Notes an attempt, and returns the earlier ones, or None if this is the first. The caller holds the scope's
     lease."""
-    before, now = earlier(tx, scope, mark), tx.now()
+    before, now = earlier_attempts(tx, scope, mark), tx.now()
     if before is not None:
         _ONE_MORE(tx, scope_=scope, mark_=mark)
         return before
@@ -57,19 +57,19 @@ def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
 
 def begin_together(tx: Tx, scope: str, marks: Sequence[str]) -> bool:
     """Notes the first attempt of several posts. Returns False and notes nothing if one of them was begun before."""
-    if any(earlier(tx, scope, mark) is not None for mark in marks):
+    if any(earlier_attempts(tx, scope, mark) is not None for mark in marks):
         return False
     for mark in marks:
         begin(tx, scope, mark)
     return True
 
 
-def earlier(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
+def earlier_attempts(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     row = _EARLIER.first(tx, scope_=scope, mark_=mark)
     return None if row is None else EarlierAttempts(row.at, row.tries)
 
 
-def over(tx: Tx, scope: str, mark: str) -> None:
+def forget_attempt(tx: Tx, scope: str, mark: str) -> None:
     """Deletes the marks of an attempt that is settled: nothing of it is in Slack, or its result is stored."""
     tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.mark == mark))
 
@@ -87,7 +87,7 @@ class Attempts:
         return await self._lease.run(begin_together, scope, marks)
 
     async def earlier(self, scope: str, mark: str) -> EarlierAttempts | None:
-        return await self._lease.read(earlier, scope, mark)
+        return await self._lease.read(earlier_attempts, scope, mark)
 
-    async def over(self, scope: str, mark: str) -> None:
-        await self._lease.run(over, scope, mark)
+    async def forget(self, scope: str, mark: str) -> None:
+        await self._lease.run(forget_attempt, scope, mark)

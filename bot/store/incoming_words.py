@@ -71,7 +71,7 @@ def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     waiting = _waiting_calls(tx, key) if stops else ()
     if waiting:
         return MessageResult(new=True, sign=MessageHint.STOP, session=key, waiting=waiting)
-    return MessageResult(new=True, sign=waits_for(tx, key, heard.ts), session=key)
+    return MessageResult(new=True, sign=why_it_waits(tx, key, heard.ts), session=key)
 
 
 def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
@@ -95,7 +95,7 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     return MessageResult(sign=MessageHint.HINT if first else None, session=key)
 
 
-def waits_for(tx: Tx, key: str, mark: str) -> MessageHint | None:
+def why_it_waits(tx: Tx, key: str, mark: str) -> MessageHint | None:
     """Why the agent can't read a message now: runs are paused, or other messages come first. None if it can."""
     waiting = _WAITING.all(tx, key_=key)
     if all(one.mark != mark for one in waiting):

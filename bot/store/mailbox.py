@@ -14,8 +14,8 @@ from sqlalchemy import Row, bindparam, case, exists, null, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
-from bot.store.agent_sessions import run_ended
-from bot.store.attempts import earlier
+from bot.store.agent_sessions import note_run_ended
+from bot.store.attempts import earlier_attempts
 from bot.store.ledger_lines import write_step
 from bot.store.outbox import is_left_from_before
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
@@ -126,7 +126,7 @@ def read_mail(tx: Tx, key: str, *, together: bool, several: bool, overtaking: Ov
         return Mail((), paused=False, left=False, rows=rows)
     return Mail(
         letters,
-        paused=paused(tx) is not None,
+        paused=read_pause(tx) is not None,
         left=is_left_from_before(tx, key),
         rows=rows,
         stopped=is_stopped(tx, key, letters[0].id),
@@ -163,7 +163,7 @@ def next_together(
     return ()
 
 
-def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
+def approvals_held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
     """The approved calls that wait for other decisions of their turn, each with the undecided confirmations."""
     for row in rows:
         turn = row.asked.turn
@@ -180,7 +180,7 @@ def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
 
 def is_stopped(tx: Tx, key: str, letter: int) -> bool:
     """Whether somebody stopped the run about this letter."""
-    return earlier(tx, key, stop_mark(letter)) is not None
+    return earlier_attempts(tx, key, stop_mark(letter)) is not None
 
 
 def stop_mark(letter: int) -> str:
@@ -212,7 +212,7 @@ def session_done(tx: Tx, key: str, *, together: bool = False, again: float | Non
     lock_session(tx, key)
     due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
     _REST(tx, key_=key, due_at_=due_at)
-    run_ended(tx, key)
+    note_run_ended(tx, key)
 
 
 PAUSED = "paused"
@@ -229,7 +229,7 @@ class PausedRuns:
     reason: str | None = None
 
 
-def paused(tx: Tx) -> PausedRuns | None:
+def read_pause(tx: Tx) -> PausedRuns | None:
     """Returns the pause if `adk-confirm pause` stopped all runs, otherwise None."""
     found = _SWITCH.first(tx, name_=PAUSED)
     if found is None:

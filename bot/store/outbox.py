@@ -16,8 +16,8 @@ from sqlalchemy import bindparam, delete, func, insert, literal, or_, select, up
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import AgentMessage, Task, UnansweredWait
-from bot.policy.versioned import tagged, untagged
-from bot.store.attempts import attempts, earlier, over
+from bot.policy.versioned import add_version, strip_version
+from bot.store.attempts import attempts, earlier_attempts, forget_attempt
 from bot.store.ledger_lines import lines_to_tell
 from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
@@ -143,7 +143,7 @@ def next_post(tx: Tx, key: str) -> NextPost | None:
 def mark_all_posted(tx: Tx, key: str, again: float | None = None) -> None:
     """Marks the thread as up to date, unless something came meanwhile. `again`: look again in this many seconds."""
     lock_thread(tx, key)
-    doubt = earlier(tx, key, _COPIES)
+    doubt = earlier_attempts(tx, key, _COPIES)
     times = [
         tx.now() if next_post(tx, key) is not None else None,
         None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN,
@@ -163,16 +163,16 @@ def note_possible_copies(tx: Tx, key: str) -> None:
 
 def copies_since(tx: Tx, key: str) -> float | None:
     """The time from which to look for copies, or None."""
-    doubt = earlier(tx, key, _COPIES)
+    doubt = earlier_attempts(tx, key, _COPIES)
     return None if doubt is None else doubt.at - _LONGEST_FREEZE
 
 
-def looked_for_copies(tx: Tx, key: str) -> None:
+def note_copy_search(tx: Tx, key: str) -> None:
     """Notes a search for copies. There are two searches, since Slack may still be processing what the other process
     sent."""
-    doubt = earlier(tx, key, _COPIES)
+    doubt = earlier_attempts(tx, key, _COPIES)
     if doubt is not None and tx.now() >= doubt.at + _SLACK_IS_LATE:
-        over(tx, key, _COPIES)
+        forget_attempt(tx, key, _COPIES)
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
@@ -238,11 +238,11 @@ def _message_json(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) 
         "retry": retry,
         "tasks": [task_json(task) for task in tasks],
     }
-    return tagged(_VERSION, part)
+    return add_version(_VERSION, part)
 
 
 def _stored_words(event: str, stored: object) -> NextPost:
-    part = untagged(stored, "message of an agent", _VERSION, {1: lambda before: {**before, "tasks": []}})
+    part = strip_version(stored, "message of an agent", _VERSION, {1: lambda before: {**before, "tasks": []}})
     said = AgentMessage(
         event=event,
         author=str(part["author"]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import update
 
 from bot.hosts.host import Task, TaskState
-from bot.policy.versioned import tagged, untagged
+from bot.policy.versioned import add_version, strip_version
 from bot.store.tables import spoken
 from runtime.jsontypes import Json, JsonObject, canonical, objects
 from runtime.store.database import Tx
@@ -27,7 +27,7 @@ class Plan:
     shows: str
 
 
-def plan_shown(tx: Tx, key: str, plan: Plan, *, still_open: bool) -> None:
+def record_plan_shown(tx: Tx, key: str, plan: Plan, *, still_open: bool) -> None:
     """Records that the plan's message was updated. A plan that can't change any more is deleted."""
     here = update(spoken).where(spoken.c.session == key, spoken.c.event == plan.event, spoken.c.plan.is_not(None))
     tx.execute(here.values(plan=stored_plan(plan) if still_open else None))
@@ -53,9 +53,9 @@ def stored_plan(plan: Plan | None) -> str | None:
     if plan is None:
         return None
     part: JsonObject = {"words": plan.words, "shows": plan.shows, "tasks": [task_json(task) for task in plan.tasks]}
-    return canonical(tagged(_PLAN_VERSION, part))
+    return canonical(add_version(_PLAN_VERSION, part))
 
 
 def plan_from(event: str, ts: str, stored: str) -> Plan:
-    part = untagged(json.loads(stored), "tool calls in a message", _PLAN_VERSION, {})
+    part = strip_version(json.loads(stored), "tool calls in a message", _PLAN_VERSION, {})
     return Plan(event=event, ts=ts, words=str(part["words"]), shows=str(part["shows"]), tasks=tasks_from(part["tasks"]))

@@ -202,7 +202,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
         tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
     gone = Purged(
         lines=lines.empty(_lines(key, at, kept)),
-        letters=_letters_go(tx, _letters(key, at, kept, ended=ended), ended=ended, dry_run=dry_run),
+        letters=_delete_letters(tx, _letters(key, at, kept, ended=ended), ended=ended, dry_run=dry_run),
         grants=_delete_or_count(tx, grants, _grants(key, at, kept), dry_run=dry_run),
         confirmations=_delete_or_count(tx, confirmations, over, dry_run=dry_run),
         kept=0 if ended else 1,
@@ -221,7 +221,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     return gone + Purged(histories=1 if forgotten else 0)
 
 
-def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
+def _delete_letters(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
     """Deletes or empties letters. A session in use keeps them without text, but with the names of who spoke."""
     if ended or dry_run:
         return _delete_or_count(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)

@@ -59,7 +59,7 @@ class Replicas:
 
     async def beat(self) -> None:
         try:
-            alive = await self._database.run(heard_of, self._name)
+            alive = await self._database.run(report_alive, self._name)
         except StoreError as error:
             log.warning("the store did not answer; how many replicas there are stays as it was: %s", error)
             return
@@ -71,7 +71,7 @@ class Replicas:
 # Transactions
 
 
-def heard_of(tx: Tx, name: str) -> int:
+def report_alive(tx: Tx, name: str) -> int:
     """Notes that this replica is alive, and counts all that are. Wakes the others if this one is new."""
     now = tx.now()
     mine = update(replicas).where(replicas.c.name == name).values(alive_until=now + TERM)

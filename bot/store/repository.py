@@ -30,7 +30,7 @@ from bot.store.sealed_rows import (
 )
 from bot.store.slack_lanes import mark_cards_due, seconds_until_told
 from bot.store.tables import confirmations, grants, mail, sessions
-from bot.store.waiting_index import relist
+from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
 from runtime.jsontypes import canonical
 from runtime.replacing import replace
@@ -258,7 +258,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
         )
     else:
         _SAVE(tx, id_=row.id, **{f"{name}_": value for name, value in values.items()})
-    relist(tx, row, change.steps)
+    update_waiting_index(tx, row, change.steps)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
     if change.grant is not None:

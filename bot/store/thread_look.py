@@ -44,7 +44,7 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
     )
 
 
-def then_look(change: Callable[Concatenate[Tx, str, P], None]) -> Callable[Concatenate[Tx, str, P], ThreadLook]:
+def with_thread_look(change: Callable[Concatenate[Tx, str, P], None]) -> Callable[Concatenate[Tx, str, P], ThreadLook]:
     """Wraps a transaction function so that it also returns the thread as it is afterwards."""
 
     @wraps(change)

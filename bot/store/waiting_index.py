@@ -52,20 +52,20 @@ _ENTER = Prepared(insert(waiting))
 # Written together with the row
 
 
-def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
+def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
     """Updates the index when a row is saved, since the steps may change for whom it waits."""
     if all(step.kind in _KEPT for step in steps):
         return
     _GONE(tx, id_=row.id)
     entries = [
         {"team": row.asked.team, "whom": entry, "created": row.asked_at.timestamp(), "confirmation": row.id}
-        for entry in sorted(whom(row))
+        for entry in sorted(index_entries(row))
     ]
     if entries:
         _ENTER.many(tx, entries)
 
 
-def whom(row: Confirmation) -> set[str]:
+def index_entries(row: Confirmation) -> set[str]:
     """For whom a confirmation waits, who asked, and in which channels it can be seen."""
     if row.state is not State.WAITING and not row.unknown:
         return set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Select, bindparam, func, literal_column, select, union_all
 
-from bot.store.mailbox import paused
+from bot.store.mailbox import read_pause
 from bot.store.tables import ATTENDED, confirmations
 from bot.telemetry.tallies import some_left
 from runtime.store.database import Tx
@@ -66,6 +66,6 @@ def read_gauges(tx: Tx) -> Gauges:
         unknown=tx.execute(_UNKNOWN).scalar_one(),
         parked={kind: tx.execute(count).scalar_one() for kind, count in _PARKED.items()},
         oldest_owed=max(0.0, now - min(since, default=now)),
-        paused=paused(tx) is not None,
+        paused=read_pause(tx) is not None,
         uncounted=some_left(tx),
     )

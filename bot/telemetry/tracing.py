@@ -19,7 +19,7 @@ log = logging.getLogger("adk_confirm.ledger")
 
 
 @contextmanager
-def following(
+def work_span(
     what: str,
     *,
     session: SessionKey | None = None,

@@ -40,7 +40,7 @@ LAST_REQUESTS = 0.25
 """Seconds that an HTTP request may still take after the server closes."""
 
 
-class AtWork(Protocol):
+class TracksWork(Protocol):
     """Something that knows which rows it works on."""
 
     @property
@@ -65,7 +65,7 @@ class Shutdown:
         return max(0.0, self._began + mark - time.monotonic())
 
     async def ended(
-        self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: AtWork | None = None
+        self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: TracksWork | None = None
     ) -> None:
         """Waits for tasks to end until `by`, then cancels them and lets them clean up until `cancelled_by`."""
         await asyncio.wait(tasks, timeout=self._seconds_until(by))

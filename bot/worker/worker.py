@@ -30,7 +30,7 @@ from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.workspaces.removal import removed
 from bot.store.casting import count_next, remove_unsealed
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
-from bot.store.mailbox import WHOSE_TURN, paused, read_session
+from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
 from bot.store.outbox import note_possible_copies
 from bot.store.repository import (
     CONFIRMATIONS,
@@ -46,7 +46,7 @@ from bot.store.repository import (
 from bot.store.slack_lanes import CARDS, SOON, THREADS, count_due_cards, waits_for_end
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, keep_time, look_at_grant, mark_drawn, save_drawn
-from bot.telemetry.tracing import following
+from bot.telemetry.tracing import work_span
 from bot.worker.asking import BackgroundLookup, PeopleLookup
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, texts
@@ -138,7 +138,7 @@ class Worker:
         while True:
             due = set(owed_now) - {DueWork.DRAW}
             if not await self._is_sound(row):
-                row, owed_now = await lease.run(then_due(remove_unsealed), confirmation_id, self._rules.now)
+                row, owed_now = await lease.run(with_due_work(remove_unsealed), confirmation_id, self._rules.now)
             elif due:
                 row, owed_now = await self._decide(row, due, lease)
             else:
@@ -150,14 +150,14 @@ class Worker:
     async def _decide(self, row: Confirmation, due: set[DueWork], lease: Lease) -> RowWithDueWork:
         try:
             if DueWork.COUNT in due:
-                with following("count", row=row):
+                with work_span("count", row=row):
                     return await self._count(lease, row)
             if DueWork.LOOK_AT_GRANT in due:
                 return await self._look_at_grant(lease, row)
         except NotNow:
             await lease.run(keep_time, row.id)  # deadlines apply even while Slack is asked about a voter
             raise
-        return await lease.run(then_due(keep_time), row.id)
+        return await lease.run(with_due_work(keep_time), row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
@@ -167,7 +167,7 @@ class Worker:
             if isinstance(due, float):
                 raise NotNow(due, "The call was approved just now, and may end in a moment.")
             if await self._is_sound(due.row):
-                with following("draw", row=due.row):
+                with work_span("draw", row=due.row):
                     places = tuple(await self._drawing.draw(lease, due.row, due.session, due.around))
                 await lease.finish(save_drawn, confirmation_id, places)
                 return
@@ -195,7 +195,7 @@ class Worker:
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
         with self._clicks.urgent_work():
-            return await lease.run(then_due(count_next), row.id, vote.id, facts, self._rules.now)
+            return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
         session = await lease.read(read_session, chain_of(row.asked.session))
@@ -208,7 +208,7 @@ class Worker:
                 return await self._people.facts(row, vote, self._rules.now.policies)
 
             why = await would_withhold(grant, row, session.speakers, self._rules.now, at, ask)
-        return await lease.run(then_due(look_at_grant), row.id, why)
+        return await lease.run(with_due_work(look_at_grant), row.id, why)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)
@@ -250,13 +250,13 @@ def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
 def seconds_until_drawn(tx: Tx, row: Confirmation) -> float:
     """Seconds that the cards of a call that was just approved wait for its end. A card that is not posted yet does not
     wait. Many due cards make the wait longer, since Slack allows about fifty updates a minute."""
-    if row.decision is None or not waits_for_end(row) or paused(tx):
+    if row.decision is None or not waits_for_end(row) or read_pause(tx):
         return 0.0
     wait = min(SOON + (count_due_cards(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()
 
 
-def then_due(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowWithDueWork]:
+def with_due_work(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowWithDueWork]:
     """Wraps a transaction function so that it also returns what the changed row needs next."""
 
     @wraps(change)
@@ -284,7 +284,7 @@ def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
 def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
     """What a card shows besides its row: grants, and whether runs are paused."""
     given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
-    pause = paused(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
+    pause = read_pause(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
     return CardContext(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
 
 

@@ -35,7 +35,18 @@ POINT = "stop"
 AHEAD = "SERVE_AHEAD"
 STANDS_BY = "SERVE_STANDS_BY"
 UNIMPORTANT = {
-    *("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "adopt", "postpone", "heard_of", "leave"),
+    *(
+        "claim_due",
+        "renew",
+        "release",
+        "pause_runs",
+        "free_all",
+        "_upgrade",
+        "adopt",
+        "postpone",
+        "report_alive",
+        "leave",
+    ),
 }
 """What a process does all the time. A kill there is a kill before or after something important."""
 

@@ -43,14 +43,14 @@ class Questions:
         pause: Sleep = asyncio.sleep,
     ) -> None:
         self._sender, self._patience, self._clock, self._pause = sender, patience, clock, pause
-        self._spells: dict[tuple[str, str], _Spell] = {}
+        self._outages: dict[tuple[str, str], _Outage] = {}
 
     async def ask(
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
         """Asks until Slack answers. `answer` cancels this when nobody waits any more."""
-        spell = self._spells.setdefault((at.team, method.name), _Spell(self._clock, self._pause))
-        return await spell.over(lambda: self._sender.ask(at, method, call))
+        outage = self._outages.setdefault((at.team, method.name), _Outage(self._clock, self._pause))
+        return await outage.ask(lambda: self._sender.ask(at, method, call))
 
     async def answer(
         self, what: str, lookups: LookupCache[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
@@ -74,7 +74,7 @@ class Questions:
             return Unresolved(what, str(error).removesuffix("."))
 
 
-class _Spell:
+class _Outage:
     """A time in which Slack fails for one method in one workspace. One caller at a time retries, and the others wait
     for the result."""
 
@@ -83,7 +83,7 @@ class _Spell:
         self._failures, self._failed_at = 0, 0.0
         self._one_at_a_time = asyncio.Lock()
 
-    async def over(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, ask: Callable[[], Awaitable[T]]) -> T:
         while True:
             try:
                 if not self._failures:

@@ -27,7 +27,7 @@ from sqlalchemy.types import TypeDecorator
 
 from bot.config.token_cipher import TokenCipher
 from bot.slack.outbound.calls import Workspace
-from bot.slack.workspaces.installed import BOTS, INSTALLATIONS, Installed, forget, serving
+from bot.slack.workspaces.installed import BOTS, INSTALLATIONS, InstalledApp, find_serving, forget
 from bot.store.tables import metadata
 from runtime.store.database import Database, Tx, for_update
 
@@ -104,7 +104,7 @@ class _Store(SQLAlchemyInstallationStore):
         return joined
 
 
-Saved = Callable[[Tx, Installed, Installation], None]
+Saved = Callable[[Tx, InstalledApp, Installation], None]
 
 
 class Installations(AsyncInstallationStore):
@@ -130,7 +130,7 @@ class Installations(AsyncInstallationStore):
         return await self._database.read(self.bot_for, Workspace(team, enterprise_id))
 
     def bot_for(self, tx: Tx, at: Workspace) -> Bot | None:
-        found = serving(tx, at, self.client_id)
+        found = find_serving(tx, at, self.client_id)
         if found is None:
             return None
         return self._store.within(tx).find_bot(
@@ -203,9 +203,9 @@ def seal_anew(tx: Tx, cipher: TokenCipher) -> int:
     return count
 
 
-def _as_installed(installation: Installation, at: float) -> Installed:
+def _as_installed(installation: Installation, at: float) -> InstalledApp:
     everywhere = bool(installation.is_enterprise_install)
-    return Installed(
+    return InstalledApp(
         team=None if everywhere else installation.team_id,
         enterprise=installation.enterprise_id,
         name=(installation.enterprise_name if everywhere else installation.team_name) or "",

@@ -27,7 +27,7 @@ _installations = table(INSTALLATIONS, *map(column, _NAMED))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installed:
+class InstalledApp:
     """One installation, without its token: a workspace, or a whole organisation (`team` is None)."""
 
     team: str | None
@@ -53,13 +53,15 @@ class Installed:
 _ONE = (bots.c.team_id, bots.c.enterprise_id, bots.c.team_name, bots.c.enterprise_name, bots.c.installed_at)
 
 
-def installed(tx: Tx, client_id: str) -> list[Installed]:
+def list_installed(tx: Tx, client_id: str) -> list[InstalledApp]:
     """Where this app is installed, oldest first."""
     found = select(*_ONE).where(bots.c.client_id == client_id).order_by(bots.c.installed_at, bots.c.id)
     return [_read(row) for row in tx.execute(found)]
 
 
-def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None) -> Installed | None:
+def find_serving(
+    tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None
+) -> InstalledApp | None:
     """The installation whose token works in a workspace: its own, otherwise its organisation's, unless that may not be
     used there. `besides`: one to leave out."""
     withheld = select(switches.c.name).where(switches.c.name == f"{WITHHELD}{at.team}").exists()
@@ -73,7 +75,7 @@ def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str
     return None if row is None else _read(row)
 
 
-def forget(tx: Tx, one: Installed) -> None:
+def forget(tx: Tx, one: InstalledApp) -> None:
     """Deletes the tokens of a workspace or organisation. A workspace has its own id, whichever organisation it has
     joined."""
     for each in (bots, _installations):
@@ -83,7 +85,7 @@ def forget(tx: Tx, one: Installed) -> None:
         tx.execute(delete(each).where(here))
 
 
-def _read(row: Row[*tuple[Any, ...]]) -> Installed:
+def _read(row: Row[*tuple[Any, ...]]) -> InstalledApp:
     team, enterprise, team_name, enterprise_name, at = row
     name = (team_name if team else enterprise_name) or ""
-    return Installed(team=team, enterprise=enterprise, name=name, at=at.replace(tzinfo=UTC).timestamp())
+    return InstalledApp(team=team, enterprise=enterprise, name=name, at=at.replace(tzinfo=UTC).timestamp())

@@ -34,7 +34,7 @@ from bot.slack.outbound.errors import trouble_from
 from bot.slack.web_page import HEADERS, page
 from bot.slack.workspaces import oauth_pages as words
 from bot.slack.workspaces.installations import STATE_LIVES, States
-from bot.slack.workspaces.installed import installed
+from bot.slack.workspaces.installed import list_installed
 from bot.slack.workspaces.tokens import SeveralWorkspaces
 from runtime.errors import ConfirmError, StoreError
 from runtime.rest.listening import headers_of
@@ -91,7 +91,7 @@ class _Flow(AsyncOAuthFlow):
         if installation.bot_token is None or not (installation.team_id or installation.enterprise_id):
             return words.NO_BOT
         id_ = (installation.enterprise_id if installation.is_enterprise_install else installation.team_id) or ""
-        others = {one.id for one in await self._database.read(installed, self.client_id)} - {id_}
+        others = {one.id for one in await self._database.read(list_installed, self.client_id)} - {id_}
         named = {policy.team for policy in self._rules.now.policies.entries}
         if others and None in named:
             return words.WHOSE.format(id=id_)

@@ -19,7 +19,7 @@ from bot.confirmation.model import State
 from bot.leasing.put_off import PutAside
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
-from bot.slack.workspaces.installed import WITHHELD, Installed, bots, forget, serving
+from bot.slack.workspaces.installed import WITHHELD, InstalledApp, bots, find_serving, forget
 from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, now
@@ -66,7 +66,7 @@ class AccessChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leaving:
+class Departure:
     """A workspace or organisation that removed the app, and perhaps came `back` with the installation `by`. Its open
     work must be closed."""
 
@@ -77,39 +77,39 @@ class Leaving:
     def ends(self, tx: Tx, at: Workspace, asked: float) -> bool:
         """Whether a request of this time and workspace must be closed. Another installation may have served it."""
         if self.back is None:
-            return gone(tx, at)
-        return asked < self.back and serving(tx, at, besides=self.by) is None
+            return has_left(tx, at)
+        return asked < self.back and find_serving(tx, at, besides=self.by) is None
 
 
-def leavings(tx: Tx) -> list[Leaving]:
+def find_departures(tx: Tx) -> list[Departure]:
     """The workspaces and organisations that removed the app and may have open work."""
     return [
-        *(Leaving(id=id_) for id_, _ in _marked_switches(tx, _REMOVED)),
-        *(Leaving(id=id_, back=value["back"], by=value["by"]) for id_, value in _marked_switches(tx, _RETURNED)),
+        *(Departure(id=id_) for id_, _ in _marked_switches(tx, _REMOVED)),
+        *(Departure(id=id_, back=value["back"], by=value["by"]) for id_, value in _marked_switches(tx, _RETURNED)),
     ]
 
 
-def closed(tx: Tx, leaving: Leaving) -> None:
+def record_closed(tx: Tx, leaving: Departure) -> None:
     """Records that everything is closed. The mark of one that left and is not back stays."""
     if leaving.back is not None:
         tx.execute(delete(switches).where(*_is_this(leaving)))
 
 
-def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
+def has_left(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
     """Whether a workspace has removed the app, and no other installation serves it. `lock`: it can't come back
     meanwhile."""
     names = [f"{_REMOVED}{id_}" for id_ in (at.team, at.enterprise) if id_]
     found = select(switches.c.name).where(switches.c.name.in_(names))
     marked = tx.execute(for_update(found) if lock else found).first() is not None
-    return marked and serving(tx, at) is None
+    return marked and find_serving(tx, at) is None
 
 
 def removed(tx: Tx, error: PutAside) -> bool:
     """Whether to leave work alone because the app was removed. It is due again once the app is installed there."""
-    return isinstance(error, NotInstalled) and gone(tx, Workspace.of(error), lock=True)
+    return isinstance(error, NotInstalled) and has_left(tx, Workspace.of(error), lock=True)
 
 
-def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
+def record_departure(tx: Tx, one: InstalledApp, removal: Removal) -> bool:
     """Deletes the installation's token and the messages of its people. Returns False if the removal was known, or is
     stale."""
     if removal.before is not None and removal.before < int(one.at):
@@ -130,31 +130,31 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
     return True
 
 
-def withhold(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
+def withhold(tx: Tx, organisation: InstalledApp, team: str, access: AccessChange) -> bool:
     """Records that a workspace of an organisation removed the app, which for that workspace is the same as
     uninstalling. False: known, or stale."""
     if access.at < int(organisation.at) or not _store_if_newest(tx, team, access):
         return False
-    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
+    one = InstalledApp(team=team, enterprise=organisation.enterprise, name="", at=access.at)
     sentence = f"{organisation} may not use the app in {team} any more."
-    if serving(tx, one.workspace) is None:
+    if find_serving(tx, one.workspace) is None:
         _record_leaving(tx, one, sentence)
     else:
         write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
     return True
 
 
-def grant(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
+def grant(tx: Tx, organisation: InstalledApp, team: str, access: AccessChange) -> bool:
     """Records that the app may be used there (again). False: it could be used before, or the report is stale."""
     withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
     if not _store_if_newest(tx, team, access) or not withheld:
         return False
-    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
+    one = InstalledApp(team=team, enterprise=organisation.enterprise, name="", at=access.at)
     _record_return(tx, one, organisation, f"{organisation} may use the app in {team} again.")
     return True
 
 
-def arrive(tx: Tx, one: Installed, sentence: str) -> None:
+def record_arrival(tx: Tx, one: InstalledApp, sentence: str) -> None:
     """Records that the app is installed (again): what was put aside for it continues."""
     if one.team is None:
         for team, value in _marked_switches(tx, WITHHELD):
@@ -163,16 +163,16 @@ def arrive(tx: Tx, one: Installed, sentence: str) -> None:
     _record_return(tx, one, one, sentence)
 
 
-def _record_leaving(tx: Tx, one: Installed, sentence: str) -> None:
+def _record_leaving(tx: Tx, one: InstalledApp, sentence: str) -> None:
     value: JsonObject = {"at": stamp(now(tx)), "why": sentence, "enterprise": one.enterprise}
     tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_REMOVED}{one.id}", "value": canonical(value)})
     write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
-    if serving(tx, one.workspace) is None:
+    if find_serving(tx, one.workspace) is None:
         _say_nothing_more(tx, one)
     tx.notify(DEPARTURES)
 
 
-def _record_return(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
+def _record_return(tx: Tx, one: InstalledApp, by: InstalledApp, sentence: str) -> None:
     """Removes the marks. An organisation also brings back its workspaces that left with installations of their own."""
     left = {
         id_ for id_, value in _marked_switches(tx, _REMOVED)
@@ -180,7 +180,7 @@ def _record_return(tx: Tx, one: Installed, by: Installed, sentence: str) -> None
     }  # fmt: skip
     for id_ in left:
         tx.execute(delete(switches).where(switches.c.name == f"{_REMOVED}{id_}"))
-        _close_from_before(tx, Leaving(id=id_, back=tx.now(), by=by.id))
+        _close_from_before(tx, Departure(id=id_, back=tx.now(), by=by.id))
     write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=sentence))
     for table in ATTENDED:
         aside = update(table).where(_belongs_to(table, one), table.c.failures > 0)
@@ -189,9 +189,9 @@ def _record_return(tx: Tx, one: Installed, by: Installed, sentence: str) -> None
         tx.notify(topic)
 
 
-def _is_late(tx: Tx, one: Installed, removal: Removal) -> bool:
+def _is_late(tx: Tx, one: InstalledApp, removal: Removal) -> bool:
     """Whether the app has been installed again since its removal. This matters only if work from before is left."""
-    leaving = Leaving(id=one.id, back=one.at, by=one.id)
+    leaving = Departure(id=one.id, back=one.at, by=one.id)
     granted = select(grants.c.id).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
     found = select(confirmations.c.team, confirmations.c.enterprise).distinct()
     found = found.where(or_(OPEN, confirmations.c.id.in_(granted)), of(confirmations, one.id))
@@ -205,7 +205,7 @@ def _is_late(tx: Tx, one: Installed, removal: Removal) -> bool:
     return True
 
 
-def _close_from_before(tx: Tx, leaving: Leaving) -> None:
+def _close_from_before(tx: Tx, leaving: Departure) -> None:
     """Records that work from before must be closed. A later return replaces an earlier one."""
     tx.execute(delete(switches).where(switches.c.name == f"{_RETURNED}{leaving.id}"))
     value = canonical({"back": leaving.back, "by": leaving.by})
@@ -226,7 +226,7 @@ def _store_if_newest(tx: Tx, team: str, access: AccessChange) -> bool:
     return new.rowcount == 1
 
 
-def _say_nothing_more(tx: Tx, one: Installed) -> None:
+def _say_nothing_more(tx: Tx, one: InstalledApp) -> None:
     """Drops messages of the workspace's people to the agent, and answers to its voters."""
     keys = select(sessions.c.key).where(_belongs_to(sessions, one), _without_installation(sessions))
     unheard = update(mail).where(mail.c.kind == "words", mail.c.done_at.is_(None), mail.c.session.in_(keys))
@@ -242,7 +242,7 @@ def of(table: Table, id_: str) -> ColumnElement[bool]:
     return or_(table.c.team == id_, table.c.enterprise == id_)
 
 
-def _belongs_to(table: Table, one: Installed) -> ColumnElement[bool]:
+def _belongs_to(table: Table, one: InstalledApp) -> ColumnElement[bool]:
     here: ColumnElement[bool] = table.c.team == one.team if one.team else table.c.enterprise == one.enterprise
     return here
 
@@ -257,6 +257,6 @@ def _marked_switches(tx: Tx, mark: str) -> list[tuple[str, dict[str, Any]]]:
     return [(row.name.removeprefix(mark), json.loads(row.value)) for row in tx.execute(found).all()]
 
 
-def _is_this(leaving: Leaving) -> tuple[ColumnElement[bool], ...]:
+def _is_this(leaving: Departure) -> tuple[ColumnElement[bool], ...]:
     value = canonical({"back": leaving.back, "by": leaving.by})
     return switches.c.name == f"{_RETURNED}{leaving.id}", switches.c.value == value

@@ -23,7 +23,7 @@ from bot.confirmation.states import ConfirmationEvent, Transition
 from bot.policy.approvers import SLACK
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.outbound.calls import Workspace
-from bot.slack.workspaces.removal import DEPARTURES, OPEN, Leaving, closed, leavings, of
+from bot.slack.workspaces.removal import DEPARTURES, OPEN, Departure, find_departures, of, record_closed
 from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, grants, sessions
 from runtime.errors import ConfirmError
@@ -74,12 +74,12 @@ class RemovalCleanup:
 
     async def _look(self) -> None:
         try:
-            for leaving in await self._database.read(leavings):
+            for leaving in await self._database.read(find_departures):
                 await self._close(leaving)
         except ConfirmError as error:
             log.warning("what a workspace left open is closed later: %s", error)
 
-    async def _close(self, leaving: Leaving) -> None:
+    async def _close(self, leaving: Departure) -> None:
         after, left = "", 0
         while True:
             some = await self._database.run(close_some, leaving, after)
@@ -88,7 +88,7 @@ class RemovalCleanup:
                 break
             after = some.after
         if not left:
-            await self._database.run(closed, leaving)
+            await self._database.run(record_closed, leaving)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class CleanupProgress:
     left: int
 
 
-def close_some(tx: Tx, leaving: Leaving, after: str) -> CleanupProgress:
+def close_some(tx: Tx, leaving: Departure, after: str) -> CleanupProgress:
     """Closes some of what belongs to a workspace or an organisation that left."""
     granted = (
         select(grants.c.id)
@@ -113,7 +113,7 @@ def close_some(tx: Tx, leaving: Leaving, after: str) -> CleanupProgress:
     return CleanupProgress(str(ids[-1]) if len(ids) == AT_ONCE else None, left)
 
 
-def _close_one(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
+def _close_one(tx: Tx, leaving: Departure, confirmation: str) -> bool:
     """Closes one. False: this version can't read it, and a replica that can will close it."""
     try:
         session, row = lock_confirmation(tx, confirmation)

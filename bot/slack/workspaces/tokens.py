@@ -25,8 +25,17 @@ from bot.policy.problems import Problem, SettingsError
 from bot.slack.outbound.calls import ClientFor, Workspace
 from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
 from bot.slack.workspaces.identity import Identity, identify, slack_client
-from bot.slack.workspaces.installed import Installed, installed, serving
-from bot.slack.workspaces.removal import AccessChange, Removal, arrive, depart, gone, grant, note_removal, withhold
+from bot.slack.workspaces.installed import InstalledApp, find_serving, list_installed
+from bot.slack.workspaces.removal import (
+    AccessChange,
+    Removal,
+    grant,
+    has_left,
+    note_removal,
+    record_arrival,
+    record_departure,
+    withhold,
+)
 from bot.slack.workspaces.removal_cleanup import RemovalCleanup
 from runtime.errors import Invalid
 from runtime.rest.listening import CannotServe
@@ -212,21 +221,23 @@ class SeveralWorkspaces:
 
     def _give_up(self, tx: Tx, at: Workspace, token: str, sentence: str) -> bool:
         """Forgets a token, unless the app has been installed again since the token was read."""
-        bot, one = self.installations.bot_for(tx, at), serving(tx, at, self._client_id)
+        bot, one = self.installations.bot_for(tx, at), find_serving(tx, at, self._client_id)
         if bot is None or one is None or bot.bot_token != token:
             return False
-        return depart(tx, one, Removal(at=at, sentence=sentence.format(place=one)))
+        return record_departure(tx, one, Removal(at=at, sentence=sentence.format(place=one)))
 
     def _depart(self, tx: Tx, removal: Removal) -> bool:
-        one = serving(tx, removal.at, self._client_id)
+        one = find_serving(tx, removal.at, self._client_id)
         # A workspace can only remove its own installation, not that of its organisation.
         if one is not None and bool(one.team) == bool(removal.at.team):
-            return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
-        return gone(tx, removal.at) and note_removal(tx, removal)  # Slack reports it in two events of different types
+            return record_departure(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
+        return has_left(tx, removal.at) and note_removal(
+            tx, removal
+        )  # Slack reports it in two events of different types
 
     def _change_access(self, tx: Tx, access: AccessChange) -> list[str]:
         """Records the change, unless it is already known."""
-        organisation = serving(tx, Workspace("", access.enterprise), self._client_id)
+        organisation = find_serving(tx, Workspace("", access.enterprise), self._client_id)
         if organisation is None:
             return []
         change = grant if access.granted else withhold
@@ -248,7 +259,7 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
     anew = await database.run(seal_anew, cipher)
     if anew:
         log.info("%d tokens were encrypted again with the newest key: the older keys can be removed", anew)
-    found = await database.read(installed, environment.client_id)
+    found = await database.read(list_installed, environment.client_id)
     if not found:
         log.warning("no workspace has installed the app yet: open /slack/install where this is reached")
     problems = missing_teams(settings.policies, [one.id for one in found])
@@ -294,12 +305,12 @@ def _authorization(bot: Bot, at: Workspace) -> AuthorizeResult:
 
 
 def unfit(tx: Tx, client_id: str, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
-    if gone(tx, at):
+    if has_left(tx, at):
         return CallRefusalReason.REMOVED
     whose = isinstance(found, GoverningPolicy) and found.policy.team is None
-    return CallRefusalReason.WHOSE_POLICY if whose and len(installed(tx, client_id)) > 1 else None
+    return CallRefusalReason.WHOSE_POLICY if whose and len(list_installed(tx, client_id)) > 1 else None
 
 
-def _record_arrival(tx: Tx, one: Installed, installation: Installation) -> None:
+def _record_arrival(tx: Tx, one: InstalledApp, installation: Installation) -> None:
     by = f" by {installation.user_id}" if installation.user_id else ""
-    arrive(tx, one, f"The app was installed in {one}{by}.")
+    record_arrival(tx, one, f"The app was installed in {one}{by}.")

@@ -20,7 +20,7 @@ from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints,
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
 from bot.confirmation.words import verified
-from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defused, export_object, jsonl_row
+from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, NOON, Desk, make_policy
@@ -270,7 +270,7 @@ class TestExport:
 
     @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\n+1", "＝1", "\0=1"])
     def test_no_cell_is_a_formula(self, cell: str) -> None:
-        assert defused(cell) == f"'{cell}"
+        assert defuse(cell) == f"'{cell}"
 
     @given(st.text())
     def test_whatever_the_text_a_row_stays_one_row(self, text: str) -> None:

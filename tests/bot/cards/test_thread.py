@@ -230,7 +230,7 @@ async def test_a_long_reply_is_a_separate_message(out: Outgoing) -> None:
 async def test_lines_that_another_process_posted_alone_are_deleted(out: Outgoing) -> None:
     out.desk.deny(ANNA)
     await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
-    await Attempts(out.lease).over(out.session.key, "lines:1")  # the other process has not seen that
+    await Attempts(out.lease).forget(out.session.key, "lines:1")  # the other process has not seen that
     assert await out.writer.say_below(out.lease, out.session, out.lines(), said("Hello."), [out.desk.row])
     assert len(out.told()) == 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.inbound.message_events import overhear
+from bot.inbound.message_events import read_message_event
 from bot.operations.pause import pause, resume
 from bot.sandbox.people.people import Person
 from runtime.jsontypes import JsonObject
@@ -120,6 +120,6 @@ def test_what_asks_to_stop(text: str, stops: bool) -> None:
         "user": "U0ANN",
         "text": text,
     }
-    found = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
+    found = read_message_event({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
     assert found is not None
     assert found.stops is stops

@@ -20,7 +20,7 @@ from aiohttp.client import DEFAULT_TIMEOUT
 from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts import open_host
-from bot.hosts.host import DeliveryUnknown, Heard, HostRequest, UserWords
+from bot.hosts.host import DeliveryUnknown, HostRequest, RunOutput, UserWords
 from runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go
@@ -198,7 +198,7 @@ def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[.
             return stream
 
         at.ear.instead["/run_sse"] = talks
-        heard: list[Heard] = []
+        heard: list[RunOutput] = []
 
         async def says() -> None:
             async for one in at.visit.host.say(OURS, UserWords(mark="m1", text="hello")):
@@ -222,7 +222,7 @@ def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[.
 PIECE = json.dumps({"id": "1", "author": "clerk", "partial": True, "content": {"parts": [{"text": "Well, "}]}})
 
 
-async def _until_more(heard: list[Heard], before: int) -> None:
+async def _until_more(heard: list[RunOutput], before: int) -> None:
     await until(lambda: len(heard) > before)
 
 

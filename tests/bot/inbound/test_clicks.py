@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.inbound.message_events import is_ignored, overhear
+from bot.inbound.message_events import is_ignored, read_message_event
 from bot.inbound.payloads import at_of, person_of, workspace_of_event
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
@@ -70,7 +70,7 @@ def test_who_clicked_is_of_their_own_workspace(user: dict[str, Any], who: Person
 def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
     """Slack may tell the organisation with words and the workspace with a click: it is the same person."""
     event = {"user": "U0ANN", "channel": "C1", "ts": "1.1", "text": "<@U0BOT> hi", **told}
-    heard = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
+    heard = read_message_event({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
     assert heard is not None
     assert heard.heard.person == who
 
@@ -90,7 +90,7 @@ def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
 def test_a_message_that_is_ignored_is_never_read(told: dict[str, Any], ignored: bool) -> None:
     event = {"type": "message", "user": "U0ANN", "channel": "D1", "ts": "1.1", "text": "hi", **told}
     assert is_ignored({"team_id": "T0ACME", "event": event}) is ignored
-    assert not (ignored and overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT"))
+    assert not (ignored and read_message_event({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT"))
 
 
 @pytest.mark.parametrize("body", [{}, {"event": None}, {"event": "message"}, {"type": "block_actions"}])

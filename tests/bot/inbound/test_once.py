@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bot.inbound.once import Once
+from bot.inbound.once import OnceOnly
 from runtime.errors import Busy
 
 
@@ -25,7 +25,7 @@ class Work:
 
 
 async def test_of_several_at_once_one_does_it_and_the_others_wait_for_it() -> None:
-    once, work = Once[str](), Work()
+    once, work = OnceOnly[str](), Work()
     several = [asyncio.create_task(once.do("a", work)) for _ in range(3)]
     other = asyncio.create_task(once.do("b", work))
     await asyncio.wait(several, timeout=0.05)
@@ -37,7 +37,7 @@ async def test_of_several_at_once_one_does_it_and_the_others_wait_for_it() -> No
 
 
 async def test_what_failed_is_done_by_the_next_that_waits() -> None:
-    once, work = Once[str](), Work()
+    once, work = OnceOnly[str](), Work()
     work.fails = 1
     several = [asyncio.create_task(once.do("a", work)) for _ in range(3)]
     work.may_end.set()
@@ -48,7 +48,7 @@ async def test_what_failed_is_done_by_the_next_that_waits() -> None:
 
 
 async def test_who_gives_up_takes_nothing_from_the_others() -> None:
-    once, work = Once[str](), Work()
+    once, work = OnceOnly[str](), Work()
     first, second, third = (asyncio.create_task(once.do("a", work)) for _ in range(3))
     await asyncio.wait([second], timeout=0.05)
     second.cancel()
@@ -65,6 +65,6 @@ async def test_who_gives_up_takes_nothing_from_the_others() -> None:
 
 
 async def test_only_the_last_keys_are_remembered() -> None:
-    once, work = Once[str](most=2), Work()
+    once, work = OnceOnly[str](most=2), Work()
     work.may_end.set()
     assert [await once.do(key, work) for key in "abcbca"] == ["done", "done", "done", None, None, "done"]

@@ -23,7 +23,7 @@ from bot.commands.common import account
 from bot.confirmation.model import Confirmation, State, VoteKind
 from bot.operations.control import LONGEST_REQUEST, ask, serve_control
 from bot.operations.pause import mark_for_drawing
-from bot.store.mailbox import paused
+from bot.store.mailbox import read_pause
 from bot.store.open import socket_path
 from bot.store.tables import confirmations
 from bot.worker.worker import read_card_context
@@ -66,11 +66,11 @@ async def test_pausing_is_said_once_and_so_is_going_on(at: Backoffice) -> None:
     first, again = await both_ways(at, "pause")
     assert first.out == "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.\n"
     assert again.out == "Runs were already paused.\n"
-    assert await at.database.read(paused)
+    assert await at.database.read(read_pause)
     first, again = await both_ways(at, "resume")
     assert first.out == "Runs are resumed. Approved calls start now.\n"
     assert again.out == "Runs were not paused.\n"
-    assert not await at.database.read(paused)
+    assert not await at.database.read(read_pause)
     lines = await at.lines("system")
     assert [line.kind for line in lines] == ["paused", "resumed"]
     assert json.loads(lines[0].content or "")["who"] == {"team": "", "user": f"operator {account()}"}

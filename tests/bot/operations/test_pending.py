@@ -14,7 +14,7 @@ from bot.commands.common import account
 from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.confirmation.schedule import tick
 from bot.leasing.due_rows import RowKind, claim_due
-from bot.operations.operator_times import spelled
+from bot.operations.operator_times import format_time
 from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, sessions
 from runtime.store.database import Tx
@@ -63,7 +63,7 @@ async def test_what_waits_for_whom_since_and_until_when(at: Backoffice) -> None:
         "    for user:U0ANNA, user:U0BEN; 1 of 2 approvals (U0ANNA); "
         "asked for by U0ASKER in C0DEPLOYS, session slack-T0ACME-C0DEPLOYS-1.1"
     )
-    assert third == f"    since {spelled(asked)}, 1h ago; until {spelled(asked + timedelta(days=1))}, 23h left"
+    assert third == f"    since {format_time(asked)}, 1h ago; until {format_time(asked + timedelta(days=1))}, 23h left"
     assert others[0] == f"{refund}  refund  {{}}"
     assert others[1].startswith("    for user:U0ANNA; 0 of 1 approval; asked for by U0ASKER")
     assert len(others) == 3
@@ -118,7 +118,7 @@ async def test_what_stopped_being_tried_says_why(at: Backoffice) -> None:
         tx.execute(update(sessions).values(trouble="The agent\n\x1b[2J is broken.", **when))
 
     await at.database.run(park)
-    since = spelled(at.clock.now)
+    since = format_time(at.clock.now)
     assert (await at.command("pending")).lines[-2:] == [
         f"session {at.key} is not retried since {since}: The agent\\n\\u001b[2J is broken.",
         f"confirmation {deploy} is not retried since {since}: The channel is archived.",

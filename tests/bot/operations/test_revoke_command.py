@@ -10,7 +10,7 @@ import pytest
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
-from bot.operations.operator_times import spelled
+from bot.operations.operator_times import format_time
 from bot.store.casting import SubmittedVote, cast
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, full_member
@@ -36,7 +36,7 @@ async def test_a_grant_ends_and_one_that_is_none_is_said(
 
         listed = (await at.command("grants")).lines
         assert listed[0] == f"{deploy}  deploy  with version 2.4.1"
-        until = spelled(at.clock.now + timedelta(days=1))
+        until = format_time(at.clock.now + timedelta(days=1))
         assert listed[1] == f"    given by U0ANNA in C0DEPLOYS, session {SESSION}; until {until}, 1d left; not used yet"
         await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: Facts(account=full_member(ANNA))})
         (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]

@@ -157,7 +157,7 @@ async def test_an_attempt_is_known_to_whoever_comes_after_a_crash(database_url: 
     earlier = await ours.earlier("k1", "card:C1:")
     assert earlier is not None
     assert (earlier.tries, earlier.at) == (2, before.at)
-    await ours.over("k1", "card:C1:")
+    await ours.forget("k1", "card:C1:")
     assert await ours.earlier("k1", "card:C1:") is None
     assert await ours.begin("k1", "card:C1:") is None
     await reopened.close()

@@ -16,17 +16,17 @@ from bot.policy.model import CallRefusalReason, GoverningPolicy
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
 from bot.slack.workspaces.installations import bots
-from bot.slack.workspaces.installed import Installed
+from bot.slack.workspaces.installed import InstalledApp
 from bot.slack.workspaces.removal import (
     AccessChange,
-    Leaving,
+    Departure,
     Removal,
-    arrive,
-    closed,
-    depart,
-    gone,
+    find_departures,
     grant,
-    leavings,
+    has_left,
+    record_arrival,
+    record_closed,
+    record_departure,
     removed,
     withhold,
 )
@@ -94,9 +94,9 @@ def test_a_grant_ends_with_it_by_nobodys_word() -> None:
 # The marks
 
 
-def installed(tx: Tx, team: str | None, at: float = 100.0) -> Installed:
+def installed(tx: Tx, team: str | None, at: float = 100.0) -> InstalledApp:
     """As the SDK's store would leave it."""
-    one = Installed(team=team, enterprise="E0CORP", name="Acme", at=at)
+    one = InstalledApp(team=team, enterprise="E0CORP", name="Acme", at=at)
     tx.execute(
         insert(bots).values(
             client_id="1.2", app_id="A1", team_id=team, enterprise_id="E0CORP", bot_token="sealed", bot_id="B1",
@@ -108,15 +108,15 @@ def installed(tx: Tx, team: str | None, at: float = 100.0) -> Installed:
 
 async def test_a_workspace_that_left_is_gone_unless_its_organisation_serves_it(database: Database) -> None:
     def leaves(tx: Tx) -> None:
-        assert not gone(tx, ACME)
-        assert depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone", event="Ev1"))
-        assert (gone(tx, ACME), leavings(tx)) == (True, [Leaving(id="T0ACME")])
+        assert not has_left(tx, ACME)
+        assert record_departure(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone", event="Ev1"))
+        assert (has_left(tx, ACME), find_departures(tx)) == (True, [Departure(id="T0ACME")])
         everywhere = installed(tx, None)
-        assert not gone(tx, ACME)
-        assert depart(tx, everywhere, Removal(at=Workspace("", "E0CORP"), sentence="gone too", event="Ev2"))
-        assert gone(tx, ACME)
-        arrive(tx, installed(tx, "T0ACME"), "back")
-        assert not gone(tx, ACME)
+        assert not has_left(tx, ACME)
+        assert record_departure(tx, everywhere, Removal(at=Workspace("", "E0CORP"), sentence="gone too", event="Ev2"))
+        assert has_left(tx, ACME)
+        record_arrival(tx, installed(tx, "T0ACME"), "back")
+        assert not has_left(tx, ACME)
 
     await database.run(leaves)
 
@@ -132,7 +132,7 @@ async def test_with_several_installed_a_policy_that_names_none_governs_nothing(d
         assert unfit(tx, "1.2", ACME, nameless) is CallRefusalReason.WHOSE_POLICY
         assert unfit(tx, "1.2", ACME, theirs) is None
         assert unfit(tx, "another app", ACME, nameless) is None
-        depart(tx, one, Removal(at=one.workspace, sentence="gone"))
+        record_departure(tx, one, Removal(at=one.workspace, sentence="gone"))
         assert unfit(tx, "1.2", ACME, nameless) is None
         assert unfit(tx, "1.2", Workspace("T0GLOBEX"), theirs) is CallRefusalReason.REMOVED
 
@@ -143,9 +143,9 @@ async def test_the_same_event_again_and_one_from_before_remove_nothing(database:
     def leaves(tx: Tx) -> None:
         one = installed(tx, "T0ACME", at=100.7)
         told = Removal(at=ACME, sentence="gone", event="Ev1", before=100.0)
-        assert not depart(tx, one, replace(told, before=99.0))
-        assert depart(tx, one, told)
-        assert not depart(tx, installed(tx, "T0ACME"), told)
+        assert not record_departure(tx, one, replace(told, before=99.0))
+        assert record_departure(tx, one, told)
+        assert not record_departure(tx, installed(tx, "T0ACME"), told)
         assert tx.execute(select(bots.c.team_id)).scalars().all() == ["T0ACME"]
 
     await database.run(leaves)
@@ -161,7 +161,7 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
     kind = RowKind(homes, homes.c.key, "t", attend)
     nobody = NotInstalled("T0ACME", "E0CORP")
 
-    def opened(tx: Tx) -> Installed:
+    def opened(tx: Tx) -> InstalledApp:
         tx.execute(
             insert(homes).values(
                 key=key, team="T0ACME", enterprise="E0CORP", user_id="U1", opened_at=0, looked_at=0, version=1,
@@ -169,7 +169,7 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
             )
         )  # fmt: skip
         one = installed(tx, "T0ACME")
-        depart(tx, one, Removal(at=ACME, sentence="gone"))
+        record_departure(tx, one, Removal(at=ACME, sentence="gone"))
         return one
 
     def fails(tx: Tx) -> None:
@@ -184,12 +184,12 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
     one = await database.run(opened)
     await database.run(fails)
     assert await database.read(row) == (True, False, 20)
-    await database.run(arrive, one, "back")
+    await database.run(record_arrival, one, "back")
     assert await database.read(row) == (False, True, 0)
     await database.run(fails)
     assert await database.read(row) == (False, True, 1)
 
-    assert [mark.back is not None for mark in await database.read(leavings)] == [True]
+    assert [mark.back is not None for mark in await database.read(find_departures)] == [True]
 
 
 # Back before all was closed
@@ -200,10 +200,10 @@ SOUTH = Workspace("T0SOUTH", "E0CORP")
 
 
 async def test_who_is_back_at_once_finds_what_was_asked_before_closed(database: Database) -> None:
-    def leaves_and_returns(tx: Tx) -> Leaving:
-        depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
-        arrive(tx, installed(tx, "T0ACME"), "back")
-        (mark,) = leavings(tx)
+    def leaves_and_returns(tx: Tx) -> Departure:
+        record_departure(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
+        record_arrival(tx, installed(tx, "T0ACME"), "back")
+        (mark,) = find_departures(tx)
         assert mark.back is not None
         assert mark.ends(tx, ACME, mark.back - 1)
         assert not mark.ends(tx, ACME, mark.back)
@@ -211,24 +211,24 @@ async def test_who_is_back_at_once_finds_what_was_asked_before_closed(database: 
 
     first = await database.run(leaves_and_returns)
     again = await database.run(leaves_and_returns)
-    await database.run(closed, first)  # somebody who looked before it left once more
-    assert await database.read(leavings) == [again]
-    await database.run(closed, again)
-    assert await database.read(leavings) == []
+    await database.run(record_closed, first)  # somebody who looked before it left once more
+    assert await database.read(find_departures) == [again]
+    await database.run(record_closed, again)
+    assert await database.read(find_departures) == []
 
 
 async def test_where_another_installation_served_it_all_the_while_nothing_is_closed(database: Database) -> None:
     def own_one_comes_and_goes(tx: Tx) -> None:
         everywhere = installed(tx, None)
-        depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
-        arrive(tx, installed(tx, "T0ACME"), "back")
-        (mark,) = leavings(tx)
+        record_departure(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
+        record_arrival(tx, installed(tx, "T0ACME"), "back")
+        (mark,) = find_departures(tx)
         assert not mark.ends(tx, ACME, 0.0)
-        closed(tx, mark)
+        record_closed(tx, mark)
 
-        depart(tx, everywhere, Removal(at=EVERYWHERE, sentence="gone"))
-        arrive(tx, installed(tx, None), "back")
-        (mark,) = leavings(tx)
+        record_departure(tx, everywhere, Removal(at=EVERYWHERE, sentence="gone"))
+        record_arrival(tx, installed(tx, None), "back")
+        (mark,) = find_departures(tx)
         assert (mark.ends(tx, ACME, 0.0), mark.ends(tx, SOUTH, 0.0)) == (False, True)
 
     await database.run(own_one_comes_and_goes)
@@ -244,10 +244,10 @@ async def test_words_are_heard_as_long_as_somebody_serves_where_they_were_said(d
             store_message(tx, words_in(at))
         everywhere, own = installed(tx, None), installed(tx, "T0ACME")
         assert unheard(tx) == ["T0ACME", "T0SOUTH"]
-        depart(tx, own, Removal(at=ACME, sentence="gone"))
+        record_departure(tx, own, Removal(at=ACME, sentence="gone"))
         assert unheard(tx) == ["T0ACME", "T0SOUTH"]  # the organisation's serves it
-        arrive(tx, installed(tx, "T0ACME"), "back")
-        depart(tx, everywhere, Removal(at=EVERYWHERE, sentence="gone"))
+        record_arrival(tx, installed(tx, "T0ACME"), "back")
+        record_departure(tx, everywhere, Removal(at=EVERYWHERE, sentence="gone"))
         assert unheard(tx) == ["T0ACME"]
 
     await database.run(leave)
@@ -263,9 +263,9 @@ def words_in(at: Workspace) -> IncomingMessage:
 
 async def test_an_organisation_brings_back_a_workspace_that_had_left_by_itself(database: Database) -> None:
     def returns(tx: Tx) -> None:
-        depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
-        arrive(tx, installed(tx, None), "for all")
-        (mark,) = leavings(tx)
+        record_departure(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
+        record_arrival(tx, installed(tx, None), "for all")
+        (mark,) = find_departures(tx)
         assert (mark.id, mark.by, mark.ends(tx, ACME, 0.0)) == ("T0ACME", "E0CORP", True)
 
     await database.run(returns)
@@ -282,16 +282,16 @@ async def test_a_workspace_without_its_organisations_app_is_gone_until_it_gets_i
     def changes(tx: Tx) -> None:
         organisation = installed(tx, None)
         assert withhold(tx, organisation, "T0SOUTH", told(200.5))
-        assert (gone(tx, SOUTH), gone(tx, ACME)) == (True, False)
+        assert (has_left(tx, SOUTH), has_left(tx, ACME)) == (True, False)
         assert not withhold(tx, organisation, "T0SOUTH", told(200.5))  # told again
         assert not grant(tx, organisation, "T0SOUTH", told(200.4, granted=True))  # what was before comes after
-        assert gone(tx, SOUTH)
+        assert has_left(tx, SOUTH)
         assert grant(tx, organisation, "T0SOUTH", told(200.6, granted=True))
-        assert not gone(tx, SOUTH)
-        (mark,) = leavings(tx)
+        assert not has_left(tx, SOUTH)
+        (mark,) = find_departures(tx)
         assert (mark.id, mark.ends(tx, SOUTH, 0.0)) == ("T0SOUTH", True)
         assert not withhold(tx, organisation, "T0SOUTH", told(200.5))
-        assert not gone(tx, SOUTH)
+        assert not has_left(tx, SOUTH)
 
     await database.run(changes)
 
@@ -301,10 +301,10 @@ async def test_what_was_taken_away_comes_back_with_the_organisations_next_instal
         organisation = installed(tx, None)
         assert not withhold(tx, organisation, "T0SOUTH", told(99.0))  # from before it was installed
         assert withhold(tx, organisation, "T0SOUTH", told(200.0))
-        depart(tx, organisation, Removal(at=EVERYWHERE, sentence="gone"))
-        arrive(tx, installed(tx, None, at=300.0), "back")
-        assert not gone(tx, SOUTH)
-        assert {mark.id for mark in leavings(tx)} == {"E0CORP", "T0SOUTH"}
+        record_departure(tx, organisation, Removal(at=EVERYWHERE, sentence="gone"))
+        record_arrival(tx, installed(tx, None, at=300.0), "back")
+        assert not has_left(tx, SOUTH)
+        assert {mark.id for mark in find_departures(tx)} == {"E0CORP", "T0SOUTH"}
 
     await database.run(changes)
 
@@ -315,8 +315,8 @@ async def test_a_workspace_with_an_installation_of_its_own_goes_on_without_the_o
     def changes(tx: Tx) -> None:
         organisation, own = installed(tx, None), installed(tx, "T0SOUTH")
         assert withhold(tx, organisation, "T0SOUTH", told(200.0))
-        assert (gone(tx, SOUTH), leavings(tx)) == (False, [])
-        depart(tx, own, Removal(at=SOUTH, sentence="gone"))
-        assert gone(tx, SOUTH)
+        assert (has_left(tx, SOUTH), find_departures(tx)) == (False, [])
+        record_departure(tx, own, Removal(at=SOUTH, sentence="gone"))
+        assert has_left(tx, SOUTH)
 
     await database.run(changes)

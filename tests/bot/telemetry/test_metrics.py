@@ -20,7 +20,7 @@ from bot.confirmation.model import State
 from bot.confirmation.states import Transition
 from bot.operations.operate import operate
 from bot.operations.pause import pause
-from bot.operations.reapply import Reapplied, reapply_all
+from bot.operations.reapply import ReapplyResult, reapply_all
 from bot.sandbox.server.faults import Fault
 from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
@@ -255,7 +255,7 @@ async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
         await at.reopen()
         at.policies('[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA", "user:U0BEN"]\n')
 
-        async def reapplies(database: Database) -> list[Reapplied]:
+        async def reapplies(database: Database) -> list[ReapplyResult]:
             """As the command does it, with somebody to ask about people."""
             return [done async for done in reapply_all(database, at.office, at.rules)]
 

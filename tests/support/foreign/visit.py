@@ -7,7 +7,17 @@ from itertools import count, groupby
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind, turn_of
-from bot.hosts.host import AgentMessage, Heard, Host, HostAnswer, HostOutcome, HostRequest, Task, TaskState, UserWords
+from bot.hosts.host import (
+    AgentMessage,
+    Host,
+    HostAnswer,
+    HostOutcome,
+    HostRequest,
+    RunOutput,
+    Task,
+    TaskState,
+    UserWords,
+)
 from runtime.jsontypes import Json
 
 _numbers = count(1)
@@ -95,11 +105,11 @@ class Visit:
         states = [task.state for task in self.tasks if task.tool == tool]
         return [state for at, state in enumerate(states) if at == 0 or states[at - 1] is not state]
 
-    async def _texts(self, exchange: AsyncIterator[Heard]) -> list[str]:
+    async def _texts(self, exchange: AsyncIterator[RunOutput]) -> list[str]:
         return await texts(exchange, self.tasks)
 
 
-async def texts(exchange: AsyncIterator[Heard], tasks: list[Task] | None = None) -> list[str]:
+async def texts(exchange: AsyncIterator[RunOutput], tasks: list[Task] | None = None) -> list[str]:
     """The complete texts of the messages."""
     said = []
     async for heard in exchange:
