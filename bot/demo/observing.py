@@ -14,8 +14,8 @@ from sqlalchemy import select
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation
 from bot.demo.tour import Tour
-from bot.sandbox.page.explained import Names
-from bot.sandbox.page.panel import Item, answer_message, ledger_line, request_event
+from bot.sandbox.page.explanations import Names
+from bot.sandbox.page.panel import Item, answer_item, ledger_item, request_item
 from bot.sandbox.workspace.changes import Changes
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation
@@ -72,13 +72,13 @@ def new_items(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dic
             seen_lines[row.chain] = row.seq
             asked = read_confirmation(tx, row.confirmation) if row.kind == LineKind.EDITED else None
             filled = asked is not None and asked.asked.wants_payload
-            items.append(ledger_line(line_of(row), names, answer=filled))
+            items.append(ledger_item(line_of(row), names, answer=filled))
     return sorted(items, key=lambda item: item.at)
 
 
 def _items(event: Event) -> list[Item]:
     if any(call.name == REQUEST_CONFIRMATION for call in event.calls()):
-        return [request_event(event.to_dict(), event.timestamp)]
+        return [request_item(event.to_dict(), event.timestamp)]
     if event.author == "user" and event.content and any(r.name == REQUEST_CONFIRMATION for r in event.responses()):
-        return [answer_message(event.content.to_dict(), event.timestamp)]
+        return [answer_item(event.content.to_dict(), event.timestamp)]
     return []

@@ -95,9 +95,7 @@ async def running_demo(port: int = PORT, store: str | None = None) -> AsyncItera
         database = await Database.open(url, clock=slack.clock.now, read_only=True)
         stack.push_async_callback(database.close)
         bot.database = database
-        following = slack.page.watch(
-            DatabaseObserver(database, tour, slack.workspace.changes, slack.page.travels.names)
-        )
+        following = slack.page.watch(DatabaseObserver(database, tour, slack.workspace.changes, slack.page.items.names))
         stack.callback(following.cancel)  # before the store closes under it
         yield Demo(slack, bot, people, channel)
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from aiohttp import web
 from pydantic import ValidationError
 
-from bot.sandbox.page.doing import GESTURES, Hands
 from bot.sandbox.page.guard import HEADERS, guarded
-from bot.sandbox.page.panel import Observed, Travels
+from bot.sandbox.page.page_gestures import GESTURES, GestureContext
+from bot.sandbox.page.panel import Observed, PanelItems
 from bot.sandbox.page.screen import Screen, Stage, sees
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.server import FakeSlack
@@ -66,7 +66,7 @@ class Page:
         self._observed = observed
         self.stage = stage or Stage()
         """May be set again once people and channels have their ids; the page sees it when it is loaded."""
-        self.travels = Travels(slack.workspace, slack.calls, slack.deliveries)
+        self.items = PanelItems(slack.workspace, slack.calls, slack.deliveries)
         self._watching: set[asyncio.Task[None]] = set()
         self._files = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
 
@@ -77,19 +77,19 @@ class Page:
             served.router.add_get(path, guarded(self._index))
         served.router.add_get("/page/{file:.+}", guarded(self._file))
         served.router.add_get("/sandbox/feed", guarded(self._feed))
-        served.router.add_get("/sandbox/travels/{number:[0-9]{1,9}}", guarded(self._item))
+        served.router.add_get("/sandbox/items/{number:[0-9]{1,9}}", guarded(self._item))
         served.router.add_get("/sandbox/files/{id}", guarded(self._download))
         served.router.add_post("/sandbox/do/{gesture}", guarded(self._do))
 
     def watch(self, observed: Observed) -> asyncio.Task[None]:
         """Shows the side of this agent from now on. For an agent that starts after the sandbox."""
-        return self._start(self.travels.watch(observed))
+        return self._start(self.items.watch(observed))
 
     async def _open(self, _: web.Application) -> AsyncIterator[None]:
         _log.warning(
             "The sandbox is a local stand-in for Slack: whoever opens its page can act as anybody. Not for production."
         )
-        self._start(self.travels.watch_slack())
+        self._start(self.items.watch_slack())
         if self._observed is not None:
             self.watch(self._observed)
         yield
@@ -140,27 +140,27 @@ class Page:
         return response
 
     async def _tell(self, response: web.StreamResponse, screen: Screen) -> None:
-        changes, travels = self._slack.workspace.changes, self.travels
-        number, version, update = changes.number, travels.version, screen.whole()
-        update["travels"] = [*travels.since(0)]
+        changes, items = self._slack.workspace.changes, self.items
+        number, version, update = changes.number, items.version, screen.whole()
+        update["items"] = [*items.since(0)]
         await response.write(f"retry: {_COME_BACK_AFTER}\n\n".encode())
         event = "screen"
         while True:
             if update:
                 await response.write(f"event: {event}\ndata: {json.dumps(update)}\n\n".encode())
-            elif not await _changed_in_time(changes.after(number), travels.changes.after(version)):
+            elif not await _changed_in_time(changes.after(number), items.changes.after(version)):
                 await response.write(b": still here\n\n")
             fresh, event = changes.since(number), "patch"
             if fresh and fresh[0].number > number + 1:  # more has happened than is kept
                 update, event = screen.whole(), "screen"
             else:
                 update = screen.after(fresh)
-            if travels.version > version:
-                update["travels"] = [*travels.since(version)]
-            number, version = changes.number, travels.version
+            if items.version > version:
+                update["items"] = [*items.since(version)]
+            number, version = changes.number, items.version
 
     async def _item(self, request: web.Request) -> web.Response:
-        found = self.travels.whole(int(request.match_info["number"]))
+        found = self.items.whole(int(request.match_info["number"]))
         if found is None:
             return _refusal(404, "This happened too long ago. The panel does not have it any more.")
         return web.json_response(found)
@@ -187,8 +187,8 @@ class Page:
             asked: Json = await request.json()
             if not isinstance(asked, dict):
                 raise Invalid("A gesture is a JSON object.")
-            hands = Hands(self._slack, self._who(asked.pop("as", None)), self.stage.controls)
-            return web.json_response(await gesture.model_validate(asked).perform(hands))
+            context = GestureContext(self._slack, self._who(asked.pop("as", None)), self.stage.controls)
+            return web.json_response(await gesture.model_validate(asked).perform(context))
         except json.JSONDecodeError:
             return _refusal(400, "This is not JSON.")
         except ValidationError as error:

@@ -15,8 +15,8 @@ from typing import Literal, Protocol
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page import explained, explained_slack
-from bot.sandbox.page.explained import Names
+from bot.sandbox.page import explanations, slack_explanations
+from bot.sandbox.page.explanations import Names
 from bot.sandbox.reading import label
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.changes import Changes
@@ -62,7 +62,7 @@ class Observed(Protocol):
 # -- what an `Observed` makes
 
 
-def request_event(event: JsonObject, at: float) -> Item:
+def request_item(event: JsonObject, at: float) -> Item:
     """An event of a session with one or more requests in it, in either dialect."""
     parts = objects(as_object(event.get("content")).get("parts"))
     asked = [as_object(as_object(part.get("functionCall")).get("args")) for part in parts]
@@ -70,18 +70,18 @@ def request_event(event: JsonObject, at: float) -> Item:
     calls = [call for each in asked if (call := as_object(each.get("originalFunctionCall"))).get("name")]
     names = ", ".join(as_text(call.get("name")) for call in calls)
     title = f"{names or 'A call'} needs approval"
-    return Item(kind="request", title=title, note=explained.request(calls), body=event, at=at)
+    return Item(kind="request", title=title, note=explanations.request(calls), body=event, at=at)
 
 
-def answer_message(message: JsonObject, at: float) -> Item:
+def answer_item(message: JsonObject, at: float) -> Item:
     """The message with the answer, as it goes to the session."""
     parts = objects(as_object(message.get("newMessage") or message).get("parts"))
     answers = [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
     words = ", ".join("confirmed" if each.get("confirmed") is True else "not confirmed" for each in answers)
-    return Item(kind="answer", title=words or "An answer", note=explained.answer(answers), body=message, at=at)
+    return Item(kind="answer", title=words or "An answer", note=explanations.answer(answers), body=message, at=at)
 
 
-def ledger_line(line: LedgerLine, names: Names, *, answer: bool = False) -> Item:
+def ledger_item(line: LedgerLine, names: Names, *, answer: bool = False) -> Item:
     """`answer`: an edit that fills in what the agent asked for."""
     content: Json = json.loads(line.content) if line.content is not None else "purged"
     body: JsonObject = {
@@ -91,19 +91,19 @@ def ledger_line(line: LedgerLine, names: Names, *, answer: bool = False) -> Item
     }  # fmt: skip
     named = _LEDGER_TITLES.get(line.kind, line.kind.value)
     title = f"{named}: {line.tool}" if line.tool else named
-    note = explained.ledger(line, names, answer=answer)
+    note = explanations.ledger(line, names, answer=answer)
     return Item(kind="ledger", title=title, note=note, body=body, at=line.at.timestamp())
 
 
 # -- what the server itself saw
 
 
-def delivered(made: Delivery, names: Names) -> Item:
+def delivery_item(made: Delivery, names: Names) -> Item:
     """A request to the app, and how it was answered."""
     return Item(
         kind="event" if made.kind == "events_api" else "click",
         title=_title_of(made),
-        note=explained_slack.delivery(made, names),
+        note=slack_explanations.delivery(made, names),
         body=made.body,
         at=made.at,
         reply=made.json or made.answer or None,
@@ -112,12 +112,12 @@ def delivered(made: Delivery, names: Names) -> Item:
     )
 
 
-def called(made: CallRecord, names: Names) -> Item:
+def call_item(made: CallRecord, names: Names) -> Item:
     """A call of the Web API, and its answer."""
     return Item(
         kind="call",
         title=made.method,
-        note=explained_slack.call(made, names),
+        note=slack_explanations.call(made, names),
         body=made.args,
         at=made.at,
         reply=made.answer or None,
@@ -157,7 +157,7 @@ class _Kept:
     """While the item can still change: a function that makes it again."""
 
 
-class Travels:
+class PanelItems:
     """All items of the panel, numbered. `version` grows with each item and each change of one."""
 
     def __init__(self, workspace: Workspace, calls: Sequence[CallRecord], deliveries: Sequence[Delivery]) -> None:
@@ -205,9 +205,9 @@ class Travels:
         """Reads what the server has recorded since the last time, in the order of time."""
         self._unfinished = [kept for kept in self._unfinished if not self._refresh(kept)]
         fresh: list[Callable[[], Item]] = [
-            partial(delivered, each, self.names) for each in self._deliveries[self._read_deliveries :]
+            partial(delivery_item, each, self.names) for each in self._deliveries[self._read_deliveries :]
         ]
-        fresh += [partial(called, each, self.names) for each in self._calls[self._read_calls :]]
+        fresh += [partial(call_item, each, self.names) for each in self._calls[self._read_calls :]]
         self._read_deliveries, self._read_calls = len(self._deliveries), len(self._calls)
         for source in sorted(fresh, key=lambda each: each().at):
             self._add(source(), source)

@@ -89,10 +89,10 @@ def find_departures(tx: Tx) -> list[Departure]:
     ]
 
 
-def record_closed(tx: Tx, leaving: Departure) -> None:
+def record_closed(tx: Tx, departure: Departure) -> None:
     """Records that everything is closed. The mark of one that left and is not back stays."""
-    if leaving.back is not None:
-        tx.execute(delete(switches).where(*_is_this(leaving)))
+    if departure.back is not None:
+        tx.execute(delete(switches).where(*_is_this(departure)))
 
 
 def has_left(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
@@ -191,25 +191,25 @@ def _record_return(tx: Tx, one: InstalledApp, by: InstalledApp, sentence: str) -
 
 def _is_late(tx: Tx, one: InstalledApp, removal: Removal) -> bool:
     """Whether the app has been installed again since its removal. This matters only if work from before is left."""
-    leaving = Departure(id=one.id, back=one.at, by=one.id)
+    departure = Departure(id=one.id, back=one.at, by=one.id)
     granted = select(grants.c.id).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
     found = select(confirmations.c.team, confirmations.c.enterprise).distinct()
     found = found.where(or_(OPEN, confirmations.c.id.in_(granted)), of(confirmations, one.id))
     places = [Workspace(*row) for row in tx.execute(found.where(confirmations.c.created < one.at))]
-    if not any(leaving.ends(tx, at, 0.0) for at in places):
+    if not any(departure.ends(tx, at, 0.0) for at in places):
         return False
     if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
     write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=removal.sentence))
-    _close_from_before(tx, leaving)
+    _close_from_before(tx, departure)
     return True
 
 
-def _close_from_before(tx: Tx, leaving: Departure) -> None:
+def _close_from_before(tx: Tx, departure: Departure) -> None:
     """Records that work from before must be closed. A later return replaces an earlier one."""
-    tx.execute(delete(switches).where(switches.c.name == f"{_RETURNED}{leaving.id}"))
-    value = canonical({"back": leaving.back, "by": leaving.by})
-    tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_RETURNED}{leaving.id}", "value": value})
+    tx.execute(delete(switches).where(switches.c.name == f"{_RETURNED}{departure.id}"))
+    value = canonical({"back": departure.back, "by": departure.by})
+    tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_RETURNED}{departure.id}", "value": value})
     tx.notify(DEPARTURES)
 
 
@@ -257,6 +257,6 @@ def _marked_switches(tx: Tx, mark: str) -> list[tuple[str, dict[str, Any]]]:
     return [(row.name.removeprefix(mark), json.loads(row.value)) for row in tx.execute(found).all()]
 
 
-def _is_this(leaving: Departure) -> tuple[ColumnElement[bool], ...]:
-    value = canonical({"back": leaving.back, "by": leaving.by})
-    return switches.c.name == f"{_RETURNED}{leaving.id}", switches.c.value == value
+def _is_this(departure: Departure) -> tuple[ColumnElement[bool], ...]:
+    value = canonical({"back": departure.back, "by": departure.by})
+    return switches.c.name == f"{_RETURNED}{departure.id}", switches.c.value == value

@@ -74,21 +74,21 @@ class RemovalCleanup:
 
     async def _look(self) -> None:
         try:
-            for leaving in await self._database.read(find_departures):
-                await self._close(leaving)
+            for departure in await self._database.read(find_departures):
+                await self._close(departure)
         except ConfirmError as error:
             log.warning("what a workspace left open is closed later: %s", error)
 
-    async def _close(self, leaving: Departure) -> None:
+    async def _close(self, departure: Departure) -> None:
         after, left = "", 0
         while True:
-            some = await self._database.run(close_some, leaving, after)
+            some = await self._database.run(close_some, departure, after)
             left += some.left
             if some.after is None:
                 break
             after = some.after
         if not left:
-            await self._database.run(record_closed, leaving)
+            await self._database.run(record_closed, departure)
 
 
 @dataclass(frozen=True)
@@ -99,27 +99,27 @@ class CleanupProgress:
     left: int
 
 
-def close_some(tx: Tx, leaving: Departure, after: str) -> CleanupProgress:
+def close_some(tx: Tx, departure: Departure, after: str) -> CleanupProgress:
     """Closes some of what belongs to a workspace or an organisation that left."""
     granted = (
         select(grants.c.id)
         .join(sessions, sessions.c.key == grants.c.session)
         .where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
-        .where(of(sessions, leaving.id), grants.c.id > after)
+        .where(of(sessions, departure.id), grants.c.id > after)
     )
-    open_ = select(confirmations.c.id).where(OPEN, of(confirmations, leaving.id), confirmations.c.id > after)
+    open_ = select(confirmations.c.id).where(OPEN, of(confirmations, departure.id), confirmations.c.id > after)
     ids = tx.execute(union(open_, granted).order_by("id").limit(AT_ONCE)).scalars().all()
-    left = sum(not _close_one(tx, leaving, confirmation) for confirmation in ids)
+    left = sum(not _close_one(tx, departure, confirmation) for confirmation in ids)
     return CleanupProgress(str(ids[-1]) if len(ids) == AT_ONCE else None, left)
 
 
-def _close_one(tx: Tx, leaving: Departure, confirmation: str) -> bool:
+def _close_one(tx: Tx, departure: Departure, confirmation: str) -> bool:
     """Closes one. False: this version can't read it, and a replica that can will close it."""
     try:
         session, row = lock_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):
         return False
-    if leaving.ends(tx, Workspace.of(row.asked), row.asked_at.timestamp()):
+    if departure.ends(tx, Workspace.of(row.asked), row.asked_at.timestamp()):
         change = abandon(row, now(tx))
         if change.row is not row:
             save(tx, session, change)

@@ -12,7 +12,7 @@ from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.demo.stage import Demo, running_demo
 from bot.demo.tour import CARD, FIRST, QUESTION, SECOND, START, THIRD
 from bot.sandbox.page.controls import BotState, Hint
-from bot.sandbox.page.doing import GESTURES, Hands
+from bot.sandbox.page.page_gestures import GESTURES, GestureContext
 from bot.sandbox.page.screen import Screen
 from bot.sandbox.people.seen import Seen
 from runtime.errors import Invalid
@@ -63,7 +63,7 @@ class Visitor:
                 return await self.demo.slack.until(look, timeout=LONG, what=f"a card with “{button}”")
             case {"do": str(gesture), **body}:
                 user = people[self.me].user
-                hands = Hands(self.demo.slack, user, self.demo.bot)
+                hands = GestureContext(self.demo.slack, user, self.demo.bot)
                 await GESTURES[gesture].model_validate(body).perform(hands)
         return None
 

@@ -59,7 +59,7 @@ async def test_nothing_but_the_page_is_handed_out(scene: Scene, path: str) -> No
     assert "import" not in text
 
 
-@pytest.mark.parametrize("path", ["/", "/sandbox/feed", "/sandbox/travels/1", "/page/main.js"])
+@pytest.mark.parametrize("path", ["/", "/sandbox/feed", "/sandbox/items/1", "/page/main.js"])
 @pytest.mark.parametrize(
     "headers",
     [{"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:3030"}, {"Host": "10.0.0.7:3030"},

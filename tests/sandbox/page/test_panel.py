@@ -12,8 +12,8 @@ import pytest
 from playwright.async_api import expect
 
 from bot.audit.ledger import Head, LineKind, append, without_content
-from bot.sandbox.page.explained import Names
-from bot.sandbox.page.panel import Item, answer_message, delivered, ledger_line, request_event
+from bot.sandbox.page.explanations import Names
+from bot.sandbox.page.panel import Item, answer_item, delivery_item, ledger_item, request_item
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import JsonObject
@@ -53,12 +53,12 @@ class Noted:
 
 def request() -> Item:
     part: JsonObject = {"functionCall": {"id": "adk-2", "name": NAME, "args": ASKED}}
-    return request_event({"author": "oncall", "content": {"role": "model", "parts": [part]}}, time.time())
+    return request_item({"author": "oncall", "content": {"role": "model", "parts": [part]}}, time.time())
 
 
 def answer(confirmed: bool) -> Item:
     part: JsonObject = {"functionResponse": {"id": "adk-2", "name": NAME, "response": {"confirmed": confirmed}}}
-    return answer_message({"newMessage": {"role": "user", "parts": [part]}}, time.time())
+    return answer_item({"newMessage": {"role": "user", "parts": [part]}}, time.time())
 
 
 async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> None:
@@ -78,10 +78,10 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     line = append(
         Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, KEYS, at=datetime.now(UTC), salt="s", tool="deploy"
     )
-    noted.note(ledger_line(line, scene.slack.page.travels.names))
+    noted.note(ledger_item(line, scene.slack.page.items.names))
     await me.sees("denied: deploy", within=me.panel)
     await me.sees("dana denied deploy. One no is enough. The agent gets no reason.", within=me.panel)
-    kinds = me.panel.locator(".travel:visible .kind")
+    kinds = me.panel.locator(".panel-item:visible .kind")
     await expect(kinds).to_have_text(["Request", "Click", "Answer", "Ledger"])
 
     await me.panel.get_by_text("“Deny…” by dana").click()
@@ -106,39 +106,39 @@ async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: S
     me = await visits()
     await me.clicks("Event", within=me.panel)
     await me.says("@adk-confirm deploy checkout")
-    mention = me.panel.locator(".travel", has_text="app_mention")
-    await expect(mention.locator(".travel-status")).to_contain_text("200 in")
+    mention = me.panel.locator(".panel-item", has_text="app_mention")
+    await expect(mention.locator(".panel-item-status")).to_contain_text("200 in")
     await expect(mention).to_contain_text("dana mentioned the app in #deploys")
     await me.opens_thread()
     scene.slack.sends_to("http://127.0.0.1:9/gone")
     await me.clicks("Approve: deploy")
-    click = me.panel.locator(".travel", has_text="“Approve” by dana")
-    await expect(click.locator(".travel-status.trouble")).to_have_text("connection failed")
+    click = me.panel.locator(".panel-item", has_text="“Approve” by dana")
+    await expect(click.locator(".panel-item-status.trouble")).to_have_text("connection failed")
 
 
 async def test_a_delivery_is_under_way_until_it_is_known_how_long_it_took() -> None:
     made = Delivery("events_api", "app_mention", {}, time.time())
-    assert delivered(made, NAMES).status == "…"
+    assert delivery_item(made, NAMES).status == "…"
     made.status = 200
-    assert delivered(made, NAMES).status == "…"
+    assert delivery_item(made, NAMES).status == "…"
     made.acked_after = 0.012
-    assert delivered(made, NAMES).status == "200 in 12 ms"
+    assert delivery_item(made, NAMES).status == "200 in 12 ms"
     made.status, made.acked_after = 500, None
-    assert delivered(made, NAMES).status == "500"
+    assert delivery_item(made, NAMES).status == "500"
 
 
 async def test_each_kind_of_item_is_told_in_words() -> None:
     parts: list[JsonObject] = [{"functionResponse": {"id": "adk-1", "name": NAME, "response": ASKED}}]
-    other_dialect = request_event({"content": {"parts": [*parts]}}, 1.0)
+    other_dialect = request_item({"content": {"parts": [*parts]}}, 1.0)
     assert other_dialect.title == "deploy needs approval"
-    assert request_event({}, 1.0).title == "A call needs approval"
+    assert request_item({}, 1.0).title == "A call needs approval"
     assert answer(True).title == "confirmed"
     assert answer(False).title == "not confirmed"
     line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, KEYS, at=datetime.now(UTC), salt="s")
-    assert ledger_line(line, NAMES).title == "paused"
-    assert ledger_line(line, NAMES).note == "somebody paused runs. Approved calls start once runs are resumed."
-    assert ledger_line(line, NAMES).body["content"] == {"by": "x"}
-    assert ledger_line(without_content(line), NAMES).body["content"] == "purged"
+    assert ledger_item(line, NAMES).title == "paused"
+    assert ledger_item(line, NAMES).note == "somebody paused runs. Approved calls start once runs are resumed."
+    assert ledger_item(line, NAMES).body["content"] == {"by": "x"}
+    assert ledger_item(without_content(line), NAMES).body["content"] == "purged"
 
 
 async def test_an_observer_that_breaks_is_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -150,4 +150,4 @@ async def test_an_observer_that_breaks_is_in_the_log(scene: Scene, caplog: pytes
     await asyncio.wait([scene.slack.page.watch(Broken())])
     assert "The panel can't follow any more" in caplog.text
     assert "the agent's journal is gone" in caplog.text
-    assert [item["title"] for item in scene.slack.page.travels.since(0)] == ["confirmed"]
+    assert [item["title"] for item in scene.slack.page.items.since(0)] == ["confirmed"]

@@ -21,7 +21,7 @@ export class Panel {
       { class: "filters", role: "group", "aria-label": "What to show" },
       Object.entries(KINDS).map(([kind, name]) => this.#filter(kind, name)),
     );
-    this.list = h("ol", { class: "travels", "aria-label": "What happened" });
+    this.list = h("ol", { class: "panel-items", "aria-label": "What happened" });
     this.none = h("p", { class: "hint none" }, "Nothing yet. Say something to the app, or press one of its buttons.");
     this.scroller = new Scroller(h("div", { class: "scroller", tabindex: -1 }, this.none, this.list));
     this.node = h(
@@ -82,7 +82,7 @@ export class Panel {
   draw() {
     if (!this.isOpen) return;
     this.scroller.around("panel", () => {
-      for (const item of this.#app.store.travels.values()) this.#drawItem(item);
+      for (const item of this.#app.store.items.values()) this.#drawItem(item);
     });
     this.none.hidden = [...this.list.children].some((node) => !node.hidden);
   }
@@ -111,30 +111,30 @@ export class Panel {
   }
 
   #make(item) {
-    const title = h("span", { class: "travel-title" });
-    const status = h("span", { class: "travel-status" });
+    const title = h("span", { class: "panel-item-title" });
+    const status = h("span", { class: "panel-item-status" });
     const note = h("span");
     const stamp = h("time", { class: "stamp" }, time.clock(item.at, this.#app.store.person.tz, true));
-    const inside = h("div", { class: "travel-body" });
+    const inside = h("div", { class: "panel-item-body" });
     const summary = h(
       "summary",
       {},
       h(
         "span",
-        { class: "travel-line" },
+        { class: "panel-item-line" },
         h("span", { class: `kind kind-${item.kind}` }, KINDS[item.kind]),
         title,
         stamp,
       ),
-      h("span", { class: "travel-note" }, note, " ", status),
+      h("span", { class: "panel-item-note" }, note, " ", status),
     );
     const details = h("details", {}, summary, inside);
     details.addEventListener("toggle", () => details.open && this.#unfold(item, inside));
-    return { node: h("li", { class: "travel" }, details), title, status, note };
+    return { node: h("li", { class: "panel-item" }, details), title, status, note };
   }
 
   async #unfold(item, inside) {
-    const response = await fetch(`/sandbox/travels/${item.number}`);
+    const response = await fetch(`/sandbox/items/${item.number}`);
     const told = await response.json();
     if (!response.ok) {
       fill(inside, h("p", { class: "hint" }, told.error));

@@ -11,17 +11,17 @@ export class Store extends EventTarget {
   constructor() {
     super();
     this.ready = false;
-    this.travels = new Map();
+    this.items = new Map();
   }
 
   /** A whole screen. It replaces the one before. */
   replace(screen) {
     Object.assign(this, { modal: null, home: null, notices: [], people: {}, groups: {}, channels: {}, messages: {} });
-    const { now, travels, ...rest } = screen;
-    Object.assign(this, rest, { travels: new Map() });
+    const { now, items, ...rest } = screen;
+    Object.assign(this, rest, { items: new Map() });
     this.#order.clear();
     this.ahead = now * 1000 - Date.now();
-    this.#travelled(travels);
+    this.#keepItems(items);
     this.ready = true;
     this.dispatchEvent(new CustomEvent("replaced"));
     this.dispatchEvent(new CustomEvent("changed", { detail: screen }));
@@ -37,12 +37,12 @@ export class Store extends EventTarget {
     if ("now" in patch) this.ahead = patch.now * 1000 - Date.now();
     for (const name of ["modal", "home", "notices", "stage"]) if (name in patch) this[name] = patch[name];
     for (const id of Object.keys(this.messages)) if (!this.channels[id]) delete this.messages[id];
-    this.#travelled(patch.travels);
+    this.#keepItems(patch.items);
     this.dispatchEvent(new CustomEvent("changed", { detail: patch }));
   }
 
-  #travelled(items = []) {
-    for (const item of items) this.travels.set(item.number, item);
+  #keepItems(items = []) {
+    for (const item of items) this.items.set(item.number, item);
   }
 
   get person() {

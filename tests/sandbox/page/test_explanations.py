@@ -9,9 +9,9 @@ import pytest
 
 from bot.audit.ledger import Head, LineKind, append
 from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page import explained, explained_slack
-from bot.sandbox.page.explained import Names
-from bot.sandbox.page.panel import ledger_line
+from bot.sandbox.page import explanations, slack_explanations
+from bot.sandbox.page.explanations import Names
+from bot.sandbox.page.panel import ledger_item
 from bot.sandbox.server.delivery import Delivery, Kind
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
@@ -50,7 +50,7 @@ def test_a_ledger_line_is_explained_by_its_content(
     names: Names, kind: LineKind, content: JsonObject, sentence: str
 ) -> None:
     line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
-    assert sentence in explained.ledger(line, names)
+    assert sentence in explanations.ledger(line, names)
 
 
 def test_a_ledger_line_is_titled_in_plain_words(names: Names) -> None:
@@ -59,21 +59,21 @@ def test_a_ledger_line_is_titled_in_plain_words(names: Names) -> None:
         append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
         for kind in (LineKind.BEGUN, LineKind.SETTLED, LineKind.DONE)
     ]
-    titles = [ledger_line(line, names).title for line in made]
+    titles = [ledger_item(line, names).title for line in made]
     assert titles == ["started: deploy", "answered by hand: deploy", "done: deploy"]
 
 
 @pytest.mark.parametrize("kind", LineKind)
 def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names, kind: LineKind) -> None:
     line = append(Head(), "s", kind, {"who": OLGA}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
-    others = {explained.ledger(replace(line, kind=each), names) for each in LineKind if each is not kind}
-    assert explained.ledger(line, names) not in others
+    others = {explanations.ledger(replace(line, kind=each), names) for each in LineKind if each is not kind}
+    assert explanations.ledger(line, names) not in others
 
 
 def test_an_answer_is_explained_as_the_yes_or_no_that_it_is() -> None:
-    assert explained.answer([{"confirmed": True}]) == "The answer is yes: the agent runs the call."
+    assert explanations.answer([{"confirmed": True}]) == "The answer is yes: the agent runs the call."
     denial: JsonObject = {"confirmed": False, "payload": {"reason": "Too late"}}
-    assert explained.answer([denial]).endswith("the call does not run. The agent gets the reason “Too late”.")
+    assert explanations.answer([denial]).endswith("the call does not run. The agent gets the reason “Too late”.")
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_a_delivery_is_explained_by_who_did_what(
     names: Names, kind: Kind, what: str, body: JsonObject, answer: str, sentence: str
 ) -> None:
     made = Delivery(kind, what, body, 1.0, status=200, answer=answer)
-    assert sentence in explained_slack.delivery(made, names)
+    assert sentence in slack_explanations.delivery(made, names)
 
 
 def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
     event = Delivery("events_api", "app_mention", {"event": {"user": "U0ANA"}}, 1.0, reason="connection_failed")
-    assert "could not deliver it (connection failed). It will try again." in explained_slack.delivery(event, names)
+    assert "could not deliver it (connection failed). It will try again." in slack_explanations.delivery(event, names)
     click = Delivery("interactive", "block_actions", {}, 1.0, reason="http_timeout")
-    assert "The person sees a warning." in explained_slack.delivery(click, names)
+    assert "The person sees a warning." in slack_explanations.delivery(click, names)
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
 def test_a_call_is_explained_by_its_arguments_and_answer(
     names: Names, method: str, args: JsonObject, answer: JsonObject, sentence: str
 ) -> None:
-    assert sentence in explained_slack.call(CallRecord(method, args, 1.0, answer=answer), names)
+    assert sentence in slack_explanations.call(CallRecord(method, args, 1.0, answer=answer), names)

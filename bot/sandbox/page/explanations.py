@@ -61,7 +61,7 @@ class Names:
 
 def request(calls: Iterable[JsonObject]) -> str:
     """`calls` are the function calls that people are asked about."""
-    wanted = listed([_call(as_text(each.get("name")), as_object(each.get("args"))) for each in calls])
+    wanted = join_words([_call(as_text(each.get("name")), as_object(each.get("args"))) for each in calls])
     return f"The agent wants to call {wanted or 'a tool'}. It waits here until somebody answers."
 
 
@@ -102,11 +102,11 @@ class _Line:
 
     @property
     def people(self) -> str:
-        return listed([self.names.person(each) for each in objects(self.content.get("people"))])
+        return join_words([self.names.person(each) for each in objects(self.content.get("people"))])
 
     @property
     def entries(self) -> str:
-        return listed([self.names.approver(each) for each in texts(self.content.get("entries"))])
+        return join_words([self.names.approver(each) for each in texts(self.content.get("entries"))])
 
     @property
     def text(self) -> str:
@@ -128,7 +128,7 @@ class _Line:
 
     @property
     def changes(self) -> str:
-        return listed([_change(each) for each in objects(self.content.get("diff"))]) or "the arguments"
+        return join_words([_change(each) for each in objects(self.content.get("diff"))]) or "the arguments"
 
     @property
     def took(self) -> str:
@@ -195,13 +195,13 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
 
 
 def _filled_in(it: _Line) -> str:
-    values = listed(
+    values = join_words(
         [f"{as_text(each.get('name'))} {_value(each.get('after'))}" for each in objects(it.content.get("diff"))]
     )
     return f"{it.who} filled in {values or 'the form'}, and approved that.{it.votes}"
 
 
-def listed(parts: list[str]) -> str:
+def join_words(parts: list[str]) -> str:
     """`a, b and c`."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page.explained import Names, listed
+from bot.sandbox.page.explanations import Names, join_words
 from bot.sandbox.reading import label
 from bot.sandbox.server.delivery import Delivery
 from runtime.jsontypes import JsonObject, as_object, as_text, objects, texts
@@ -98,7 +98,7 @@ def _what_was_used(body: JsonObject) -> str:
 def _reply(answer: JsonObject) -> str:
     match as_text(answer.get("response_action")):
         case "errors":
-            fields = listed(sorted(as_object(answer.get("errors"))))
+            fields = join_words(sorted(as_object(answer.get("errors"))))
             return f"The app refused it: something is wrong with {fields}."
         case "update" | "push":
             title = label(as_object(as_object(answer.get("view")).get("title")))
@@ -163,7 +163,7 @@ def _lookup(it: _Call) -> str:
 
 
 def _group(it: _Call) -> str:
-    people = listed([it.names.person(each) for each in texts(it.answer.get("users"))])
+    people = join_words([it.names.person(each) for each in texts(it.answer.get("users"))])
     return f"The app asks who is in {it.names.group(it.args.get('usergroup'))} now: {people or 'nobody'}."
 
 

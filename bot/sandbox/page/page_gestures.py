@@ -21,7 +21,7 @@ from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class GestureContext:
     """The person at the page, and what their gestures can change."""
 
     slack: FakeSlack
@@ -49,7 +49,7 @@ class Gesture(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @abstractmethod
-    async def perform(self, hands: Hands) -> JsonObject:
+    async def perform(self, context: GestureContext) -> JsonObject:
         """Carries out the gesture. Returns what the page needs besides the changes of its screen."""
 
 
@@ -66,12 +66,12 @@ class Say(Gesture):
     broadcast: bool = False
     files: tuple[Attached, ...] = ()
 
-    async def perform(self, hands: Hands) -> JsonObject:
+    async def perform(self, context: GestureContext) -> JsonObject:
         if not self.text.strip() and not self.files:
             raise Invalid("There is nothing to send yet.")
-        seen_channel(hands.slack.workspace, hands.user, self.channel)
+        seen_channel(context.slack.workspace, context.user, self.channel)
         files = {each.name: each.content for each in self.files}
-        said = await hands.person.says(
+        said = await context.person.says(
             self.text, self.channel, thread=self.thread_ts or None, also_to_channel=self.broadcast, files=files
         )
         return {"ts": said.ts}
@@ -82,12 +82,12 @@ class Edit(Gesture):
     ts: str
     text: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
+    async def perform(self, context: GestureContext) -> JsonObject:
         if not self.text.strip():
             raise Invalid("A message can't become empty. Delete it instead.")
-        seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
-        [seen] = [each for each in hands.person.messages(self.channel) if each.ts == self.ts]
-        await hands.person.edits(seen, self.text)
+        seen_message(context.slack.workspace, context.user, self.channel, self.ts)
+        [seen] = [each for each in context.person.messages(self.channel) if each.ts == self.ts]
+        await context.person.edits(seen, self.text)
         return {}
 
 
@@ -95,12 +95,12 @@ class Delete(Gesture):
     channel: str
     ts: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        message = seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        message = seen_message(context.slack.workspace, context.user, self.channel, self.ts)
         if message.only_for:  # Slack's "Dismiss message"
-            hands.slack.workspace.messages.delete(hands.slack.workspace.directory.channel(self.channel), message)
+            context.slack.workspace.messages.delete(context.slack.workspace.directory.channel(self.channel), message)
         else:
-            hands.slack.gestures.delete(hands.user, message)
+            context.slack.gestures.delete(context.user, message)
         return {}
 
 
@@ -111,11 +111,11 @@ class Act(Gesture):
     action_id: str
     value: JsonValue = None
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        message = seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        message = seen_message(context.slack.workspace, context.user, self.channel, self.ts)
         element = _element(message.blocks, self.block_id, self.action_id)
         value = picked(element, self.value)
-        await hands.slack.gestures.act(hands.user, message, self.block_id, self.action_id, value)
+        await context.slack.gestures.act(context.user, message, self.block_id, self.action_id, value)
         return {}
 
 
@@ -125,11 +125,11 @@ class ActInView(Gesture):
     action_id: str
     value: JsonValue = None
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        view = hands.view(self.view)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        view = context.view(self.view)
         element = _element(objects(view.body.get("blocks")), self.block_id, self.action_id)
         value = picked(element, self.value)
-        await hands.slack.gestures.act_in_view(hands.user, view, self.block_id, self.action_id, value)
+        await context.slack.gestures.act_in_view(context.user, view, self.block_id, self.action_id, value)
         return {}
 
 
@@ -138,10 +138,10 @@ class Enter(Gesture):
     block_id: str
     value: JsonValue = None
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        view = hands.view(self.view)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        view = context.view(self.view)
         element = as_object(_input(view, self.block_id).get("element"))
-        await hands.slack.gestures.enter(hands.user, view, self.block_id, picked(element, self.value))
+        await context.slack.gestures.enter(context.user, view, self.block_id, picked(element, self.value))
         return {}
 
 
@@ -150,15 +150,15 @@ class Submit(Gesture):
     values: Mapping[str, JsonValue] = {}
     """The contents of the fields. The person may still be in the last one."""
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        view = hands.view(self.view)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        view = context.view(self.view)
         for block_id, value in self.values.items():
             block = _input(view, block_id)
             element = as_object(block.get("element"))
             entered = picked(element, value)
             if forms.entered_in(view, block) != state.entry(element, entered):
-                await hands.slack.gestures.enter(hands.user, view, block_id, entered)
-        made = await hands.slack.gestures.submit(hands.user, view)
+                await context.slack.gestures.enter(context.user, view, block_id, entered)
+        made = await context.slack.gestures.submit(context.user, view)
         return {"sent": made is not None}
 
 
@@ -166,8 +166,8 @@ class Close(Gesture):
     view: str
     everything: bool = False
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        await hands.slack.gestures.close(hands.user, hands.view(self.view), everything=self.everything)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        await context.slack.gestures.close(context.user, context.view(self.view), everything=self.everything)
         return {}
 
 
@@ -177,9 +177,9 @@ class Suggest(Gesture):
     action_id: str
     typed: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        view = hands.view(self.view)
-        found = await hands.slack.gestures.suggest(hands.user, view, self.block_id, self.action_id, self.typed)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        view = context.view(self.view)
+        found = await context.slack.gestures.suggest(context.user, view, self.block_id, self.action_id, self.typed)
         return {"options": [*found]}
 
 
@@ -188,17 +188,17 @@ class Command(Gesture):
     command: str
     text: str = ""
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        channel = seen_channel(hands.slack.workspace, hands.user, self.channel)
-        await hands.slack.gestures.command(hands.user, channel, self.command, self.text)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        channel = seen_channel(context.slack.workspace, context.user, self.channel)
+        await context.slack.gestures.command(context.user, channel, self.command, self.text)
         return {}
 
 
 class GlobalShortcut(Gesture):
     callback_id: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        await hands.slack.gestures.shortcut(hands.user, self.callback_id)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        await context.slack.gestures.shortcut(context.user, self.callback_id)
         return {}
 
 
@@ -207,21 +207,21 @@ class MessageShortcut(Gesture):
     ts: str
     callback_id: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        message = seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
-        await hands.slack.gestures.message_shortcut(hands.user, message, self.callback_id)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        message = seen_message(context.slack.workspace, context.user, self.channel, self.ts)
+        await context.slack.gestures.message_shortcut(context.user, message, self.callback_id)
         return {}
 
 
 class OpenHome(Gesture):
-    async def perform(self, hands: Hands) -> JsonObject:
-        hands.slack.gestures.open_home(hands.user)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        context.slack.gestures.open_home(context.user)
         return {}
 
 
 class OpenMessages(Gesture):
-    async def perform(self, hands: Hands) -> JsonObject:
-        hands.slack.gestures.open_messages(hands.user)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        context.slack.gestures.open_messages(context.user)
         return {}
 
 
@@ -229,55 +229,55 @@ class Stop(Gesture):
     channel: str
     thread_ts: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        channel = seen_channel(hands.slack.workspace, hands.user, self.channel)
-        hands.slack.gestures.stop(hands.user, channel, self.thread_ts)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        channel = seen_channel(context.slack.workspace, context.user, self.channel)
+        context.slack.gestures.stop(context.user, channel, self.thread_ts)
         return {}
 
 
 class Read(Gesture):
     channel: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        workspace = hands.slack.workspace
-        channel = seen_channel(workspace, hands.user, self.channel)
-        if workspace.unread(hands.user.id, channel):
-            workspace.mark_read(hands.user.id, channel)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        workspace = context.slack.workspace
+        channel = seen_channel(workspace, context.user, self.channel)
+        if workspace.unread(context.user.id, channel):
+            workspace.mark_read(context.user.id, channel)
         return {}
 
 
 class Join(Gesture):
     channel: str
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        channel = seen_channel(hands.slack.workspace, hands.user, self.channel)
-        hands.slack.workspace.directory.set_members(channel.id, add=(hands.user.id,))
+    async def perform(self, context: GestureContext) -> JsonObject:
+        channel = seen_channel(context.slack.workspace, context.user, self.channel)
+        context.slack.workspace.directory.set_members(channel.id, add=(context.user.id,))
         return {}
 
 
 class PassTime(Gesture):
     minutes: int = Field(ge=1, le=7 * 24 * 60)
 
-    async def perform(self, hands: Hands) -> JsonObject:
-        await hands.controls.pass_time(self.minutes)
+    async def perform(self, context: GestureContext) -> JsonObject:
+        await context.controls.pass_time(self.minutes)
         return {}
 
 
 class CrashBot(Gesture):
-    async def perform(self, hands: Hands) -> JsonObject:
-        await hands.controls.crash()
+    async def perform(self, context: GestureContext) -> JsonObject:
+        await context.controls.crash()
         return {}
 
 
 class CrashInCall(Gesture):
-    async def perform(self, hands: Hands) -> JsonObject:
-        await hands.controls.crash_in_call()
+    async def perform(self, context: GestureContext) -> JsonObject:
+        await context.controls.crash_in_call()
         return {}
 
 
 class StartBot(Gesture):
-    async def perform(self, hands: Hands) -> JsonObject:
-        await hands.controls.start()
+    async def perform(self, context: GestureContext) -> JsonObject:
+        await context.controls.start()
         return {}
 
 
