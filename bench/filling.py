@@ -119,24 +119,31 @@ def _copy(file: Path, confirmation: str, count: int) -> None:
         store.execute("PRAGMA cache_size=-500000")
         store.execute("BEGIN")
         for table, key in _COPIED.items():
-            columns = [name for _, name, *_ in store.execute(f"PRAGMA table_info({table})")]
-            names = [name for name in columns if (table, name) != ("bot_mail", "id")]
             mine = confirmation if key == "confirmation" else f"%{_TEMPLATE}.0"
-            store.execute(
-                f"""
-                INSERT INTO {table} ({", ".join(names)})
-                WITH RECURSIVE copies(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM copies WHERE i + 1 < {count}),
-                template AS MATERIALIZED (SELECT * FROM {table} WHERE {key} LIKE '{mine}')
-                SELECT {", ".join(_column_copy(name, confirmation) for name in names)} FROM template CROSS JOIN copies
-                ORDER BY {"whom, i" if table == "bot_waiting" else "i"}
-                """
-            )
+            template = store.execute(f"SELECT * FROM {table} WHERE {key} LIKE '{mine}'")
+            names = [name for name, *_ in template.description]
+            for row in template.fetchall():
+                values = dict(zip(names, row, strict=True))
+                if table == "bot_mail":
+                    del values["id"]  # the database counts it
+                copies = ", ".join(_column_copy(name, value, confirmation) for name, value in values.items())
+                store.execute(
+                    f"""
+                    WITH RECURSIVE copies(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM copies WHERE i + 1 < {count})
+                    INSERT INTO {table} ({", ".join(values)}) SELECT {copies} FROM copies
+                    """,
+                    values,
+                )
         store.execute("COMMIT")
 
 
-def _column_copy(column: str, confirmation: str) -> str:
-    """The column's value in a copy, as SQL."""
+def _column_copy(column: str, value: object, confirmation: str) -> str:
+    """The column's value in a copy, as SQL. `value`: that in the template's row, which is a parameter of its name."""
     if column in ("created", "at"):
-        return f"{column} + (i + 1) * {_APART}"
-    renamed = f"replace({column}, '{confirmation}', printf('%032x', i))"
-    return f"iif(typeof({column}) = 'text', replace({renamed}, '{_TEMPLATE}', {_FIRST} + i), {column})"
+        return f":{column} + (i + 1) * {_APART}"
+    copied = f":{column}"
+    if isinstance(value, str) and confirmation in value:
+        copied = f"replace({copied}, '{confirmation}', printf('%032x', i))"
+    if isinstance(value, str) and f"{_TEMPLATE}" in value:
+        copied = f"replace({copied}, '{_TEMPLATE}', {_FIRST} + i)"
+    return copied
