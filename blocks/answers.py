@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from blocks import words
 from blocks.readable import readable_name, scalar
 from blocks.rich import Prose, Say, Span, Supplied, name, spoken
-from blocks.text import seen
+from blocks.text import fit_visible
 from blocks.view import Argument
 
 _FIELDS = 3
@@ -16,14 +16,14 @@ _LONG = 80
 
 
 @dataclass(frozen=True, slots=True)
-class FilledIn:
+class AnswerText:
     """An answer in words. `complete`: it says by itself what was approved."""
 
     spans: tuple[Span, ...]
     complete: bool
 
 
-def filled_in(answer: Sequence[Argument], call: Sequence[Argument]) -> FilledIn | None:
+def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> AnswerText | None:
     """Describes what was filled in. None if every field was left empty.
 
     The answer is complete if it is one number that belongs to an argument of the call by name: `approved_days` belongs
@@ -31,14 +31,14 @@ def filled_in(answer: Sequence[Argument], call: Sequence[Argument]) -> FilledIn 
     """
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
-        return FilledIn(_part_of(given[0], whole), complete=True)
+        return AnswerText(_part_of(given[0], whole), complete=True)
     row: list[Span] = []
     for index, field in enumerate(given[:_FIELDS]):
         row += [Say(", ")] if index else []
         row += [name(readable_name(field.name), _LONG), Say(" "), _value(field)]
     if len(given) > _FIELDS:
         row.append(Say(f", {words.more(len(given) - _FIELDS)}"))
-    return FilledIn(tuple(row), complete=False) if row else None
+    return AnswerText(tuple(row), complete=False) if row else None
 
 
 def _original_of(field: Argument, call: Sequence[Argument]) -> Argument | None:
@@ -62,5 +62,5 @@ def _value(one: Argument, like: Argument | None = None) -> Span:
         return Say(words.HIDDEN_VALUE)
     formats = one.formats or (like.formats if like else ())
     span = scalar(one.value, dict(formats).get(""), one.name)
-    fitted = seen(spoken(span), _LONG)
+    fitted = fit_visible(spoken(span), _LONG)
     return span if fitted.whole else Supplied(fitted.text)

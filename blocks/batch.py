@@ -15,10 +15,10 @@ from blocks import words
 from blocks.card_text import heading
 from blocks.content import headline
 from blocks.form import Denial, read_denial, reason_input
-from blocks.full_view import beside, paged, what_runs
+from blocks.full_view import room_beside_fields, split_pages, what_runs
 from blocks.ids import BATCH, Callback, Ref, join_refs, parse_refs
 from blocks.kit import JsonObject, header, modal
-from blocks.rich import Line, Prose, line, listed, rich
+from blocks.rich import Line, Prose, join_list, line, rich
 from blocks.view import CardView
 
 
@@ -32,13 +32,13 @@ class BatchReading:
 
 
 def batch_form(views: Sequence[CardView], *, approve: bool, reason_required: bool = False) -> JsonObject:
-    room = beside(1)[0], beside(0)[1]
+    room = room_beside_fields(1)[0], room_beside_fields(0)[1]
     blocks: list[Block] = []
     shown: list[Ref] = []
     alone: list[CardView] = []
     for view in {view.id: view for view in views}.values():
         ref = Ref(view.id, view.revision)
-        pages = paged(what_runs(view), f"call.{ref.encode()}", room[0] - 1, room[1])
+        pages = split_pages(what_runs(view), f"call.{ref.encode()}", room[0] - 1, room[1])
         if not pages.whole or len(shown) == BATCH or view.question or view.sign_in or (approve and view.wants_payload):
             alone.append(view)
             continue
@@ -73,4 +73,4 @@ def read_batch(
 
 def _single_calls_note(views: Sequence[CardView]) -> list[Line]:
     names = [Prose(headline(view), bold=True) for view in views[:BATCH]]
-    return [line(words.BATCH_ALONE, tools=listed(names))] if names else []
+    return [line(words.BATCH_ALONE, tools=join_list(names))] if names else []

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, OverflowMenuElement
 
 from blocks import words
-from blocks.card_text import confirm_withdraw, heading, notices, outcome, small_facts, standing, title
+from blocks.card_text import approval_status, confirm_withdraw, heading, notices, outcome, small_facts, title
 from blocks.content import CARD, DrawnCall, asked, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from blocks.kit import Message, actions, button, confirm, drawn, header, link_button, menu, small_print
-from blocks.newer import folded, has_table, tabled
+from blocks.kit import Message, actions, blocks_json, button, confirm, header, link_button, menu, small_print
+from blocks.newer import as_table, fold, has_table
 from blocks.readable import WIDTH
 from blocks.rich import Line, Piece, beside_each_other, rich, say, spoken, text
 from blocks.text import LINK, MESSAGE_TEXT, units
@@ -29,7 +29,7 @@ def card(view: CardView) -> Message:
     what = content(view, CARD)
     became, cut = outcome(view, CARD)
     cut = cut or what.cut
-    votes, wrong = standing(view), notices(view)
+    votes, wrong = approval_status(view), notices(view)
     small = small_facts(view) + [Line(say(note)) for note in _cut_note(view, what, cut)]
     ref = Ref(view.id, view.revision)
 
@@ -38,7 +38,7 @@ def card(view: CardView) -> Message:
 
     blocks: list[Block] = [header(heading(view), named("title"))]
     if became:
-        blocks += [tabled(became, named("outcome")), *small_print([asked(view)], named("asked"))]
+        blocks += [as_table(became, named("outcome")), *small_print([asked(view)], named("asked"))]
     if what.intro:
         blocks.append(rich(what.intro, named("ask")))
     if what.arguments:
@@ -52,7 +52,7 @@ def card(view: CardView) -> Message:
     head = [Line(title(view)), *became, *over, *what.intro]
     return Message(
         text=text(head, what.arguments, [*votes, *wrong, *small], MESSAGE_TEXT),
-        blocks=drawn(blocks),
+        blocks=blocks_json(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
 
@@ -63,8 +63,8 @@ def _call_block(view: CardView, arguments: Sequence[Piece], block_id: str, *, ta
     if view.face is not Face.WAITING:
         arguments = beside_each_other(arguments, words.DOT)
     if view.face not in _DECIDES and not answer and sum(map(_lines, arguments)) >= _WORTH_FOLDING:
-        return folded(arguments, words.DETAILS, block_id)
-    return tabled(arguments, block_id) if tables else rich(arguments, block_id)
+        return fold(arguments, words.DETAILS, block_id)
+    return as_table(arguments, block_id) if tables else rich(arguments, block_id)
 
 
 def _lines(piece: Piece) -> int:
@@ -86,13 +86,13 @@ def approve_opens(view: CardView, *, blind: bool) -> bool:
 
 def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
-    row: list[InteractiveElement] = [*deciding(view, blind=blind)]
+    row: list[InteractiveElement] = [*decision_buttons(view, blind=blind)]
     if view.grant:
         row.append(revoke_button(view.grant.id, view.grant.tool))
-    return [*row, more(view, withdraw=view.face is Face.WAITING and view.withdrawable)]
+    return [*row, more_menu(view, withdraw=view.face is Face.WAITING and view.withdrawable)]
 
 
-def more(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
+def more_menu(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
     """The entries of the "⋯" menu."""
     ref = Ref(view.id, view.revision)
     options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
@@ -100,7 +100,7 @@ def more(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
     return menu([*options, (words.HISTORY, more_value(Action.HISTORY, ref))])
 
 
-def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
+def decision_buttons(view: CardView, *, blind: bool) -> list[ButtonElement]:
     """The buttons for approvers. Those that open a form end with "…"."""
     value = Ref(view.id, view.revision).encode()
     row: list[ButtonElement] = []

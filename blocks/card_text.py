@@ -8,9 +8,9 @@ from dataclasses import replace
 from blocks import words
 from blocks.content import Space, headline, result
 from blocks.readable import LONGEST_TITLE
-from blocks.rich import Box, Group, Line, Piece, Prose, Quote, Say, Span, User, When, code, line, listed, name, say
-from blocks.text import plain, seen
-from blocks.values import quick
+from blocks.rich import Box, Group, Line, Piece, Prose, Quote, Say, Span, User, When, code, join_list, line, name, say
+from blocks.text import fit_visible, plain
+from blocks.values import spell_on_one_line
 from blocks.view import (
     ABSENT,
     AgentUnreachable,
@@ -81,7 +81,7 @@ def outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
         pieces += drawn
     elif left := _end_text(view):
         text, as_code = left
-        done = seen(text, room.result, room.lines, keep="\n\t")
+        done = fit_visible(text, room.result, room.lines, keep="\n\t")
         pieces.append(Box(done.text) if as_code else Quote(done.text))
         cut = not done.whole
     if view.face is Face.UNKNOWN:
@@ -184,7 +184,7 @@ def _unknown_outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
     if not view.checks:
         return [Line((*row, *say(words.CHECK_ITSELF)))], False
     most = len(view.checks) if room.exact else _CHECKS
-    checks = [seen(check, room.hint) for check in view.checks[:most]]
+    checks = [fit_visible(check, room.hint) for check in view.checks[:most]]
     cut = len(view.checks) > most or not all(check.whole for check in checks)
     return [Line((*row, *say(words.CHECK))), *(Quote(check.text) for check in checks)], cut
 
@@ -192,7 +192,7 @@ def _unknown_outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
 # -- the facts around it
 
 
-def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
+def approval_status(view: CardView, most: int = _PEOPLE) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
     return [Line(row)] if (row := _voting_status(view, most)) else []
@@ -200,7 +200,7 @@ def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
 
 def notices(view: CardView) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
-    lines = [granted(view.grant)] if view.grant else []
+    lines = [grant_text(view.grant)] if view.grant else []
     return [*lines, *map(_notice, view.notices)]
 
 
@@ -269,7 +269,7 @@ def by(users: Sequence[str]) -> tuple[Span, ...]:
     spans: list[Span] = [User(user) for user in users[:_PEOPLE]]
     if len(users) > _PEOPLE:
         spans.append(Say(words.more(len(users) - _PEOPLE)))
-    return listed(spans)
+    return join_list(spans)
 
 
 def _join(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
@@ -303,7 +303,7 @@ def _revision_notes(view: CardView) -> tuple[Span, ...]:
     return _join_with_dots(parts)
 
 
-def granted(grant: GrantView) -> Line:
+def grant_text(grant: GrantView) -> Line:
     calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
     return line(words.GRANT, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses)
 
@@ -323,7 +323,7 @@ _BOUND = 5
 def _value_span(argument: Argument) -> Span:
     if argument.masked:
         return Say(words.HIDDEN_VALUE)
-    return code(quick(argument.value, 200))
+    return code(spell_on_one_line(argument.value, 200))
 
 
 def _notice(notice: Notice) -> Line:

@@ -21,7 +21,7 @@ from blocks import words
 from blocks.fields import ACTION, UNTOUCHED, Entry, FieldError, Read, as_typed, string, text_input
 from blocks.kit import label, plain_text
 from blocks.text import OPTION, PLACEHOLDER, plain
-from blocks.values import quick, same
+from blocks.values import same, spell_on_one_line
 from blocks.view import ABSENT, Absent
 
 
@@ -41,7 +41,9 @@ class Choice:
         initial = next((options[i] for i, o in enumerate(self.options) if self._is_current(o)), None)
         if self.radio:
             return RadioButtonsElement(action_id=ACTION, options=options, initial_option=initial)
-        hint = words.PICK if initial or self.current is ABSENT else words.NOW.format(value=quick(self.current))
+        hint = (
+            words.PICK if initial or self.current is ABSENT else words.NOW.format(value=spell_on_one_line(self.current))
+        )
         placeholder = plain_text(plain(hint, PLACEHOLDER))
         return StaticSelectElement(action_id=ACTION, options=options, initial_option=initial, placeholder=placeholder)
 
@@ -57,7 +59,9 @@ class Choice:
 
     def _label(self, option: JsonValue) -> str:
         plain = {True: words.YES, False: words.NO, None: words.NONE}
-        return plain[option] if self.radio and (option is None or isinstance(option, bool)) else quick(option)
+        return (
+            plain[option] if self.radio and (option is None or isinstance(option, bool)) else spell_on_one_line(option)
+        )
 
     def _is_current(self, option: JsonValue) -> bool:
         return self.current is not ABSENT and same(option, self.current)
@@ -68,7 +72,7 @@ class Choice:
 
     @property
     def distinct(self) -> bool:
-        labels = {plain(quick(option), OPTION) for option in self.options}
+        labels = {plain(spell_on_one_line(option), OPTION) for option in self.options}
         return len(labels) == len(self.options)
 
 
@@ -80,16 +84,16 @@ class OneOf:
     options: tuple[JsonValue, ...]
 
     def draw(self) -> InputInteractiveElement:
-        return text_input("" if self.current is ABSENT else quick(self.current), multiline=False)
+        return text_input("" if self.current is ABSENT else spell_on_one_line(self.current), multiline=False)
 
     def read(self, entry: Entry) -> Read:
         text = string(entry, "value")
         if isinstance(text, FieldError):
             return text
-        if as_typed(text) == as_typed("" if self.current is ABSENT else quick(self.current)):
+        if as_typed(text) == as_typed("" if self.current is ABSENT else spell_on_one_line(self.current)):
             return UNTOUCHED
         for option in self.options:
-            if text.strip() in (quick(option), option):
+            if text.strip() in (spell_on_one_line(option), option):
                 return option
         return FieldError(words.FIELD_OPTION.format(count=len(self.options)))
 

@@ -33,8 +33,8 @@ from blocks.rich import (
     say,
     spoken,
 )
-from blocks.text import right_to_left, seen, units, visible
-from blocks.values import Shown, shown
+from blocks.text import fit_visible, right_to_left, units, visible
+from blocks.values import SpelledValue, spell_value
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 
 
@@ -80,7 +80,7 @@ class _Drawing:
 
     def fitted(self, text: str, limit: int, lines: int | None = None, *, runs: bool = True) -> str:
         """The text, cut if it does not fit. `runs`: it is part of what would run."""
-        done = seen(text, limit, lines, keep="\n\t" if lines else "")
+        done = fit_visible(text, limit, lines, keep="\n\t" if lines else "")
         if not done.whole:
             self.left_out(runs=runs)
         self.spent += units(done.text)
@@ -132,9 +132,9 @@ def headline(view: CardView) -> str:
     It may hold what an agent chose: draw it as plain text, or as `Prose`.
     """
     if view.sign_in:
-        return words.SIGN_IN_FOR.format(agent=seen(view.agent, 80).text)
+        return words.SIGN_IN_FOR.format(agent=fit_visible(view.agent, 80).text)
     if view.question:
-        return words.QUESTION_FROM.format(agent=seen(view.agent, 80).text)
+        return words.QUESTION_FROM.format(agent=fit_visible(view.agent, 80).text)
     return _policy_title(view) or _default_title(view)
 
 
@@ -171,7 +171,7 @@ def _part(given: Mapping[str, Argument], path: str) -> str | None:
 
 def _default_title(view: CardView) -> str:
     """`Deploy (service checkout, env prod)`."""
-    tool = words_of(seen(view.tool, TOOL_IN_TITLE).text)
+    tool = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
     parts: list[str] = []
     for argument in view.arguments[:_FIRST]:
         kind = dict(argument.formats).get("")
@@ -187,7 +187,7 @@ def _default_title(view: CardView) -> str:
 
 def _say_tool(view: CardView, drawing: _Drawing) -> None:
     """Draws the tool's name in a box of its own if it is too long for the line about who asked."""
-    if not seen(view.tool, TOOL_IN_TITLE).whole:
+    if not fit_visible(view.tool, TOOL_IN_TITLE).whole:
         drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
 
@@ -253,7 +253,7 @@ _NAME_ON_A_LINE = 120
 def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span, ...]:
     """The spans that begin a line. None for a name that needs a box above the line."""
     name = (name if drawing.room.exact else readable_name(name)) or '""'
-    if drawing.room.name > _NAME_ON_A_LINE and not seen(name, _NAME_ON_A_LINE).whole:
+    if drawing.room.name > _NAME_ON_A_LINE and not fit_visible(name, _NAME_ON_A_LINE).whole:
         drawing.add(Line((Say(words.NAME),)), Box(drawing.fitted(name, drawing.room.name)))
         return ()
     return (Supplied(drawing.fitted(name, drawing.room.name, runs=runs), bold=True), Say(" "))
@@ -329,11 +329,11 @@ def _say_exact(
         drawing.add(Line((Say(words.WAS),)), Box(drawing.fitted(was.text, room.old, room.lines, runs=False)))
 
 
-def _display_of(value: JsonValue | Absent, room: Space) -> Shown:
-    return Shown("", boxed=False) if value is ABSENT else shown(value, room.enough)
+def _display_of(value: JsonValue | Absent, room: Space) -> SpelledValue:
+    return SpelledValue("", boxed=False) if value is ABSENT else spell_value(value, room.enough)
 
 
-def _code(value: Shown) -> Span:
+def _code(value: SpelledValue) -> Span:
     return Supplied(value.text) if value.text else Say(words.NOTHING)
 
 
@@ -371,11 +371,11 @@ def result(value: JsonValue, room: Space) -> tuple[list[Piece], bool]:
     """What a tool returned, and whether some of it had to be cut."""
     drawing = _Drawing(replace(room, value=room.result))
     if room.exact:
-        drawing.add(Box(shown(value, room.enough).text))
+        drawing.add(Box(spell_value(value, room.enough).text))
     elif isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
         found = readable(value, words.RESULT, {}, room.result, room.lines)
         if found.box:
-            drawing.add(Box(drawing.fitted(shown(value, room.enough).text, room.result, room.lines)))
+            drawing.add(Box(drawing.fitted(spell_value(value, room.enough).text, room.result, room.lines)))
         else:
             drawing.add(Line(found.beside))
     else:

@@ -17,11 +17,11 @@ from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
 from blocks.fields import ACTION
 from blocks.fieldset import Fieldset, FieldsRead, fieldset
-from blocks.full_view import FILE_READ, beside, paged, seen_whole, what_runs
+from blocks.full_view import FILE_READ, room_beside_fields, seen_whole, split_pages, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.newer import Level, alert
-from blocks.rich import Line, Piece, Say, line, listed, name, rich
+from blocks.rich import Line, Piece, Say, join_list, line, name, rich
 from blocks.schema import FormSchema, Schema, property_names
 from blocks.view import Argument, CardView, GrantOffer
 
@@ -49,8 +49,8 @@ def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
     """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited call."""
     fields = edit_fields(view, schema)
     intro = content(replace(view, arguments=()), WHOLE).intro
-    above = paged(intro, "intro", *beside(len(view.editable)))
-    below = paged(_fixed_content(view, fields), "page", *above.left)
+    above = split_pages(intro, "intro", *room_beside_fields(len(view.editable)))
+    below = split_pages(_fixed_content(view, fields), "page", *above.left)
     may, seen = seen_whole(view, replace(below, whole=above.whole and below.whole))
     inputs = [one.block() for one in fields.fields] if may else []
     blocks = [_heading(view), *above.blocks, _consequence(view), *inputs, *below.blocks]
@@ -69,7 +69,7 @@ def read_edit(view: CardView, schema: FormSchema | None, values: Mapping[str, ob
 
 
 def _fixed_notes(fields: Fieldset) -> list[Line]:
-    names = listed([name(one) for one in fields.long[:10]])
+    names = join_list([name(one) for one in fields.long[:10]])
     long = [line(words.TOO_LONG_TO_EDIT, names=names)] if names else []
     return [*long, *([line(words.TOO_MANY_FIELDS)] if fields.crowded else [])]
 
@@ -115,7 +115,7 @@ def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> Js
     if view.grant_offer is not None:
         added += _grant_blocks(view, view.grant_offer)
     parts = [*what_runs(replace(view, answered=False)), *_fixed_content(view, fields)]
-    pages = paged(parts, "page", *beside(len(view.editable)))
+    pages = split_pages(parts, "page", *room_beside_fields(len(view.editable)))
     may, seen = seen_whole(view, pages)
     blocks += [*pages.blocks, *seen, *(added if may else [])]
     if view.question:
@@ -128,7 +128,7 @@ def read_approval(view: CardView, payload_schema: FormSchema | None, values: Map
     errors = {**reading.errors, **_file_unread(values)}
     if errors:
         return Approval(errors=errors)
-    return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked(values, GRANT))
+    return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked_values(values, GRANT))
 
 
 def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
@@ -223,7 +223,7 @@ def _entry(values: Mapping[str, object], block_id: str) -> Mapping[str, object]:
     return entry if isinstance(entry, Mapping) else {}
 
 
-def ticked(values: Mapping[str, object], block_id: str) -> set[str]:
+def ticked_values(values: Mapping[str, object], block_id: str) -> set[str]:
     """The values of the boxes that are ticked in a block."""
     options = _entry(values, block_id).get("selected_options")
     found = options if isinstance(options, list) else []
@@ -232,5 +232,5 @@ def ticked(values: Mapping[str, object], block_id: str) -> set[str]:
 
 
 def _file_unread(values: Mapping[str, object]) -> dict[str, str]:
-    unread = FILE_READ in values and FILE_READ not in ticked(values, FILE_READ)
+    unread = FILE_READ in values and FILE_READ not in ticked_values(values, FILE_READ)
     return {FILE_READ: words.FILE_NOT_READ} if unread else {}

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option
 
 from blocks import words
-from blocks.card_text import heading, notices, outcome, small_facts, standing
+from blocks.card_text import approval_status, heading, notices, outcome, small_facts
 from blocks.content import WHOLE, asked, content
 from blocks.ids import Action, Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
@@ -44,7 +44,7 @@ class Pages:
     left: tuple[int, int]
 
 
-def paged(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
+def split_pages(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
     """The pieces as rich text of at most `most` blocks and `size` bytes. Each block has a length that Slack accepts."""
     blocks: list[Block] = []
     for index, page in enumerate(_pages(parts)):
@@ -84,7 +84,7 @@ def what_runs(view: CardView) -> list[Piece]:
     return [*whole.intro, *whole.arguments]
 
 
-def beside(fields: int) -> tuple[int, int]:
+def room_beside_fields(fields: int) -> tuple[int, int]:
     """The blocks and bytes that a view with so many fields has left for pages."""
     size = _BYTES_BESIDE_FIELDS if fields else VIEW_BYTES
     return VIEW_BLOCKS - _AROUND - min(fields, MOST_FIELDS), size
@@ -94,21 +94,23 @@ def needs_file(view: CardView) -> bool:
     """Whether the whole call must be posted as a file, because one of its views can't hold everything."""
     if view.face is Face.WAITING and view.editable:
         parts = [*what_runs(view), *content(replace(view, arguments=view.payload), WHOLE).arguments]
-        most, size = beside(len(view.editable))
-        return not paged(parts, "page", most - 1, size).whole  # a form shows it in two parts, which may take one more
-    return not paged(_everything(view), "page", *beside(0)).whole
+        most, size = room_beside_fields(len(view.editable))
+        return not split_pages(
+            parts, "page", most - 1, size
+        ).whole  # a form shows it in two parts, which may take one more
+    return not split_pages(_everything(view), "page", *room_beside_fields(0)).whole
 
 
 def _everything(view: CardView) -> list[Piece]:
     became, _ = outcome(view, WHOLE)
     over = [asked(view)] if became else []
-    return [*became, *over, *what_runs(view), *standing(view, _NAMES), *notices(view)]
+    return [*became, *over, *what_runs(view), *approval_status(view, _NAMES), *notices(view)]
 
 
 def everything(view: CardView) -> JsonObject:
     """What "See everything" opens."""
     blocks = _frame(view)
-    pages = paged(_everything(view), _name(view), *beside(0))
+    pages = split_pages(_everything(view), _name(view), *room_beside_fields(0))
     blocks += [*pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}")]
     blocks += [] if pages.whole else _length_warning(view)
     return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
@@ -116,7 +118,7 @@ def everything(view: CardView) -> JsonObject:
 
 def run_again_form(view: CardView) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
-    pages = paged(what_runs(view), _name(view), *beside(0))
+    pages = split_pages(what_runs(view), _name(view), *room_beside_fields(0))
     may, seen = seen_whole(view, pages)
     twice = line(words.CONFIRM_RUN_AGAIN[1])
     warning = [alert(one, twice, Level.WARNING) for one in small_print([twice], "twice")]

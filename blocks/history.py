@@ -5,14 +5,14 @@ from __future__ import annotations
 from slack_sdk.models.blocks import Block
 
 from blocks import words
-from blocks.full_view import beside, paged
+from blocks.full_view import room_beside_fields, split_pages
 from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal
 from blocks.readable import LONGEST_TITLE
 from blocks.rich import Line, Piece, Say, When, line
 from blocks.step_views import HistoryView, StepView
 from blocks.text import plain
-from blocks.thread import in_history
+from blocks.thread import history_pieces
 
 
 def history(view: HistoryView) -> JsonObject:
@@ -29,7 +29,7 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
     left_out: list[Piece] = []
     while True:
         pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
-        pages = paged(pieces or [line(words.HISTORY_EMPTY)], name, *beside(0))
+        pages = split_pages(pieces or [line(words.HISTORY_EMPTY)], name, *room_beside_fields(0))
         if pages.whole:
             return list(pages.blocks)
         steps = steps[len(steps) // 2 :]
@@ -37,7 +37,7 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
 
 
 def _step_pieces(step: StepView) -> list[Piece]:
-    first, *rest = in_history(step)
+    first, *rest = history_pieces(step)
     return [Line((When(step.at),)), first, *rest] if not isinstance(first, Line) else [_with_date(step, first), *rest]
 
 

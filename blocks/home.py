@@ -13,17 +13,17 @@ from functools import partial
 from slack_sdk.models.blocks import Block, CheckboxesElement, InteractiveElement, Option
 
 from blocks import words
-from blocks.card import deciding, more, revoke_button, withdraw_button
-from blocks.card_text import granted, outcome, standing
+from blocks.card import decision_buttons, more_menu, revoke_button, withdraw_button
+from blocks.card_text import approval_status, grant_text, outcome
 from blocks.content import LIST, content, headline
 from blocks.ids import BATCH, Action, Ref, block_id, checked_id, parse_ref
 from blocks.kit import (
     JsonObject,
     Message,
     actions,
+    blocks_json,
     button,
     divider,
-    drawn,
     header,
     home,
     link_button,
@@ -90,7 +90,7 @@ def approvals(view: HomeView) -> Message:
     left = view.more_waiting + view.more_here
     left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
     blocks += _more_block(left, words.LIST_MORE, "list", view)
-    return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), drawn(blocks))
+    return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), blocks_json(blocks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _fit_items(
 
 def help_message() -> Message:
     pieces = [line(sentence) for sentence in words.HELP]
-    return Message(text([], pieces, [], MESSAGE_TEXT), drawn([rich(pieces, "help")]))
+    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json([rich(pieces, "help")]))
 
 
 def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
@@ -141,7 +141,7 @@ def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
 def _decidable_item(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
     """A call that the reader may decide: what it is, and the card's buttons. `select`: with a checkbox."""
     what = content(view, LIST)
-    row: list[InteractiveElement] = [*deciding(view, blind=what.blind), more(view)]
+    row: list[InteractiveElement] = [*decision_buttons(view, blind=what.blind), more_menu(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     row += [_tick(view)] if select and _tickable(view) else []
     return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
@@ -160,7 +160,7 @@ def _item(view: CardView, part: str, version: int) -> list[Block]:
 def _summary(view: CardView) -> list[Piece]:
     what = content(view, LIST)
     became, _ = outcome(view, LIST)
-    return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *standing(view)]
+    return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *approval_status(view)]
 
 
 def _tickable(view: CardView) -> bool:
@@ -197,14 +197,14 @@ def _request_item(view: CardView, version: int) -> list[Block]:
     row: list[InteractiveElement] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     if view.withdrawable:
         row.append(withdraw_button(view))
-    item = rich([Line(spans), *standing(view)], _block_id("a", view, version))
+    item = rich([Line(spans), *approval_status(view)], _block_id("a", view, version))
     return [item, *actions(row, _block_id("a.buttons", view, version))]
 
 
 def _grant(grant: GrantView, version: int) -> list[Block]:
     block = f"grant.{checked_id(grant.id)}.{version}"
     row = [revoke_button(grant.id, grant.tool)]
-    return [rich([granted(grant)], block), *actions(row, f"{block}.buttons")]
+    return [rich([grant_text(grant)], block), *actions(row, f"{block}.buttons")]
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[Block]:

@@ -25,7 +25,7 @@ from blocks import words
 from blocks.ids import Action, Callback
 from blocks.model_json import JsonObject as JsonObject
 from blocks.model_json import as_json
-from blocks.newer import Takes, best, nothing
+from blocks.newer import Takes, accept_nothing, newest_form
 from blocks.rich import Line, markup, say
 from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
 
@@ -41,12 +41,12 @@ class Message:
     blocks: tuple[JsonObject, ...]
     metadata: JsonObject = field(default_factory=dict)
 
-    def payload(self, takes: Takes = nothing) -> JsonObject:
-        payload: JsonObject = {"text": self.text, "blocks": list(best(self.blocks, takes))}
+    def payload(self, takes: Takes = accept_nothing) -> JsonObject:
+        payload: JsonObject = {"text": self.text, "blocks": list(newest_form(self.blocks, takes))}
         return payload | {"metadata": self.metadata} if self.metadata else payload
 
 
-def drawn(blocks: Sequence[Block]) -> tuple[JsonObject, ...]:
+def blocks_json(blocks: Sequence[Block]) -> tuple[JsonObject, ...]:
     """The blocks as JSON; slack_sdk raises on what Slack would refuse."""
     return tuple(map(as_json, blocks))
 

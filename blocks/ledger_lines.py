@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from blocks import words
-from blocks.answers import filled_in
+from blocks.answers import describe_answer
 from blocks.card_text import approvers
 from blocks.ledger_kinds import LineKind
 from blocks.step_views import Counted, StepView
@@ -107,7 +107,7 @@ def _edit_words(step: StepView) -> str:
     """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
     if not step.answer:
         return words.LINE_EDITED
-    answer, first = filled_in(step.answer, step.call), step.revision <= 2
+    answer, first = describe_answer(step.answer, step.call), step.revision <= 2
     if answer is None:
         return words.LINE_APPROVAL
     if answer.complete:

@@ -11,9 +11,9 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.card_text import approvers
-from blocks.kit import JsonObject, Message, drawn, small_print
+from blocks.kit import JsonObject, Message, blocks_json, small_print
 from blocks.rich import line, markup
-from blocks.text import MESSAGE_TEXT, fit, prose, seen
+from blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 from blocks.view import Approvers
 
 _NAME = 80
@@ -52,7 +52,7 @@ def groups(message: Message) -> frozenset[str]:
 
 def with_groups(message: Message, names: Mapping[str, str]) -> Message:
     """The message with these groups' names instead of their mentions."""
-    shown = {group: seen(name, _NAME).text for group, name in names.items()}
+    shown = {group: fit_visible(name, _NAME).text for group, name in names.items()}
 
     def in_markup(text: str) -> str:
         return _GROUP.sub(lambda found: prose(shown[found[1]], _NAME) if found[1] in shown else found[0], text)
@@ -76,7 +76,7 @@ def notifying(message: Message, who: Approvers, name: str) -> Message:
     """The message with a last line that mentions these people and groups."""
     said = line(words.NOTIFIED, approvers=approvers(who))
     text = fit(message.text, MESSAGE_TEXT - _ROOM).text + "\n" + markup(said.spans)
-    return replace(message, text=text, blocks=(*message.blocks, *drawn(small_print([said], name))))
+    return replace(message, text=text, blocks=(*message.blocks, *blocks_json(small_print([said], name))))
 
 
 def _find(value: JsonValue) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _replace(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
     if not isinstance(value, dict):
         return value
     if value.get("type") == "user" and value.get("user_id") in names:
-        return {"type": "text", "text": seen(names[str(value["user_id"])], _NAME).text}
+        return {"type": "text", "text": fit_visible(names[str(value["user_id"])], _NAME).text}
     if value.get("type") == "mrkdwn":
         return {**value, "text": _in_markup(str(value.get("text")), names)}
     return {key: _replace(item, names) for key, item in value.items()}

@@ -1,7 +1,7 @@
 """Blocks that not every workspace accepts yet: `table`, `container` and `alert`.
 
 A block that could be one of these is drawn in the old form, and carries the newer form under the key `newer`. Before
-sending, `best` keeps one of the two. Slack accepts no block with that key, so forgetting this is noticed.
+sending, `newest_form` keeps one of the two. Slack accepts no block with that key, so forgetting this is noticed.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ class Level(StrEnum):
 Takes = Callable[[Newer], bool]
 
 
-def nothing(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
+def accept_nothing(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
     """What a workspace takes that accepts none of the newer blocks."""
     return False
 
 
-def everything(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
+def accept_everything(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
     return True
 
 
-def best(blocks: Sequence[JsonObject], takes: Takes) -> list[JsonObject]:
+def newest_form(blocks: Sequence[JsonObject], takes: Takes) -> list[JsonObject]:
     """The blocks as they are sent: in the newer form if the workspace accepts it."""
     return [block for one in blocks for block in _newest_accepted(one, takes)]
 
 
-def best_view(view: JsonObject, takes: Takes) -> JsonObject:
+def newest_view(view: JsonObject, takes: Takes) -> JsonObject:
     """The same for a modal."""
-    return {**view, "blocks": cast("JsonValue", best(cast("list[JsonObject]", view["blocks"]), takes))}
+    return {**view, "blocks": cast("JsonValue", newest_form(cast("list[JsonObject]", view["blocks"]), takes))}
 
 
 def kinds(blocks: Sequence[JsonObject]) -> frozenset[Newer]:
@@ -105,7 +105,7 @@ def alert(today: Block, said: Line, level: Level) -> Block:
 # -- a container
 
 
-def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
+def fold(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
     """Content that a reader can unfold, under a title of ours."""
     return _Either(
         rich(pieces, block_id),
@@ -125,7 +125,7 @@ def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
 # -- a table
 
 
-def tabled(pieces: Sequence[Piece], block_id: str) -> Block:
+def as_table(pieces: Sequence[Piece], block_id: str) -> Block:
     """The pieces as one block. In its newer form, the first rows that can form a table are a table."""
     today = rich(pieces, block_id)
     rows = _first_table(pieces)

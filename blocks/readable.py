@@ -17,8 +17,8 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.rich import Column, Line, Link, Say, Span, Supplied, TableRow, When, spoken
-from blocks.text import right_to_left, seen, units, visible
-from blocks.values import json_text, quick, shown
+from blocks.text import fit_visible, right_to_left, units, visible
+from blocks.values import json_text, spell_on_one_line, spell_value
 
 WIDTH = 43
 """Roughly how many characters fit on a line on a phone."""
@@ -60,16 +60,16 @@ def readable(value: JsonValue, name: str, formats: Mapping[str, str], limit: int
         case list():
             return _list(value, name, formats, limit, lines)
         case str() if formats.get("") is None and not _moment(value):
-            written = shown(value, limit + _ITEMS)
+            written = spell_value(value, limit + _ITEMS)
             if written.boxed and ("\n" in value.rstrip("\n") or right_to_left(value)):
                 return BOXED
-            fitted = seen(written.text, limit)
+            fitted = fit_visible(written.text, limit)
             return Readable((Supplied(fitted.text),), whole=fitted.whole)
     span = scalar(value, formats.get(""), name)
     text = spoken(span)
     if units(text) <= limit:
         return Readable((span,))
-    return Readable((Supplied(seen(text, limit).text),), whole=False)
+    return Readable((Supplied(fit_visible(text, limit).text),), whole=False)
 
 
 def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
@@ -85,10 +85,10 @@ def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
             plain = kind == "plain" or not _UNGROUPED.isdisjoint(map(str.lower, _WORD.findall(name)))
             return Say(_number(value, plain=plain))
         case str():
-            return _moment(value) or Supplied(quick(value))
+            return _moment(value) or Supplied(spell_on_one_line(value))
         case []:
             return Say(words.EMPTY_LIST)
-    return Supplied(quick(value, _ITEMS * 10))
+    return Supplied(spell_on_one_line(value, _ITEMS * 10))
 
 
 # -- numbers, dates, links
@@ -274,7 +274,7 @@ def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: i
 
 
 def _as_json(value: JsonValue) -> Readable:
-    found = shown(value, _ITEMS)
+    found = spell_value(value, _ITEMS)
     return BOXED if found.boxed else Readable((Supplied(found.text),))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blocks import words
 from blocks.ids import Action, Ref
-from blocks.kit import Message, actions, button, confirm, drawn
+from blocks.kit import Message, actions, blocks_json, button, confirm
 from blocks.rich import User, line, rich, text
 from blocks.text import BUTTON, MESSAGE_TEXT, fit, plain
 
@@ -23,17 +23,17 @@ class Stoppable:
     withdraws: bool
 
 
-def hint(bot: str) -> Message:
+def hint_message(bot: str) -> Message:
     said = line(words.REPLY_HINT, bot=User(bot))
-    return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.hint")]))
+    return Message(text([], [said], [], MESSAGE_TEXT), blocks_json([rich([said], "reply.hint")]))
 
 
-def queued(*, paused: bool) -> Message:
+def queued_message(*, paused: bool) -> Message:
     said = line(words.REPLY_PAUSED if paused else words.REPLY_QUEUED)
-    return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.queued")]))
+    return Message(text([], [said], [], MESSAGE_TEXT), blocks_json([rich([said], "reply.queued")]))
 
 
-def stop(calls: Sequence[Stoppable]) -> Message:
+def stop_message(calls: Sequence[Stoppable]) -> Message:
     """A button for each call that this person can stop."""
     said = line(words.REPLY_STOP)
     row = []
@@ -45,4 +45,4 @@ def stop(calls: Sequence[Stoppable]) -> Message:
         row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))
     # Two buttons of one action can't stand in one block.
     blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
-    return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply"), *blocks]))
+    return Message(text([], [said], [], MESSAGE_TEXT), blocks_json([rich([said], "reply"), *blocks]))

@@ -24,7 +24,7 @@ from slack_sdk.models.blocks import (
     RichTextSectionElement,
 )
 
-from blocks.text import escape, inert, prose, seen, units, visible
+from blocks.text import escape, fit_visible, inert, prose, units, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Prose:
 
 def name(text: str, limit: int = 60) -> Supplied:
     """A supplied name in a sentence: a tool, a field, an agent."""
-    return Supplied(seen(text, limit).text, bold=True)
+    return Supplied(fit_visible(text, limit).text, bold=True)
 
 
 def code(text: str, limit: int = 60) -> Supplied:
     """A supplied value in a sentence."""
-    return Supplied(seen(text, limit).text)
+    return Supplied(fit_visible(text, limit).text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def beside_each_other(pieces: Iterable[Piece], between: str) -> list[Piece]:
     return joined
 
 
-def listed(items: Iterable[Span], last: str = " and ") -> tuple[Span, ...]:
+def join_list(items: Iterable[Span], last: str = " and ") -> tuple[Span, ...]:
     """`a, b and c`."""
     spans = list(items)
     row: list[Span] = []
@@ -238,7 +238,9 @@ def _element(span: Span) -> RichTextElement:
         case Supplied(text, bold):
             return RichTextElementParts.Text(text=visible(text) or "(empty)", style=_style(bold=bold, code=not bold))
         case Prose(text, bold):
-            return RichTextElementParts.Text(text=seen(text, _SENTENCE).text or "(empty)", style=_style(bold=bold))
+            return RichTextElementParts.Text(
+                text=fit_visible(text, _SENTENCE).text or "(empty)", style=_style(bold=bold)
+            )
         case User(id):
             return RichTextElementParts.User(user_id=id)
         case Group(id):

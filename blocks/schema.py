@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.text import plain
-from blocks.values import json_text, quick, same
+from blocks.values import json_text, same, spell_on_one_line
 
 Schema = Mapping[str, JsonValue]
 AskSchema = Callable[[dict[str, JsonValue], list[str] | None, dict[str, JsonValue] | None], JsonValue]
@@ -238,7 +238,7 @@ def _alternatives(branches: Iterable[Schema], root: Schema) -> str:
 
 
 def _list_options(options: Iterable[JsonValue]) -> str:
-    return plain(", ".join(quick(option) for option in options), 200)
+    return plain(", ".join(spell_on_one_line(option) for option in options), 200)
 
 
 def _number(rules: Schema, key: str) -> float | int | None:
@@ -253,7 +253,7 @@ def _out_of_bounds(value: JsonValue, rules: Schema, where: str) -> str | None:
     for key, sentence, wrong in _BOUNDS[type(value) if isinstance(value, str | list) else float]:
         limit = _number(rules, key)
         if limit is not None and wrong(size, limit):
-            return sentence.format(where=where, limit=plain(quick(limit), _LIMIT))
+            return sentence.format(where=where, limit=plain(spell_on_one_line(limit), _LIMIT))
     return None
 
 

@@ -78,28 +78,28 @@ def units(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedText:
     """A text within its limit. Not `whole` if something was cut."""
 
     text: str
     whole: bool = True
 
 
-def fit(text: str, limit: int, lines: int | None = None) -> Fitted:
+def fit(text: str, limit: int, lines: int | None = None) -> FittedText:
     """The text, or its beginning and `…`, within `limit` units and so many lines."""
     kept, short = text, False
     if lines is not None and text.count("\n") >= lines:
         kept, short = "\n".join(text.split("\n", lines)[:lines]), True
     if units(kept) + 2 * short <= limit:
-        return Fitted(kept + "\n…", False) if short else Fitted(text)
-    return Fitted(kept[: _last_boundary(kept, _fitting_length(kept, limit - 1))] + "…", False)
+        return FittedText(kept + "\n…", False) if short else FittedText(text)
+    return FittedText(kept[: _last_boundary(kept, _fitting_length(kept, limit - 1))] + "…", False)
 
 
-def seen(text: str, limit: int, lines: int | None = None, *, keep: str = "") -> Fitted:
+def fit_visible(text: str, limit: int, lines: int | None = None, *, keep: str = "") -> FittedText:
     """`visible` and `fit` in one. It stops reading at the limit, since a text may have megabytes."""
     near = text[: limit + _MARGIN]
     fitted = fit(visible(near, keep), limit, lines)
-    return Fitted(fitted.text, fitted.whole and len(near) == len(text))
+    return FittedText(fitted.text, fitted.whole and len(near) == len(text))
 
 
 _MARGIN = 64  # read past the limit, so that a cut does not depend on where reading stopped

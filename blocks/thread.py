@@ -13,11 +13,11 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.answers import filled_in
+from blocks.answers import describe_answer
 from blocks.card_text import approvers, by, calls_like
 from blocks.content import LIST, differences, result, values
 from blocks.ids import LineMark
-from blocks.kit import Message, drawn
+from blocks.kit import Message, blocks_json
 from blocks.ledger_kinds import LineKind
 from blocks.ledger_lines import LINES, End, line_words, stopped_calls, words_for
 from blocks.rich import (
@@ -39,7 +39,7 @@ from blocks.rich import (
     text,
 )
 from blocks.step_views import StepView
-from blocks.text import MESSAGE_TEXT, seen, units
+from blocks.text import MESSAGE_TEXT, fit_visible, units
 from blocks.view import NOBODY
 
 _PAGE = 2500
@@ -51,20 +51,20 @@ _NO_NAMES: Mapping[str, str] = {}
 def story(session: str, steps: Sequence[StepView], names: Mapping[str, str] = _NO_NAMES) -> tuple[Message, ...]:
     """These steps as messages for the thread, in order. The mark of each names the last step that it shows.
 
-    `names` are those of users whom a line does not notify: see `unmentioned`.
+    `names` are those of users whom a line does not notify: see `named_users`.
     """
     return tuple(_message(session, part, names) for part in _split(steps))
 
 
-def unmentioned(steps: Sequence[StepView]) -> frozenset[str]:
+def named_users(steps: Sequence[StepView]) -> frozenset[str]:
     """The users whom these lines name without notifying them."""
     return frozenset(
         span.id
         for step in steps
-        for piece in in_thread(step)
+        for piece in thread_line(step)
         if isinstance(piece, Line)
         for span in piece.spans
-        if isinstance(span, User) and span.id not in mentioned(step)
+        if isinstance(span, User) and span.id not in notified_users(step)
     )
 
 
@@ -72,7 +72,7 @@ def _split(steps: Sequence[StepView]) -> list[list[StepView]]:
     parts: list[list[StepView]] = []
     spent = 0
     for step in steps:
-        length = sum(units(markup(p.spans) if isinstance(p, Line) else p.text) for p in in_thread(step))
+        length = sum(units(markup(p.spans) if isinstance(p, Line) else p.text) for p in thread_line(step))
         if not parts or spent + length > _PAGE or len(parts[-1]) >= _STEPS:
             parts.append([])
             spent = 0
@@ -82,11 +82,11 @@ def _split(steps: Sequence[StepView]) -> list[list[StepView]]:
 
 
 def _message(session: str, steps: Sequence[StepView], names: Mapping[str, str]) -> Message:
-    pieces = [_with_names(piece, names, mentioned(step)) for step in steps for piece in in_thread(step)]
+    pieces = [_with_names(piece, names, notified_users(step)) for step in steps for piece in thread_line(step)]
     last = steps[-1].seq
     return Message(
         text=text([], pieces, [], MESSAGE_TEXT),
-        blocks=drawn([rich(pieces, f"story.{steps[0].seq}.{last}")]),
+        blocks=blocks_json([rich(pieces, f"story.{steps[0].seq}.{last}")]),
         metadata=LineMark(session, last).metadata(),
     )
 
@@ -105,10 +105,10 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 """A part is left out where its field is empty."""
 
 
-def in_thread(step: StepView) -> tuple[Piece, ...]:
+def thread_line(step: StepView) -> tuple[Piece, ...]:
     """A line, with a person's own words about it."""
     if step.question or step.sign_in:
-        return in_history(step)
+        return history_pieces(step)
     if (end := LINES[step.kind].end) is not None:
         return (Line(_end(step, end)), *_quoted_texts(replace(step, text=None)), *_result(step))
     match step.kind:
@@ -118,11 +118,11 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
             template = words.THREAD_NO_LONGER_ANSWER if step.answer else words.THREAD_NO_LONGER
             return (Line(say(template, **_spans(step))),)
         case LineKind.REMINDED if step.notified != NOBODY:
-            return (*in_history(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
-    return in_history(step)
+            return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
+    return history_pieces(step)
 
 
-def mentioned(step: StepView) -> frozenset[str]:
+def notified_users(step: StepView) -> frozenset[str]:
     """The users whom a thread's line notifies: the asker at the end, approvers for a reminder."""
     if LINES[step.kind].approvers:
         who = (step.approvers, step.notified)
@@ -134,7 +134,7 @@ def _end(step: StepView, end: End) -> tuple[Span, ...]:
     spans = _spans(step)
     parts = (_with_answer(words_for(part, step), step) for part in end.parts)
     shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
-    if mentioned(step):
+    if notified_users(step):
         shown.append(words.THREAD_ASKED_BY)
     row: tuple[Span, ...] = (Say(end.sign),)
     if step.several:
@@ -148,7 +148,7 @@ def _end(step: StepView, end: End) -> tuple[Span, ...]:
 
 def _with_answer(part: str, step: StepView) -> str:
     """What was approved, if an approver filled something in."""
-    if part != words.THREAD_APPROVED_BY or (answer := filled_in(step.answer, step.call)) is None:
+    if part != words.THREAD_APPROVED_BY or (answer := describe_answer(step.answer, step.call)) is None:
         return part
     return words.THREAD_APPROVED_PART if answer.complete else words.THREAD_APPROVED_WITH
 
@@ -156,7 +156,7 @@ def _with_answer(part: str, step: StepView) -> str:
 # The history
 
 
-def in_history(step: StepView) -> tuple[Piece, ...]:
+def history_pieces(step: StepView) -> tuple[Piece, ...]:
     """A step: a sentence, with the words of an agent, a tool or a person."""
     row = say(line_words(step), **_spans(step))
     changes = () if step.answer else differences(step.changes)
@@ -183,7 +183,7 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
         "took": _duration(step),
         "runs": _names(stopped_calls(step, "runs")),
         "waits": _names(stopped_calls(step, "waits")),
-        "answer": answer.spans if (answer := filled_in(step.answer, step.call)) else (),
+        "answer": answer.spans if (answer := describe_answer(step.answer, step.call)) else (),
     }
 
 
@@ -221,7 +221,7 @@ def _result(step: StepView) -> Sequence[Piece]:
 def _quoted_texts(step: StepView) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
-        said.append(Quote(seen(step.reason, _SAID, _LINES, keep="\n").text))
+        said.append(Quote(fit_visible(step.reason, _SAID, _LINES, keep="\n").text))
     if step.text and LINES[step.kind].result:
-        said.append(Box(seen(step.text, _SAID, _LINES, keep="\n\t").text))
+        said.append(Box(fit_visible(step.text, _SAID, _LINES, keep="\n\t").text))
     return said

@@ -26,33 +26,33 @@ _LIKE_JSON = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SpelledValue:
     """A value as text. `boxed` if it needs lines of its own."""
 
     text: str
     boxed: bool
 
 
-def shown(value: JsonValue, enough: int = _ALL) -> Shown:
+def spell_value(value: JsonValue, enough: int = _ALL) -> SpelledValue:
     """The value as text. If it is longer than `enough`, at least that much of it."""
     if isinstance(value, str):
         return _shown_string(value[:enough])
     flat = json_text(value, enough=ON_ONE_LINE + 1)
     if units(flat) <= ON_ONE_LINE and not right_to_left(flat):
-        return Shown(flat, boxed=False)
-    return Shown(json_text(value, indented=True, enough=enough), boxed=True)
+        return SpelledValue(flat, boxed=False)
+    return SpelledValue(json_text(value, indented=True, enough=enough), boxed=True)
 
 
-def _shown_string(value: str) -> Shown:
+def _shown_string(value: str) -> SpelledValue:
     if "\n" in value.rstrip("\n") or units(value) > ON_ONE_LINE or right_to_left(value):
-        return Shown(visible(value, keep="\n\t"), boxed=True)
+        return SpelledValue(visible(value, keep="\n\t"), boxed=True)
     exact = value if value and value == value.strip() and visible(value) == value else None
     if exact is not None and not _LIKE_JSON.fullmatch(exact):
-        return Shown(exact, boxed=False)
-    return Shown(json_text(value), boxed=False)
+        return SpelledValue(exact, boxed=False)
+    return SpelledValue(json_text(value), boxed=False)
 
 
-def quick(value: JsonValue, enough: int = _ALL) -> str:
+def spell_on_one_line(value: JsonValue, enough: int = _ALL) -> str:
     """The value on one line."""
     if isinstance(value, str) and not (string := _shown_string(value[:enough])).boxed:
         return string.text

@@ -9,21 +9,21 @@ from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.ids import Action, Callback, checked_id
-from blocks.kit import JsonObject, Message, actions, button, drawn, modal
+from blocks.kit import JsonObject, Message, actions, blocks_json, button, modal
 from blocks.ledger_kinds import Reason
 from blocks.newer import Level, alert
-from blocks.rich import Line, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
+from blocks.rich import Line, Prose, Quote, Say, Span, code, join_list, line, name, rich, say, text
 from blocks.step_views import Counted, VerdictView
-from blocks.text import MESSAGE_TEXT, seen
+from blocks.text import MESSAGE_TEXT, fit_visible
 
 
-def opening() -> JsonObject:
+def opening_view() -> JsonObject:
     """A view that is opened at once, because a trigger is valid for three seconds. It is replaced when the form is
     ready."""
     return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
 
 
-def counting() -> JsonObject:
+def counting_view() -> JsonObject:
     """The answer to a submit, within three seconds. The result follows in the same view."""
     return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")])
 
@@ -53,7 +53,7 @@ def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
     return modal(Callback.SHOW, title, [_alert(_sentence(sentence), "notice", Level.WARNING)])
 
 
-def looking(sentence: str, title: str) -> JsonObject:
+def looking_up_view(sentence: str, title: str) -> JsonObject:
     """A view with one sentence while something is looked up."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
@@ -62,13 +62,13 @@ def notice_message(sentence: str) -> Message:
     return _message([_sentence(sentence)])
 
 
-def agent_failed(retry: str, why: str | None) -> Message:
+def agent_failure_message(retry: str, why: str | None) -> Message:
     """The agent's turn failed: a sentence, what it said, and a button that tries again. `retry` is the mail's id."""
     pieces: list[Line | Quote] = [line(words.AGENT_FAILED)]
     if why:
-        pieces.append(Quote(seen(why, 600, 6, keep="\n").text))
+        pieces.append(Quote(fit_visible(why, 600, 6, keep="\n").text))
     row = actions([button(Action.RETRY, words.RETRY, checked_id(retry))], f"retry.{retry}")
-    return Message(text([], pieces, [], MESSAGE_TEXT), drawn([rich(pieces, f"failed.{retry}"), *row]))
+    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json([rich(pieces, f"failed.{retry}"), *row]))
 
 
 def verdict(view: VerdictView) -> Line:
@@ -112,7 +112,7 @@ def _refusal(view: VerdictView) -> tuple[Span, ...]:
         (words.WHY_QUESTION.get(why) if view.question else None) or words.WHY[why],
         state=state,
         revision=str(view.revision),
-        fields=listed(names) or words.THIS_FIELD,
+        fields=join_list(names) or words.THIS_FIELD,
     )
     if view.why is Reason.CANNOT_ASK and view.unresolved:
         entry = code(view.unresolved)
@@ -138,4 +138,4 @@ def _sentence(sentence: str) -> Line:
 
 
 def _message(pieces: list[Line]) -> Message:
-    return Message(text([], pieces, [], MESSAGE_TEXT), drawn([rich(pieces, "verdict")]))
+    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json([rich(pieces, "verdict")]))

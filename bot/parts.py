@@ -86,7 +86,7 @@ class Parts:
         return Replicas(self.database)
 
     @cached_property
-    def clicks(self) -> Backpressure:
+    def backpressure(self) -> Backpressure:
         return Backpressure()
 
     # Slack
@@ -106,7 +106,7 @@ class Parts:
             replicas=self.replicas.alive,
             clock=self.monotonic,
         )
-        return Sender(calls, taken=FeatureSupport(self.monotonic, self.database))
+        return Sender(calls, features=FeatureSupport(self.monotonic, self.database))
 
     @cached_property
     def directory(self) -> Directory:
@@ -158,7 +158,7 @@ class Parts:
     @cached_property
     def session_worker(self) -> SessionWorker:
         intake = Intake(self.directory, self.rules, self.workspaces.unfit)
-        return SessionWorker(self.host, self.thread, intake, self.rules, self.sign_ins, self.clicks)
+        return SessionWorker(self.host, self.thread, intake, self.rules, self.sign_ins, self.backpressure)
 
     @cached_property
     def worker(self) -> Worker:
@@ -171,7 +171,7 @@ class Parts:
             self.rules,
             others=[TabDrawer(self.sender, self.home_query).kind],
             term=self.settings.lease.total_seconds(),
-            clicks=self.clicks,
+            backpressure=self.backpressure,
         )
 
     @cached_property
@@ -184,7 +184,9 @@ class Parts:
             await self.sender.post(self.workspaces.named(audit.team), audit.channel, notice_message(text))
 
         keys = LedgerKeys(self.secret)
-        return CheckpointJob(self.database, keys, audit.checkpoint_every, post if audit.channel else None, self.clicks)
+        return CheckpointJob(
+            self.database, keys, audit.checkpoint_every, post if audit.channel else None, self.backpressure
+        )
 
     # Requests from Slack, from browsers and from operators
 
@@ -200,7 +202,7 @@ class Parts:
             self.directory,
             self.rules,
             self.approvals_list,
-            self.clicks,
+            self.backpressure,
             self.host.app,
             self.sign_in_page,
         )

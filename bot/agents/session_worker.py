@@ -95,14 +95,14 @@ class SessionWorker:
         intake: Intake,
         rules: RulesInForce,
         sign_ins: SignIns,
-        clicks: Backpressure | None = None,
+        backpressure: Backpressure | None = None,
     ) -> None:
         self._host, self._thread, self._intake, self._rules = host, thread, intake, rules
-        self._sign_ins, self._clicks = sign_ins, clicks or Backpressure()
+        self._sign_ins, self._backpressure = sign_ins, backpressure or Backpressure()
 
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
-        parts = (self._host, self._thread, self._intake, self._rules, self._sign_ins, self._clicks)
+        parts = (self._host, self._thread, self._intake, self._rules, self._sign_ins, self._backpressure)
         await _LeasedSession(lease, *parts).attend(key)
 
 
@@ -117,9 +117,9 @@ class _LeasedSession:
         intake: Intake,
         rules: RulesInForce,
         sign_ins: SignIns,
-        clicks: Backpressure,
+        backpressure: Backpressure,
     ) -> None:
-        self._lease, self._host, self._thread, self._clicks = lease, host, thread, clicks
+        self._lease, self._host, self._thread, self._backpressure = lease, host, thread, backpressure
         self._intake, self._rules, self._sign_ins = intake, rules, sign_ins
         self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
@@ -215,7 +215,7 @@ class _LeasedSession:
 
     def _with_priority(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
         """Gives a decision priority over all work that can wait, until the agent answers."""
-        return nullcontext(_no_priority) if letter.confirmation is None else self._clicks.starting_call()
+        return nullcontext(_no_priority) if letter.confirmation is None else self._backpressure.starting_call()
 
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
         """Sends letters and shows what the agent does. Returns the tool calls that are shown and have no reply after

@@ -34,11 +34,11 @@ class AgentSessions:
         self._sender, self._rules = sender, rules
         self._warned: set[str] = set()
 
-    def taken(self, session: Session) -> bool:
+    def is_supported(self, session: Session) -> bool:
         """Whether the workspace has agent sessions, as far as is known."""
-        return self._sender.taken.takes(Workspace.of(session), Feature.SESSION, session.channel)
+        return self._sender.features.accepts(Workspace.of(session), Feature.SESSION, session.channel)
 
-    async def processing(self, lease: Lease, session: Session) -> bool:
+    async def show_processing(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, with a stop button. Returns False if Slack does not show it."""
         change = await lease.run(begin_processing, session.key)
         if change is None:
@@ -51,7 +51,7 @@ class AgentSessions:
 
     async def show(self, lease: Lease, session: Session) -> float | None:
         """Updates the status. Returns the seconds until the next look, or None."""
-        if not self.taken(session):
+        if not self.is_supported(session):
             return None
         found = await lease.read(next_status, session.key)
         if found.change is not None:
@@ -73,7 +73,9 @@ class AgentSessions:
         except SlackTrouble as trouble:
             if not isinstance(trouble, Later) or trouble.limited:  # on other errors the change may have been made
                 await lease.run(note_not_changed, session.key, change)
-            if await self._sender.taken.failed(Workspace.of(session), Feature.SESSION, trouble, session.channel):
+            if await self._sender.features.note_refusal(
+                Workspace.of(session), Feature.SESSION, trouble, session.channel
+            ):
                 return False
             raise
         self._warn(session, answer)

@@ -79,9 +79,9 @@ class Streaming:
         """Shows that the agent works, unless Slack refused that recently or many cards are due."""
         if await lease.read(count_due_cards) > MANY_CARDS:
             return False
-        if self._sessions.taken(session) and await self._sessions.processing(lease, session):
+        if self._sessions.is_supported(session) and await self._sessions.show_processing(lease, session):
             return True
-        if self._sessions.taken(session) or not self._sender.taken.takes(
+        if self._sessions.is_supported(session) or not self._sender.features.accepts(
             Workspace.of(session), Feature.STATUS, session.channel
         ):
             return False
@@ -90,7 +90,7 @@ class Streaming:
     async def clear_status(self, session: Session) -> None:
         """Clears a status that arrived after the message which should end it. A session's status is corrected with its
         thread."""
-        if self._sessions.taken(session):
+        if self._sessions.is_supported(session):
             return
         await self._status(self._sender, session, "")
 
@@ -105,7 +105,9 @@ class Streaming:
                 patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
-            if not await self._sender.taken.failed(Workspace.of(session), Feature.STATUS, trouble, session.channel):
+            if not await self._sender.features.note_refusal(
+                Workspace.of(session), Feature.STATUS, trouble, session.channel
+            ):
                 log.info("no status is shown: %s", trouble)
             return False
         return True
@@ -234,7 +236,7 @@ class Streaming:
         await lease.run(note_begun, session.key, live.invocation)
         fresh, _ = live.fresh()
         try:
-            if self._sender.taken.takes(Workspace.of(session), Feature.STREAM, session.channel):
+            if self._sender.features.accepts(Workspace.of(session), Feature.STREAM, session.channel):
                 await self._streams.start(lease, session, live, chunks, fresh)
             if live.ts is None and fresh.strip():
                 live.ts = await self._sender.under(lease.sure).post(

@@ -45,13 +45,13 @@ class Streams:
         self._sender, self._tasks = sender, tasks
 
     def show_tasks(self, session: Session) -> bool:
-        takes = self._sender.taken.takes
+        takes = self._sender.features.accepts
         wanted = self._tasks and takes(Workspace.of(session), Feature.TASKS, session.channel)
         return wanted and takes(Workspace.of(session), Feature.STREAM, session.channel)
 
     async def refuse_tasks(self, session: Session, trouble: SlackTrouble) -> None:
         if trouble.code in _NO_TASKS:
-            await self._sender.taken.failed(Workspace.of(session), Feature.TASKS, trouble, session.channel)
+            await self._sender.features.note_refusal(Workspace.of(session), Feature.TASKS, trouble, session.channel)
 
     async def start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], fresh: str
@@ -63,15 +63,17 @@ class Streams:
             return
         except (Gone, RefusedBySlack) as trouble:
             if not tasks or trouble.code not in (_NO_TASKS if chunks else _ABOUT_ARGUMENTS):
-                await self._sender.taken.failed(Workspace.of(session), Feature.STREAM, trouble, session.channel)
+                await self._sender.features.note_refusal(
+                    Workspace.of(session), Feature.STREAM, trouble, session.channel
+                )
                 return
-            await self._sender.taken.failed(Workspace.of(session), Feature.TASKS, trouble, session.channel)
+            await self._sender.features.note_refusal(Workspace.of(session), Feature.TASKS, trouble, session.channel)
         if not fresh.strip():
             return
         try:
             await self._start(lease, session, live, _words(fresh), tasks=False)
         except (Gone, RefusedBySlack) as trouble:
-            await self._sender.taken.failed(Workspace.of(session), Feature.STREAM, trouble, session.channel)
+            await self._sender.features.note_refusal(Workspace.of(session), Feature.STREAM, trouble, session.channel)
 
     async def _start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], *, tasks: bool
@@ -108,7 +110,7 @@ class Streams:
         except RefusedBySlack as trouble:
             if not chunks or trouble.code not in _NO_TASKS:
                 raise
-            await self._sender.taken.failed(Workspace.of(session), Feature.TASKS, trouble, session.channel)
+            await self._sender.features.note_refusal(Workspace.of(session), Feature.TASKS, trouble, session.channel)
             if fresh.strip():
                 words = _words(fresh)
                 await sender.ask(

@@ -14,8 +14,8 @@ from blocks.ids import CardMark, LineMark, parse_mark
 from blocks.kit import Message
 from blocks.step_views import StepView
 from blocks.text import MESSAGE_TEXT, fit, units
-from blocks.thread import story, unmentioned
-from blocks.verdict import agent_failed, notice_message
+from blocks.thread import named_users, story
+from blocks.verdict import agent_failure_message, notice_message
 from blocks.words import AGENT_FAILED
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards import markdown
@@ -108,7 +108,7 @@ class Thread:
         return thread_steps(lines, {row.id: row for row in rows}, session.thread_ts, tries)
 
     async def _story(self, session: Session, steps: Sequence[StepView]) -> tuple[Message, ...]:
-        names = await self._names.of(Workspace.of(session), unmentioned(steps))
+        names = await self._names.of(Workspace.of(session), named_users(steps))
         return story(session.key, steps, names)
 
     async def say(
@@ -271,6 +271,6 @@ def _reply_messages(session: Session, said: AgentMessage, retry: str | None) -> 
         return SaidMark(session.key, said.event, part).metadata()
 
     if said.failed:
-        failed = agent_failed(retry, said.text or None) if retry else notice_message(said.text or AGENT_FAILED)
+        failed = agent_failure_message(retry, said.text or None) if retry else notice_message(said.text or AGENT_FAILED)
         return [replace(failed, metadata=mark(0))]
     return [markdown.message(part, mark(index)) for index, part in enumerate(markdown.parts(said.text))]

@@ -114,11 +114,11 @@ def parked(one: ParkedRow) -> str:
 def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     from blocks.text import visible
-    from blocks.values import quick
+    from blocks.values import spell_on_one_line
     from bot.operations.names import place_of
     from bot.operations.operator_times import format_duration, format_time
 
-    on = ", ".join(f"{visible(name)} {quick(value)}" for name, value in one.on.items())
+    on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in one.on.items())
     yield f"{one.id}  {visible(one.tool)}{f'  with {on}' if on else ''}"
     if one.most is not None:
         used = f"{one.uses} of {one.most} uses"

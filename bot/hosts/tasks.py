@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 
-from blocks.text import seen
+from blocks.text import fit_visible
 from bot.hosts.host import AgentMessage, MessageDelta, RunOutput, Task, TaskState
 from bot.hosts.pauses import OF_THE_FRAMEWORK
 from bot.hosts.reading import WAITS
@@ -66,7 +66,7 @@ def one_line(result: Json) -> str:
         text = " ".join(result[: 4 * LONGEST_RESULT].split())
     else:
         text = "".join(islice(_ENCODER.iterencode(result), LONGEST_RESULT))  # a result may be megabytes
-    return seen(text, LONGEST_RESULT).text
+    return fit_visible(text, LONGEST_RESULT).text
 
 
 def _is_a_task(tool: str) -> bool:

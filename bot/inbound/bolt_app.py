@@ -60,9 +60,9 @@ class TimedApp(AsyncApp):
     Blocks that a workspace may not accept are removed from every view in an ack.
     """
 
-    def __init__(self, meter: AckMeter, clicks: Backpressure, in_an_ack: InAnAck, **settings: Any) -> None:
+    def __init__(self, meter: AckMeter, backpressure: Backpressure, in_an_ack: InAnAck, **settings: Any) -> None:
         super().__init__(**settings)  # Bolt's own
-        self._meter, self._clicks, self._in_an_ack = meter, clicks, in_an_ack
+        self._meter, self._backpressure, self._in_an_ack = meter, backpressure, in_an_ack
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         if is_ignored(req.body):
@@ -71,7 +71,7 @@ class TimedApp(AsyncApp):
         if way is None:
             return await super().async_dispatch(req)
         began = time.perf_counter()
-        with self._clicks.handling_click():
+        with self._backpressure.handling_click():
             answer = await super().async_dispatch(req)
         if way == "form":
             self._adapt_view(req, answer)
@@ -93,7 +93,7 @@ def _way_of_acting(req: AsyncBoltRequest) -> str | None:
 
 
 def bolt(
-    settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Backpressure, in_an_ack: InAnAck
+    settings: Settings, workspaces: Workspaces, meter: AckMeter, backpressure: Backpressure, in_an_ack: InAnAck
 ) -> AsyncApp:
     secret = settings.environment.signing_secret
 
@@ -103,7 +103,7 @@ def bolt(
 
     return TimedApp(
         meter,
-        clicks,
+        backpressure,
         in_an_ack,
         name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.

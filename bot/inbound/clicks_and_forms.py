@@ -98,11 +98,11 @@ class ClicksAndForms:
         directory: Directory,
         rules: RulesInForce,
         lists: ApprovalsList,
-        clicks: Backpressure,
+        backpressure: Backpressure,
         app_name: str,
         sign_ins: SignInPage,
     ) -> None:
-        self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
+        self._backpressure, self._turns, self._sign_ins = backpressure, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._mentions = OnceOnly[MessageResult]()
@@ -180,7 +180,7 @@ class ClicksAndForms:
 
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
-        known = nothing_known if self._clicks.many else self._known_facts
+        known = nothing_known if self._backpressure.many else self._known_facts
         with log_context(confirmation=ballot.confirmation):
             try:
                 began = time.time_ns()

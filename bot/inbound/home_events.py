@@ -101,7 +101,7 @@ class HomeEvents:
             await ack(response_action="errors", errors=read.errors)
             return
         await self._cast(body, voter, read, target, VoteKind.APPROVE if approve else VoteKind.DENY)
-        await ack(response_action="update", view=verdict.counting())
+        await ack(response_action="update", view=verdict.counting_view())
 
     async def _cast(
         self, body: Body, voter: Person, read: batch.BatchReading, target: JsonObject, kind: VoteKind

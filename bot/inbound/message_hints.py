@@ -39,15 +39,15 @@ class HintSender:
                 await asyncio.sleep(PATIENCE)
                 why = await self._database.read(why_it_waits, listened.session, heard.ts)
                 if why is not None:
-                    await self._sender.whisper(target, replies.queued(paused=why is MessageHint.PAUSED))
+                    await self._sender.whisper(target, replies.queued_message(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:
-                await self._sender.whisper(target, replies.hint(bot))
+                await self._sender.whisper(target, replies.hint_message(bot))
             case MessageHint.STOP:
                 calls = await self._stoppable_calls(listened.waiting, heard)
                 if calls:
-                    await self._sender.whisper(target, replies.stop(calls))
+                    await self._sender.whisper(target, replies.stop_message(calls))
                 elif not listened.new:
-                    await self._sender.whisper(target, replies.hint(bot))
+                    await self._sender.whisper(target, replies.hint_message(bot))
 
     async def _stoppable_calls(self, waiting: Sequence[str], heard: IncomingMessage) -> list[Stoppable]:
         calls: list[Stoppable] = []

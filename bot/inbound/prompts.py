@@ -24,7 +24,7 @@ class Prompts:
 
     def wanted(self, at: Workspace) -> bool:
         """Whether there are prompts to suggest, unless Slack is known to refuse them."""
-        return bool(self._prompts) and self._sender.taken.takes(at, Feature.PROMPTS)
+        return bool(self._prompts) and self._sender.features.accepts(at, Feature.PROMPTS)
 
     async def suggest(self, at: Workspace, channel: str) -> None:
         """Suggests the prompts. Errors are ignored, since nobody waits for them."""
@@ -37,7 +37,7 @@ class Prompts:
                 patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
-            if not await self._sender.taken.failed(at, Feature.PROMPTS, trouble):
+            if not await self._sender.features.note_refusal(at, Feature.PROMPTS, trouble):
                 log.info("no prompts are suggested: %s", trouble)
 
 

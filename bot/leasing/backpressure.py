@@ -85,7 +85,7 @@ class Backpressure:
     def many(self) -> bool:
         return self._clicks >= MANY
 
-    async def stand_back(self) -> Pace:
+    async def wait_for_urgent_work(self) -> Pace:
         """Waits while urgent work is under way. Call this before work that can wait. Returns how much may begin."""
         loop = asyncio.get_running_loop()
         if self._under_way or loop.time() - self._last < self._lull:

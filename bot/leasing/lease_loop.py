@@ -70,12 +70,12 @@ class LeaseLoop:
         *,
         poll: float = POLL,
         term: float = TERM,
-        clicks: Backpressure | None = None,
+        backpressure: Backpressure | None = None,
         for_good: ForGood = _not_for_good,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
         self._for_good = for_good
-        self._clicks = clicks or Backpressure()
+        self._backpressure = backpressure or Backpressure()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
         self._stopping = asyncio.Event()
@@ -111,11 +111,13 @@ class LeaseLoop:
     async def _begin(self, waiter: Waiter) -> None:
         loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
         if not self._kind.urgent:
-            claimed, pause = await self._claim(min(room, self._most_at_pace(await self._clicks.stand_back())))
-        elif self._clicks.nobody_clicks:
+            claimed, pause = await self._claim(
+                min(room, self._most_at_pace(await self._backpressure.wait_for_urgent_work()))
+            )
+        elif self._backpressure.nobody_clicks:
             claimed, pause = await self._claim(room)
         else:
-            with self._clicks.urgent_work():  # it may have just been decided
+            with self._backpressure.urgent_work():  # it may have just been decided
                 claimed, pause = await self._claim(min(room, URGENT))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))

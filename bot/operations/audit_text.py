@@ -14,8 +14,8 @@ from blocks import words
 from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Span, Supplied, User, When
 from blocks.step_views import StepView
 from blocks.text import visible
-from blocks.thread import in_history
-from blocks.values import quick
+from blocks.thread import history_pieces
+from blocks.values import spell_on_one_line
 from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind, stamp
 from bot.cards.card_presenter import face
@@ -104,7 +104,7 @@ def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, 
     if step is None:
         yield f"{begin}{_installation_line(line.kind, content, names)}"
         return
-    sentence, *more = in_history(step)
+    sentence, *more = history_pieces(step)
     said = "".join(_pieces(sentence, names))
     if not full:
         yield begin + " ".join(filter(None, (said, *_short_notes(step, content))))
@@ -139,8 +139,8 @@ def _reason(step: StepView, content: JsonObject) -> str:
 
 def _changes(content: JsonObject) -> Iterator[str]:
     for change in objects(content.get("diff")):
-        before = "nothing" if change.get("added") else quick(change.get("before"))
-        yield f"{visible(as_text(change.get('name')))}: {before} → {quick(change.get('after'))}"
+        before = "nothing" if change.get("added") else spell_on_one_line(change.get("before"))
+        yield f"{visible(as_text(change.get('name')))}: {before} → {spell_on_one_line(change.get('after'))}"
 
 
 def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator[str]:
@@ -177,7 +177,7 @@ def _full_contents(step: StepView, content: JsonObject, more: Iterable[Piece]) -
 
 def _values(arguments: Mapping[str, Json]) -> Iterator[str]:
     for name, value in arguments.items():
-        yield f"{visible(name) or quick(name)}: {quick(value)}"
+        yield f"{visible(name) or spell_on_one_line(name)}: {spell_on_one_line(value)}"
 
 
 def _pieces(piece: Piece, names: KnownNames) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from blocks.values import quick
+from blocks.values import spell_on_one_line
 from bot.audit.fingerprint import Fingerprints
 from bot.confirmation import words
 from bot.confirmation.decision import open_confirmation
@@ -161,7 +161,7 @@ def _when_words(policy: Policy) -> Iterator[str]:
 def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     row = _hypothetical(policy, call)
     shown, hidden = row.redactor.mask_object(call.args)
-    yield f"Arguments: {', '.join(f'{name} {quick(value)}' for name, value in shown.items()) or 'none'}."
+    yield f"Arguments: {', '.join(f'{name} {spell_on_one_line(value)}' for name, value in shown.items()) or 'none'}."
     if hidden:
         yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_bracketed(policy.redact)}."
     others = () if isinstance(policy.edit, bool) else policy.edit

@@ -52,17 +52,17 @@ class CheckpointJob:
         keys: LedgerKeys,
         every: timedelta,
         post: Post | None = None,
-        clicks: Backpressure | None = None,
+        backpressure: Backpressure | None = None,
     ) -> None:
         self._database, self._keys, self._every, self._post = database, keys, every, post
-        self._clicks = clicks or Backpressure()
+        self._backpressure = backpressure or Backpressure()
         self._stopping = asyncio.Event()
         self._known: Checkpoint | None = None
         self._doubted: float | None = None  # when the index was last checked
 
     async def run(self) -> None:
         while not self._stopping.is_set():
-            await self._clicks.stand_back()
+            await self._backpressure.wait_for_urgent_work()
             await self._pause(await self._seal_moved(at_once=False))
         await self._seal_moved(at_once=True)
 
@@ -90,7 +90,7 @@ class CheckpointJob:
                     return sealed.again
                 at_once = True
                 if not self._stopping.is_set():
-                    await self._clicks.stand_back()
+                    await self._backpressure.wait_for_urgent_work()
         except StoreError as error:
             log.warning("no checkpoint could be made, and it will be tried again: %s", error)
             return min(self._every, _AGAIN)
@@ -104,7 +104,7 @@ class CheckpointJob:
         due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
         if self._stopping.is_set() or not due:
             return
-        wrong = await correct_index(self._database, self._keys, self._clicks.stand_back)
+        wrong = await correct_index(self._database, self._keys, self._backpressure.wait_for_urgent_work)
         self._doubted = at
         if wrong:
             log.error(

@@ -79,10 +79,10 @@ class Worker:
         others: Sequence[RowKind] = (),
         poll: float = 5.0,
         term: float = TERM,
-        clicks: Backpressure | None = None,
+        backpressure: Backpressure | None = None,
     ) -> None:
         self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
-        self._clicks = clicks = clicks or Backpressure()
+        self._backpressure = backpressure = backpressure or Backpressure()
         kinds = (
             RowKind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
@@ -113,7 +113,8 @@ class Worker:
             *others,
         )
         self._attendants = [
-            LeaseLoop(database, kind, poll=poll, term=term, clicks=clicks, for_good=removed) for kind in kinds
+            LeaseLoop(database, kind, poll=poll, term=term, backpressure=backpressure, for_good=removed)
+            for kind in kinds
         ]
 
     @property
@@ -162,7 +163,7 @@ class Worker:
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
         only its end is drawn, because Slack allows few updates a minute."""
-        await self._clicks.stand_back()
+        await self._backpressure.wait_for_urgent_work()
         while (due := await lease.read(due_card, confirmation_id)) is not None:
             if isinstance(due, float):
                 raise NotNow(due, "The call was approved just now, and may end in a moment.")
@@ -194,7 +195,7 @@ class Worker:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
-        with self._clicks.urgent_work():
+        with self._backpressure.urgent_work():
             return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowWithDueWork:

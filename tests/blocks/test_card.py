@@ -14,7 +14,7 @@ from blocks.ids import Action, Ref, parse_more
 from blocks.kit import JsonObject
 from blocks.pointer import note
 from blocks.rich import Prose, Say, When, markup, say
-from blocks.values import json_text, shown
+from blocks.values import json_text, spell_value
 from blocks.view import (
     ABSENT,
     AgentUnreachable,
@@ -73,7 +73,7 @@ def test_what_a_card_does_not_show_in_full_opens_before_it_is_approved(view: Car
         assert buttons(view)["Approve"] == Action.APPROVE
         for argument in view.arguments:
             if not argument.masked and isinstance(argument.value, str) and argument.value.isascii():
-                assert argument.value.strip() in text or shown(argument.value).text in text
+                assert argument.value.strip() in text or spell_value(argument.value).text in text
     else:
         assert buttons(view)["Approve…"] == Action.APPROVE_OPEN
 

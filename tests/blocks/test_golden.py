@@ -18,14 +18,14 @@ from blocks.full_view import file_text, run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject, Message
-from blocks.newer import Newer, best, best_view, everything, kinds, nothing
+from blocks.newer import Newer, accept_everything, accept_nothing, kinds, newest_form, newest_view
 from blocks.pointer import pointer
 from blocks.thread import story
 from blocks.verdict import (
-    agent_failed,
-    counting,
+    agent_failure_message,
+    counting_view,
     notice_modal,
-    opening,
+    opening_view,
     verdict_message,
     verdict_modal,
     verdicts_modal,
@@ -59,8 +59,8 @@ PAYLOADS: dict[str, JsonObject] = {
     "modal_batch": batch_form(samples.HOME.waiting, approve=True),
     "modal_batch_deny": batch_form(samples.HOME.waiting[:2], approve=False),
     "modal_history": history(samples.HISTORY),
-    "modal_opening": opening(),
-    "modal_counting": counting(),
+    "modal_opening": opening_view(),
+    "modal_counting": counting_view(),
     "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
     "modal_verdict_late": verdict_modal(samples.VERDICTS["late"]),
     "modal_verdicts": verdicts_modal([*samples.VERDICTS.values()], waiting=True),
@@ -76,7 +76,7 @@ PAYLOADS: dict[str, JsonObject] = {
     "message_pointer_people": pointer(samples.CARDS["waiting"], channel=None, people=[samples.LEAD]).payload(),
     "message_pointer_decided": pointer(samples.CARDS["done"], channel="C0DEPLOYS").payload(),
     "message_pointer_trouble": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS", trouble="Not there.").payload(),
-    "message_agent_failed": agent_failed("m1", "429 RESOURCE_EXHAUSTED").payload(),
+    "message_agent_failed": agent_failure_message("m1", "429 RESOURCE_EXHAUSTED").payload(),
     **{f"message_verdict_{name}": verdict_message(view).payload() for name, view in samples.VERDICTS.items()},
 }
 
@@ -86,12 +86,12 @@ def surface(name: str) -> str:
     return {"card": "message"}.get(kind, kind)
 
 
-SENT = {name: best_view(payload, nothing) for name, payload in PAYLOADS.items()}
+SENT = {name: newest_view(payload, accept_nothing) for name, payload in PAYLOADS.items()}
 """What every workspace takes. Where newer blocks are better, there is a second form."""
 SENT |= {
     f"{name}.newer": newer
     for name, payload in PAYLOADS.items()
-    if (newer := best_view(payload, everything)) != SENT[name]
+    if (newer := newest_view(payload, accept_everything)) != SENT[name]
 }
 
 
@@ -110,10 +110,12 @@ def test_each_newer_block_is_used_and_refused_by_itself() -> None:
         blocks = payload["blocks"]
         assert isinstance(blocks, list)
         raw = [block for block in blocks if isinstance(block, dict)]
-        found |= kinds(best(raw, everything))
+        found |= kinds(newest_form(raw, accept_everything))
         for refused in Newer:
             others = frozenset(Newer) - {refused}
-            assert kinds(best(raw, others.__contains__)) == kinds(best(raw, everything)) - {refused}
+            assert kinds(newest_form(raw, others.__contains__)) == kinds(newest_form(raw, accept_everything)) - {
+                refused
+            }
     assert found == set(Newer)
 
 

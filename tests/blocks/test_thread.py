@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from blocks.card import card
 from blocks.history import history
 from blocks.ids import LineMark, parse_mark
-from blocks.kit import drawn
+from blocks.kit import blocks_json
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import LINES
 from blocks.mentions import mentions, with_names
 from blocks.rich import rich
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
-from blocks.thread import in_history, mentioned, story, unmentioned
+from blocks.thread import history_pieces, named_users, notified_users, story
 from blocks.verdict import (
-    agent_failed,
-    counting,
+    agent_failure_message,
+    counting_view,
     notice_message,
     notice_modal,
-    opening,
+    opening_view,
     verdict_message,
     verdict_modal,
 )
@@ -49,7 +49,7 @@ def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepVie
 
 
 def history_text(step: StepView) -> str:
-    return inert.shown({"blocks": list(drawn([rich(in_history(step), "step")]))})
+    return inert.shown({"blocks": list(blocks_json([rich(history_pieces(step), "step")]))})
 
 
 def thread_text(*steps: StepView) -> str:
@@ -72,12 +72,12 @@ def test_a_thread_is_one_message_with_a_line_for_each_decision() -> None:
 
 def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> None:
     reminded, escalated, done, denied = samples.THREAD
-    assert mentioned(reminded) == {samples.LEAD}
-    assert mentioned(escalated) == frozenset()  # a group is mentioned as a group
-    assert mentioned(done) == mentioned(denied) == {samples.DANA}
+    assert notified_users(reminded) == {samples.LEAD}
+    assert notified_users(escalated) == frozenset()  # a group is mentioned as a group
+    assert notified_users(done) == notified_users(denied) == {samples.DANA}
     own = replace(denied, kind=LineKind.WITHDRAWN, who=samples.DANA)
-    assert mentioned(own) == frozenset()
-    assert unmentioned(samples.THREAD) == {samples.OPS, samples.LEAD}
+    assert notified_users(own) == frozenset()
+    assert named_users(samples.THREAD) == {samples.OPS, samples.LEAD}
     (message,) = story("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
     assert mentions(message) == {samples.LEAD, samples.DANA}
     assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ ·" in message.text
@@ -317,7 +317,7 @@ def test_every_refusal_has_its_sentence(why: Reason) -> None:
 @given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
 def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Reason, fields: list[str]) -> None:
     view = VerdictView(counted=counted, tool=tool, what=tool, why=why, fields=tuple(fields), unresolved=tool)
-    for message in (verdict_message(view), notice_message(tool), agent_failed("m1", tool)):
+    for message in (verdict_message(view), notice_message(tool), agent_failure_message("m1", tool)):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)
     for modal in (verdict_modal(view), notice_modal(tool)):
@@ -326,13 +326,13 @@ def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Re
 
 
 def test_while_something_is_slow_there_is_a_view_that_says_so() -> None:
-    limits.check(opening(), "modal")
-    limits.check(counting(), "modal")
-    assert "Counting…" in inert.shown(counting())
+    limits.check(opening_view(), "modal")
+    limits.check(counting_view(), "modal")
+    assert "Counting…" in inert.shown(counting_view())
 
 
 def test_a_failed_turn_can_be_tried_again() -> None:
-    payload = agent_failed("m41", "429 RESOURCE_EXHAUSTED").payload()
+    payload = agent_failure_message("m41", "429 RESOURCE_EXHAUSTED").payload()
     assert "The agent could not answer." in inert.shown(payload)
     assert [element["value"] for element in limits.elements(payload)] == ["m41"]
-    assert "429" not in inert.shown(agent_failed("m41", None).payload())
+    assert "429" not in inert.shown(agent_failure_message("m41", None).payload())

@@ -10,7 +10,7 @@ from hypothesis import given
 from pydantic import JsonValue
 
 from blocks.text import visible
-from blocks.values import ON_ONE_LINE, json_text, quick, same, shown
+from blocks.values import ON_ONE_LINE, json_text, same, spell_on_one_line, spell_value
 from tests.blocks import strategies
 
 
@@ -41,17 +41,17 @@ from tests.blocks import strategies
     ],
 )
 def test_a_short_value_stands_on_one_line_exactly(value: JsonValue, text: str) -> None:
-    assert (shown(value).text, shown(value).boxed) == (text, False)
+    assert (spell_value(value).text, spell_value(value).boxed) == (text, False)
 
 
 @pytest.mark.parametrize("value", ["two\nlines", "x" * (ON_ONE_LINE + 1), "שלום", list(range(60)), ["שלום"]])
 def test_what_does_not_go_on_a_line_gets_a_box(value: JsonValue) -> None:
-    assert shown(value).boxed
+    assert spell_value(value).boxed
 
 
 @given(strategies.values)
 def test_a_value_on_one_line_can_be_read_back(value: JsonValue) -> None:
-    text = shown(value)
+    text = spell_value(value)
     if text.boxed or any(isinstance(part, float) and not math.isfinite(part) for part in _leaves(value)):
         return
     try:
@@ -75,7 +75,7 @@ def test_a_value_as_deep_as_it_likes_and_as_long() -> None:
     assert json_text(deep) == "[" * 20_001 + "]" * 20_001
     assert len(json_text(deep, indented=True, enough=500)) < 2000
     assert json_text(10**5000).startswith("0x")
-    assert len(shown("x" * 10**6, 700).text) == 700
+    assert len(spell_value("x" * 10**6, 700).text) == 700
 
 
 def test_short_lists_in_a_long_value_keep_their_line() -> None:
@@ -94,9 +94,9 @@ def test_numbers_and_booleans_are_told_apart() -> None:
 
 
 def test_on_a_line_however_long() -> None:
-    assert quick("two\nlines") == '"two\\nlines"'
-    assert quick("plain") == "plain"
-    assert quick([1, "שלום"]) == '[1, "שלום"]'
+    assert spell_on_one_line("two\nlines") == '"two\\nlines"'
+    assert spell_on_one_line("plain") == "plain"
+    assert spell_on_one_line([1, "שלום"]) == '[1, "שלום"]'
 
 
 def _leaves(value: JsonValue) -> list[JsonValue]:

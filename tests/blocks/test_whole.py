@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from blocks.form import approve_form, read_approval
 from blocks.full_view import everything, file_name, file_text, needs_file, run_again_form
 from blocks.text import visible
-from blocks.values import shown
+from blocks.values import spell_value
 from blocks.view import Argument, CardView, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm
@@ -37,7 +37,7 @@ def test_everything_is_everything_or_there_is_a_file(view: CardView) -> None:
         return
     for argument in view.arguments:
         if not argument.masked:
-            assert shown(argument.value).text.replace("\n", "") in text
+            assert spell_value(argument.value).text.replace("\n", "") in text
 
 
 def test_a_long_script_is_there_to_its_last_line() -> None:

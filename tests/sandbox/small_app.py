@@ -18,9 +18,9 @@ from blocks.history import history
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
-from blocks.newer import best_view, everything
+from blocks.newer import accept_everything, newest_view
 from blocks.step_views import Counted, VerdictView
-from blocks.verdict import counting, verdict_message, verdict_modal
+from blocks.verdict import counting_view, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
@@ -61,7 +61,9 @@ class SmallApp:
     async def tells_verdict(self) -> None:
         """What follows on “Counting…”."""
         said = VerdictView(counted=Counted.DENIED, tool=self.view.tool, decided=True)
-        await self.client.views_update(view_id=self.counting_in, view=best_view(verdict_modal(said), everything))
+        await self.client.views_update(
+            view_id=self.counting_in, view=newest_view(verdict_modal(said), accept_everything)
+        )
 
     def _listen(self) -> None:
         self.bolt.event("app_mention")(self._on_mention)
@@ -125,7 +127,7 @@ class SmallApp:
         if denial.reason == "no":
             await ack(response_action="errors", errors={"reason": "Say a little more than that."})
             return
-        await ack(response_action="update", view=counting())
+        await ack(response_action="update", view=counting_view())
         by = (body["user"]["id"],)
         self.counting_in = body["view"]["id"]
         await self.redraws(
@@ -134,7 +136,7 @@ class SmallApp:
 
     async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        form = best_view(edit_form(self.view, samples.SCHEMA), everything)
+        form = newest_view(edit_form(self.view, samples.SCHEMA), accept_everything)
         await self.client.views_open(trigger_id=body["trigger_id"], view=form)
 
     async def _on_edited(self, ack: AsyncAck, body: Body) -> None:

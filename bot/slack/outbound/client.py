@@ -71,15 +71,15 @@ class Opened:
 
 
 class Sender:
-    def __init__(self, calls: Calls, *, taken: FeatureSupport | None = None) -> None:
+    def __init__(self, calls: Calls, *, features: FeatureSupport | None = None) -> None:
         self._calls, clock = calls, calls.clock
         self._sure: Sure | None = None
         self._whispers, self._views = Rates(clock), Rates(clock)
         self._links: LookupCache[tuple[Workspace, str, str], str] = LookupCache(clock=clock)
         self._dms: LookupCache[tuple[Workspace, str], str] = LookupCache(clock=clock)
         self.history = SentMessages(self.ask)
-        self.taken = taken or FeatureSupport(clock)
-        self._newest = NewestForm(self.taken)
+        self.features = features or FeatureSupport(clock)
+        self._newest = NewestForm(self.features)
 
     async def ask(
         self,

@@ -58,20 +58,20 @@ class FeatureSupport:
         self._refused_at: dict[tuple[str, Feature, str], float] = {}
         self._accepted_at: dict[tuple[str, Feature], float] = {}
 
-    def takes(self, at: Workspace, feature: Feature, channel: str = "") -> bool:
+    def accepts(self, at: Workspace, feature: Feature, channel: str = "") -> bool:
         now = self._clock()
         keys = ((at.team, feature, where) for where in ("", channel))
         return all(now >= self._refused_at.get(key, float("-inf")) + REMEMBERED for key in keys)
 
-    def accepted(self, at: Workspace, feature: Feature) -> None:
+    def note_accepted(self, at: Workspace, feature: Feature) -> None:
         self._accepted_at[at.team, feature] = self._clock()
 
-    def proven(self, at: Workspace, feature: Feature) -> bool:
+    def is_proven(self, at: Workspace, feature: Feature) -> bool:
         """Whether Slack accepted it within the last hour: for places where a refusal would go unnoticed."""
         accepted = self._accepted_at.get((at.team, feature), float("-inf"))
-        return self.takes(at, feature) and self._clock() < accepted + REMEMBERED
+        return self.accepts(at, feature) and self._clock() < accepted + REMEMBERED
 
-    async def failed(self, at: Workspace, feature: Feature, trouble: SlackTrouble, channel: str = "") -> bool:
+    async def note_refusal(self, at: Workspace, feature: Feature, trouble: SlackTrouble, channel: str = "") -> bool:
         """Remembers the error if it was a refusal, and returns whether it was."""
         if not isinstance(trouble, Gone | RefusedBySlack):
             return False

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from blocks.newer import Newer, best, best_view, kinds, nothing
+from blocks.newer import Newer, accept_nothing, kinds, newest_form, newest_view
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import RefusedBySlack, SlackTrouble
 from bot.slack.outbound.feature_support import Feature, FeatureSupport
@@ -21,24 +21,26 @@ _NOT_TAKEN = frozenset({"invalid_arguments", "invalid_attachments", "invalid_blo
 
 
 class NewestForm:
-    def __init__(self, taken: FeatureSupport) -> None:
-        self._taken = taken
+    def __init__(self, features: FeatureSupport) -> None:
+        self._features = features
 
     async def send(
         self, at: Workspace, blocks: Sequence[JsonObject], send: Callable[[list[JsonObject]], Awaitable[R]]
     ) -> R:
         """Sends the newest form, and remembers a refusal. If Slack refuses the old form as well, the newer blocks are
         not to blame."""
-        chosen = best(blocks, lambda kind: self._taken.takes(at, FEATURES[kind]))
+        chosen = newest_form(blocks, lambda kind: self._features.accepts(at, FEATURES[kind]))
         newer = kinds(chosen)
         try:
             answer = await send(chosen)
         except RefusedBySlack as refused:
             if not newer or refused.code not in _NOT_TAKEN:
                 raise
-            return await self._send_plain(at, send, best(blocks, nothing), _refused_kinds(chosen, refused), refused)
+            return await self._send_plain(
+                at, send, newest_form(blocks, accept_nothing), _refused_kinds(chosen, refused), refused
+            )
         for kind in newer:
-            self._taken.accepted(at, FEATURES[kind])
+            self._features.note_accepted(at, FEATURES[kind])
         return answer
 
     async def _send_plain(
@@ -61,12 +63,12 @@ class NewestForm:
 
     async def _remember(self, at: Workspace, blamed: frozenset[Newer], refused: RefusedBySlack) -> None:
         for kind in sorted(blamed):
-            await self._taken.failed(at, FEATURES[kind], refused)
+            await self._features.note_refusal(at, FEATURES[kind], refused)
 
     def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
         """The view for an ack. Refusals of these go unnoticed, so it has only newer blocks that Slack accepted
         lately."""
-        return best_view(view, lambda kind: self._taken.proven(at, FEATURES[kind]))
+        return newest_view(view, lambda kind: self._features.is_proven(at, FEATURES[kind]))
 
 
 def _refused_kinds(blocks: Sequence[JsonObject], refused: RefusedBySlack) -> frozenset[Newer]:

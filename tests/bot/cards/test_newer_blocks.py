@@ -10,7 +10,7 @@ import pytest
 
 from blocks.card import card as drawn
 from blocks.kit import Message
-from blocks.newer import Newer, everything, kinds
+from blocks.newer import Newer, accept_everything, kinds
 from blocks.verdict import notice_modal
 from bot.sandbox.people.seen import Modal, Seen
 from bot.slack.outbound.client import Sender
@@ -141,14 +141,14 @@ async def out() -> AsyncIterator[Outgoing]:
 
 
 def taken(sender: Sender) -> set[Newer]:
-    return {kind for kind in Newer if sender.taken.takes(AT, FEATURES[kind])}
+    return {kind for kind in Newer if sender.features.accepts(AT, FEATURES[kind])}
 
 
 BOTH: Message = replace(drawn(samples.LISTED_DONE), metadata={})
 
 
 async def test_slack_points_at_what_it_refuses(out: Outgoing) -> None:
-    assert kinds(objects(BOTH.payload(everything)["blocks"])) == {Newer.TABLE, Newer.CONTAINER}
+    assert kinds(objects(BOTH.payload(accept_everything)["blocks"])) == {Newer.TABLE, Newer.CONTAINER}
     out.slack.workspace.refused_blocks = {"container"}
     await out.sender.post(AT, out.deploys.id, BOTH)
     assert taken(out.sender) == {Newer.TABLE, Newer.ALERT}

@@ -91,5 +91,5 @@ async def test_where_slack_takes_no_stream_at_all_both_are_remembered(out: Outgo
     out.slack.faults.refuses("chat.startStream", "unknown_method", times=None)
     _, live = await started(out)
     assert live.ts is None
-    taken = out.sender.taken
-    assert not any(taken.takes(AT, feature) for feature in (Feature.TASKS, Feature.STREAM))
+    features = out.sender.features
+    assert not any(features.accepts(AT, feature) for feature in (Feature.TASKS, Feature.STREAM))

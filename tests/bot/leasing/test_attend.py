@@ -118,7 +118,7 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
                 ended.set()
 
         kind = RowKind(table, table.c.key, f"test:{name}", attend, urgent=name == "calls")
-        return LeaseLoop(database, kind, clicks=clicks)
+        return LeaseLoop(database, kind, backpressure=clicks)
 
     for name in ("calls", "cards"):
         await with_rows(database, *map(str, range(40)), table=due_rows(f"test_{name}"))

@@ -20,7 +20,7 @@ HOUR = 3600.0
 
 def begins(precedence: Backpressure) -> asyncio.Task[Pace]:
     """Work that can wait."""
-    return asyncio.create_task(precedence.stand_back())
+    return asyncio.create_task(precedence.wait_for_urgent_work())
 
 
 def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
@@ -58,13 +58,13 @@ def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
 def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Backpressure(moment=HOUR)
-        assert await precedence.stand_back() is Pace.FREE
+        assert await precedence.wait_for_urgent_work() is Pace.FREE
         with precedence.handling_click():
             pass
         await loop.skip(HOUR / 2)
-        assert await precedence.stand_back() is Pace.PAUSE
+        assert await precedence.wait_for_urgent_work() is Pace.PAUSE
         await loop.skip(HOUR)
-        assert await precedence.stand_back() is Pace.FREE
+        assert await precedence.wait_for_urgent_work() is Pace.FREE
 
     in_skipping_time(test)
 
@@ -109,7 +109,7 @@ def test_a_call_goes_first_until_it_has_started_and_for_a_moment_at_most() -> No
         with precedence.starting_call():
             await loop.skip(MOMENT)
             await loop.skip(LULL)
-            assert await precedence.stand_back() is not Pace.BUSY, "its tool may run for hours"
+            assert await precedence.wait_for_urgent_work() is not Pace.BUSY, "its tool may run for hours"
 
     in_skipping_time(test)
 

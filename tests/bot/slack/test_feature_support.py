@@ -23,9 +23,9 @@ async def test_a_refusal_lasts_an_hour_and_is_said_once(caplog: pytest.LogCaptur
     taken = FeatureSupport(clock.now, database)
     refused = Gone("assistant.threads.setStatus", "channel_type_not_supported")
     for _ in range(2):
-        assert taken.takes(AT, Feature.STATUS, "C1")
-        assert await taken.failed(AT, Feature.STATUS, refused, "C1")
-        assert not taken.takes(AT, Feature.STATUS, "C1")
+        assert taken.accepts(AT, Feature.STATUS, "C1")
+        assert await taken.note_refusal(AT, Feature.STATUS, refused, "C1")
+        assert not taken.accepts(AT, Feature.STATUS, "C1")
         clock.advance(REMEMBERED + 1)
 
     told = [one for one in caplog.records if one.levelno == logging.WARNING and "refuses" in one.message]
@@ -40,14 +40,14 @@ async def test_a_refusal_lasts_an_hour_and_is_said_once(caplog: pytest.LogCaptur
 
 async def test_what_is_refused_in_a_workspace_and_in_a_channel() -> None:
     taken, other = FeatureSupport(lambda: 0.0), Workspace("T0OTHER")
-    assert not await taken.failed(AT, Feature.STREAM, Later("chat.startStream", 5.0), "C1")
-    assert taken.takes(AT, Feature.STREAM, "C1")
+    assert not await taken.note_refusal(AT, Feature.STREAM, Later("chat.startStream", 5.0), "C1")
+    assert taken.accepts(AT, Feature.STREAM, "C1")
 
-    assert await taken.failed(AT, Feature.STREAM, Gone("chat.startStream", "channel_not_found"), "C1")
-    assert not taken.takes(AT, Feature.STREAM, "C1")
-    assert taken.takes(AT, Feature.STREAM, "C2")
+    assert await taken.note_refusal(AT, Feature.STREAM, Gone("chat.startStream", "channel_not_found"), "C1")
+    assert not taken.accepts(AT, Feature.STREAM, "C1")
+    assert taken.accepts(AT, Feature.STREAM, "C2")
 
-    assert await taken.failed(AT, Feature.STREAM, RefusedBySlack("chat.startStream", "unknown_method"), "C1")
-    assert not taken.takes(AT, Feature.STREAM, "C2")
-    assert taken.takes(other, Feature.STREAM, "C1")
-    assert taken.takes(AT, Feature.STATUS, "C1")
+    assert await taken.note_refusal(AT, Feature.STREAM, RefusedBySlack("chat.startStream", "unknown_method"), "C1")
+    assert not taken.accepts(AT, Feature.STREAM, "C2")
+    assert taken.accepts(other, Feature.STREAM, "C1")
+    assert taken.accepts(AT, Feature.STATUS, "C1")
