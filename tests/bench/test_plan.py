@@ -1,4 +1,4 @@
-"""The plan of a chaos run: the same seed replays, and nothing in it contradicts itself."""
+"""The plan of a chaos run: the same seed gives the same plan, and no plan contradicts itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Three replicas of `serve` as processes, without troubles of their own making: how fast they take over, and how fast
-they do what is due."""
+"""Three replicas of `serve` as processes without faults: how fast one takes over for another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire that can be cut, and the door that passes over who is away."""
+"""The wire that can be cut, and the door that skips replicas that are down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card: what each state says, which buttons it has, and that nobody is asked to approve blind."""
+"""The card: what it says in each state, which buttons it has, and that nobody approves what they could not see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkers themselves: each refuses what Slack would refuse, or what would come alive."""
+"""The tests' own checkers: each refuses what Slack would refuse, or text that would become active."""
 
 from __future__ import annotations
 

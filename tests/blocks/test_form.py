@@ -1,4 +1,4 @@
-"""Forms, told as dialogues: what was asked, what somebody typed, what came of it."""
+"""Forms as dialogues: what was asked, what somebody typed, and the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inbox and the list: what waits for me, what I asked for, and deciding several together."""
+"""The Home tab and the list of `/approvals`: what waits for me, what I asked for, and deciding several together."""
 
 from __future__ import annotations
 

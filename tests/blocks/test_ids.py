@@ -1,4 +1,4 @@
-"""What travels through Slack comes back strictly, or not at all."""
+"""The ids and values that go through Slack: they are read strictly, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`as_json` is the SDK's `to_dict`, in less time."""
+"""`as_json` gives the same result as the SDK's `to_dict`, in less time."""
 
 from __future__ import annotations
 

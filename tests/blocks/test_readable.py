@@ -1,4 +1,4 @@
-"""Values as people read them, and the headline that is made of them."""
+"""Values as people read them, and the headline that is made from them."""
 
 from __future__ import annotations
 

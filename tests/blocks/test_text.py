@@ -1,4 +1,4 @@
-"""Escaping and cutting: what a reader sees is all there is, and a cut is where a reader would make it."""
+"""Escaping and cutting of text: a reader sees everything that is there, and cuts are between words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as text: exact on one line, whole in a box, JSON that says everything."""
+"""Values as text: exact on one line, whole in a box, and as complete JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See everything: the whole call in a view, or in a file; and nobody approves what they could not see."""
+""" "See everything": the whole call in a view or in a file. Nobody approves what they could not see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks in a process of their own: what ends it, what comes after, and what it knows."""
+"""Checks in a process of their own: its limits, its replacement, and what it can't read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I have a limit of 1000 to get past: no comparison with "not a number" is true, and infinity is above every sum."""
+"""An attacker wants to get past a limit of 1000 with "not a number" or infinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One spelling for one value: fingerprints are taken over it, and databases keep it."""
+"""Canonical JSON: one spelling for each value, which fingerprints and databases rely on."""
 
 from __future__ import annotations
 

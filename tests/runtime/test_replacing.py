@@ -1,4 +1,4 @@
-"""The quick `replace` does what `dataclasses.replace` does."""
+"""The fast `replace` does the same as `dataclasses.replace`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool's title: what may be written, and how it is announced."""
+"""A tool's title: which templates are valid, and how it is announced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's JSON, both ways, held to ADK's own models and to the samples of its documents."""
+"""ADK's JSON, read and written, compared with ADK's own models and the examples of its documentation."""
 
 from __future__ import annotations
 

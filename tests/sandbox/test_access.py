@@ -1,4 +1,4 @@
-"""Tokens, installations and companies: OAuth, leaving, several workspaces, shared channels, organisations."""
+"""Tokens and installations: OAuth, uninstalling, several workspaces, shared channels, organisations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page at Slack where an app is allowed, the codes that come of it, and what tokens of organisations may do."""
+"""Slack's page on which people allow an app, the codes that it gives, and what an organisation's token may do."""
 
 from __future__ import annotations
 

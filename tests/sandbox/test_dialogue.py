@@ -1,4 +1,4 @@
-"""A real Bolt app and people: said, clicked, filled in, seen."""
+"""A real Bolt app and people who write, click and fill in forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events an app gets, and what stands in them."""
+"""Which events an app gets, and what they contain."""
 
 from __future__ import annotations
 

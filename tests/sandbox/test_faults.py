@@ -1,4 +1,4 @@
-"""Misbehaviour on demand, as the real SDK lives through it."""
+"""Faults on demand, as the real SDK sees them."""
 
 from __future__ import annotations
 

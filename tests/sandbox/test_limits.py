@@ -1,4 +1,4 @@
-"""Every limit of Block Kit that Slack enforces: at the limit it passes, one over it is refused."""
+"""Every limit of Block Kit that Slack enforces: a value at the limit passes, one over it is refused."""
 
 from __future__ import annotations
 

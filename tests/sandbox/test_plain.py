@@ -1,4 +1,4 @@
-"""What a person reads of what an app sends."""
+"""What a person reads of an app's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an app sends: it is taken, or refused with a code. Nothing it sends breaks the local Slack."""
+"""Random input from an app is accepted, or refused with a code. Nothing breaks the local Slack."""
 
 from __future__ import annotations
 

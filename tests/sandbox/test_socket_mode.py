@@ -1,4 +1,4 @@
-"""Socket Mode through Bolt's own handler: envelopes, acks with payloads, refreshes, silence, ten connections."""
+"""Socket Mode with Bolt's own handler: envelopes, acks with payloads, refreshes, silence, ten connections."""
 
 from __future__ import annotations
 

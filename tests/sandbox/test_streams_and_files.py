@@ -1,4 +1,4 @@
-"""Streamed replies and uploaded files, through the SDK's own helpers."""
+"""Streamed replies and uploaded files, with the SDK's own helpers."""
 
 from __future__ import annotations
 

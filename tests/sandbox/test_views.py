@@ -1,4 +1,5 @@
-"""Modals and Homes: triggers that live three seconds, a stack of three, hashes that protect from each other."""
+"""Modals and Home tabs: triggers that are valid for three seconds, a stack of three, and hashes against lost
+updates."""
 
 from __future__ import annotations
 

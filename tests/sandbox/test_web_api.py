@@ -1,4 +1,4 @@
-"""The Web API through the real SDK: what it answers, and with which code it refuses."""
+"""The Web API with the real SDK: its answers, and the codes of its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between the mailbox and the agent when things go wrong: what is sent again, what is not, and what is unknown."""
+"""Deliveries from the mailbox to the agent when something fails: what is sent again, what is not, what is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deciding and running wait for no post: whatever Slack does to cards and lines, they follow in their own time."""
+"""Decisions and runs do not wait for posts to Slack. Cards and lines follow later."""
 
 from __future__ import annotations
 

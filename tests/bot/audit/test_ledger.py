@@ -1,4 +1,4 @@
-"""The ledger: append-only lines, chains that survive a purge, checkpoints, and what verification finds."""
+"""The ledger: lines are only added, chains survive a purge, and verification finds changes."""
 
 from __future__ import annotations
 

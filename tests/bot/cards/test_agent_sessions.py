@@ -1,4 +1,4 @@
-"""A thread as a session of Slack's: its status follows what the agent does, and a workspace may refuse all of it."""
+"""A thread as one of Slack's agent sessions: its status follows the agent, and a workspace may refuse the feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards as people find them, whatever Slack does to our calls."""
+"""Cards as people see them, also when calls to Slack fail."""
 
 from __future__ import annotations
 

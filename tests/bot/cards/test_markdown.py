@@ -1,4 +1,4 @@
-"""Long replies in parts: nothing is lost, and no part begins inside a code block that was opened in another."""
+"""Long replies are split: nothing is lost, and code blocks stay intact in each part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables, containers and alerts: where Slack takes them, and today's blocks at once where it does not."""
+"""Tables, containers and alerts where Slack accepts them, and the older blocks at once where it does not."""
 
 from __future__ import annotations
 

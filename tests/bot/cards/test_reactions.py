@@ -1,4 +1,4 @@
-"""The sign on the message that began a thread, where the settings want it."""
+"""The reaction on the first message of a thread, if the settings want it."""
 
 from __future__ import annotations
 

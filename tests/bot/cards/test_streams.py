@@ -1,4 +1,4 @@
-"""A stream with tool calls in it, where Slack takes all of it, and where it refuses a part."""
+"""A streamed reply with tool calls, where Slack accepts all of it, and where it refuses a part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task says of a call, in each state that it can be in, and nothing of what a policy hides."""
+"""What a task shows about a call in each of its states. It never shows what a policy hides."""
 
 from __future__ import annotations
 

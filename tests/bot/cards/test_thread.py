@@ -1,4 +1,4 @@
-"""The thread, as whoever asked reads it: ledger lines in order and once, and the agent's words."""
+"""The thread: ledger lines in order and once, and the agent's messages."""
 
 from __future__ import annotations
 

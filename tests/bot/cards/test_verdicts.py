@@ -1,5 +1,5 @@
-"""What somebody reads after they submitted a form: nothing where the card says it, a sentence where their vote did not
-count, and one line each where they decided several at once."""
+"""What somebody sees after they submit a form: nothing if the card shows the result, otherwise a sentence, with a line
+for each call if they decided several at once."""
 
 from __future__ import annotations
 

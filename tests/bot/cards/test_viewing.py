@@ -1,4 +1,4 @@
-"""From rows to what is drawn: each state's face, who decided, what was edited, and nothing of what a policy hides."""
+"""From rows to view models: each state's face, who decided, what was edited, and nothing that a policy hides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that thinks, speaks and fails, as people see it in the thread."""
+"""An agent that thinks, replies and fails, as people see it in the thread."""
 
 from __future__ import annotations
 

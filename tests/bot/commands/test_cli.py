@@ -1,4 +1,4 @@
-"""The command as people meet it: what it says about itself, about mistakes, and how it comes and goes."""
+"""The command line: its help, its errors, how it starts and how it ends."""
 
 from __future__ import annotations
 

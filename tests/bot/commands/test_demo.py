@@ -1,4 +1,4 @@
-"""`adk-confirm demo` as a newcomer meets it: an address, a browser where there is a screen, an end at Ctrl-C."""
+"""`adk-confirm demo` for a newcomer: it prints an address, opens a browser if there is a screen, and ends at Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest that people paste asks for what the bot uses, and no more."""
+"""The manifest asks for what the bot uses, and for nothing else."""
 
 from __future__ import annotations
 

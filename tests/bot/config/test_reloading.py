@@ -1,5 +1,5 @@
-"""A file that changes while `adk-confirm serve` runs: who is barred is so at once, new calls fall under it, and a file
-that is wrong changes nothing. With a real process, and what it says in its log."""
+"""The settings file changes while `adk-confirm serve` runs. People are barred at once, and new calls get the new
+policies. A faulty file changes nothing. The tests use a real process and its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file and the environment: what is wrong with them is named by its key, with what to write instead."""
+"""The settings file and the environment: each problem names its key and says what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may: one function, and it fails closed."""
+"""Who may decide. One function answers this, and it refuses when something is unknown."""
 
 from __future__ import annotations
 

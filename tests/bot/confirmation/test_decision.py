@@ -1,4 +1,4 @@
-"""What people's votes come to, told as it happens: who clicked, what they were told, what the session was answered."""
+"""From votes to a decision: who clicked, what they were told, and which answer the session got."""
 
 from __future__ import annotations
 

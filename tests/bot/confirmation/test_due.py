@@ -1,4 +1,4 @@
-"""When a confirmation needs attention next: derived from the row, never assigned."""
+"""When a confirmation needs attention next. This is computed from its row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields may be edited, and that nothing else moves."""
+"""Which fields may be edited. Everything else stays exactly as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-""" "And the next ones like this": who gave it, for what, until when."""
+"""Grants ("Also allow the next ones like this"): who gave one, for which calls, and until when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes, edits, the clock, withdrawals, the host, other people's answers, the file: in any order, one decision."""
+"""Votes, edits, the clock, withdrawals and the host's reports in any order: there is one decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the approval to what became of the call, and what people can do when nobody knows."""
+"""From the approval to the outcome of the call, and what people can do when the outcome is unknown."""
 
 from __future__ import annotations
 

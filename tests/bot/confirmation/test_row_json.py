@@ -1,4 +1,4 @@
-"""Rows outlive deployments: what is stored comes back exactly, and what an older version wrote is still read."""
+"""Stored rows are read back exactly, also those of older versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables: everything that is not in them is illegal, and an illegal event changes nothing."""
+"""The tables of states: an event that is not in them is illegal and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody with the database writes into a confirmation, and what an older version stored: neither counts."""
+"""Parts of a confirmation that somebody wrote into the database, or that an older version stored, do not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences about a call that people are not asked about."""
+"""The sentences about calls that nobody is asked about."""
 
 from __future__ import annotations
 

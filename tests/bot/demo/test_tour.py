@@ -1,4 +1,4 @@
-"""The demo behind its page: hints lead through the tour, time moves, and the bot really crashes."""
+"""The demo behind its page: the hints of the tour, the clock, and real crashes of the bot."""
 
 from __future__ import annotations
 

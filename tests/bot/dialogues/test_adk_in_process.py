@@ -1,4 +1,4 @@
-"""An agent of google-adk as the bot's target: in its process, behind our plugin, its sessions beside the store.
+"""An agent of google-adk in the bot's process, behind our plugin, with its sessions next to the store.
 
 What it does and survives there is played in `test_scenes_in_process.py`.
 """

@@ -1,4 +1,4 @@
-"""An agent of google-adk in the bot's own process, as people in Slack live it."""
+"""An agent of google-adk in the bot's own process, as people in Slack see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may not decide, by whatever way they come; and where nobody can be found who may, nobody may, and it is said."""
+"""People who may not decide, whatever way they try. If nobody may decide, the thread says so."""
 
 from __future__ import annotations
 

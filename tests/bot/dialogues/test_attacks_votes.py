@@ -1,4 +1,4 @@
-"""Many clicks, late clicks, clicks again: one decision comes out, and everybody hears what theirs came to."""
+"""Many clicks, late clicks, repeated clicks: there is one decision, and everybody learns what their click did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Around the cards, over HTTP and in Socket Mode alike, on days on which much goes wrong: one long dialogue each."""
+"""Long dialogues over HTTP and in Socket Mode, in which many things go wrong."""
 
 from __future__ import annotations
 

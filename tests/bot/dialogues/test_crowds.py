@@ -1,4 +1,4 @@
-"""Many clicks of one person: nobody else waits for that, and that person hears the newest once."""
+"""One person clicks many times: nobody else has to wait, and that person gets the newest result once."""
 
 from __future__ import annotations
 

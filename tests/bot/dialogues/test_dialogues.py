@@ -1,4 +1,4 @@
-"""The whole way of a call, as people live it: said, clicked, saw."""
+"""The whole life of a call, as people in Slack see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slack limits, fails, hangs, or loses its answers at each step of the way: the story still ends as it should.
+"""Slack limits calls, fails, hangs or loses its answers at each step: the call still ends as it should.
 
 One live card with the right face in the end, each line of the thread once and in its order, and nobody else waits.
 """

@@ -1,4 +1,4 @@
-""" "And the next ones like this": what a grant lets through, what it does not, and how it ends."""
+"""Grants in Slack: what a grant lets through, what it does not, and how it ends."""
 
 from __future__ import annotations
 

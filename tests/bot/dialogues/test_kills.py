@@ -1,4 +1,5 @@
-"""Killed with SIGKILL at every step of the way of a call, and started again: the story is told whole, and once.
+"""The bot is killed with SIGKILL at every step of a call and started again: nothing is missing and nothing happens
+twice.
 
 One live card, one run (or an outcome that people are asked about), each line of the thread once and in its order.
 """

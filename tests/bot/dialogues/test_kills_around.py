@@ -1,4 +1,4 @@
-"""Killed with SIGKILL while the agent speaks, and while several calls are decided together: said once, counted once."""
+"""The bot is killed with SIGKILL while the agent replies, and while several calls are decided together."""
 
 from __future__ import annotations
 

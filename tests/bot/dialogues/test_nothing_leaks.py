@@ -1,4 +1,4 @@
-"""What a policy redacts is in no command's output, however it came into the call, and whatever became of it."""
+"""What a policy redacts is in no command's output, wherever it was in the call."""
 
 from __future__ import annotations
 

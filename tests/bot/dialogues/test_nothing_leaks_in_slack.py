@@ -1,4 +1,4 @@
-"""What a policy redacts, said by an agent that can keep nothing to itself: it is in nothing that comes out anywhere."""
+"""What a policy redacts is in no output, although the agent repeats all of its secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own API behind the whole bot, as people in Slack live it: what holds for an agent in its process holds here."""
+"""Our own API behind the whole bot: it keeps the same promises as an agent in the bot's process."""
 
 from __future__ import annotations
 

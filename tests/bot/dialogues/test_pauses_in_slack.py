@@ -1,4 +1,4 @@
-"""What an agent of google-adk waits for beside tool confirmations, as people in Slack see it."""
+"""What agents of google-adk wait for besides tool confirmations, as people in Slack see it."""
 
 from __future__ import annotations
 

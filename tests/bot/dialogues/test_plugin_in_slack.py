@@ -1,4 +1,4 @@
-"""A real google-adk server with our plugin behind the whole bot: edits arrive, forgeries don't; people are told."""
+"""A real google-adk server with our plugin behind the whole bot: edits arrive, forged answers are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the keys of a policy mean to people in Slack: clicked, filled in, refused, hidden."""
+"""The keys of a policy, as people in Slack notice them."""
 
 from __future__ import annotations
 

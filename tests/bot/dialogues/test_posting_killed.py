@@ -1,4 +1,4 @@
-"""Killed while Slack has the post and we don't know: whoever comes after finds it, and nobody sees it twice."""
+"""The bot is killed after Slack got a post and before Slack's answer: the post is found, and nobody sees it twice."""
 
 from __future__ import annotations
 

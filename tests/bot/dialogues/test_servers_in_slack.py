@@ -1,4 +1,4 @@
-"""A foreign server behind the whole bot, as people in Slack live it. What its tools' log says is what happened.
+"""Another project's server behind the whole bot. The log of its tools says what happened.
 
 Fast with a server that starts at once, our replay of ADK Go's; slow with a real one.
 """

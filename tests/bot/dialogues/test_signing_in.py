@@ -1,4 +1,4 @@
-"""Agents of google-adk that need somebody to sign in: with an OAuth provider over HTTP, and by API keys."""
+"""Agents of google-adk that need somebody to sign in: with an OAuth provider over HTTP, and with API keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody presses Slack's stop button: the run ends, and what people decide keeps its course."""
+"""Somebody presses Slack's stop button: the run ends, and decisions still count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent hears, what it does not, and how it answers: threads, direct messages, parallel and late results."""
+"""Which messages the agent gets and how it answers: threads, direct messages, parallel and late results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a card can be found, and who is told of it."""
+"""Where a card is posted, and who is told about it."""
 
 from __future__ import annotations
 

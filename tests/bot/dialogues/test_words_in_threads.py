@@ -1,4 +1,4 @@
-"""Words in a thread are never swallowed: the agent gets them, or whoever wrote them is told what to do."""
+"""Messages in a thread are never lost: the agent gets them, or their author is told what to do."""
 
 from __future__ import annotations
 

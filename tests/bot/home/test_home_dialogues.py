@@ -1,4 +1,4 @@
-"""The inbox, as people meet it: the Home tab, `/approvals`, a card's history, several calls decided together."""
+"""The Home tab, `/approvals`, a card's history, and decisions on several calls at once."""
 
 from __future__ import annotations
 

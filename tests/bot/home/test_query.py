@@ -1,4 +1,4 @@
-"""Lists of calls, as one person would read them in Home and after `/approvals`."""
+"""The lists of calls that one person sees in the Home tab and after `/approvals`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be the target of `[agent]` beside a plain agent of google-adk, and the services that it runs with."""
+"""What may be the target of `[agent]` besides a plain agent of google-adk, and the services that it gets."""
 
 from __future__ import annotations
 

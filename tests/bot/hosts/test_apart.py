@@ -1,4 +1,4 @@
-"""An event loop of its own: what is given and raised there arrives here, and who leaves waits until it has ended."""
+"""An event loop in a thread of its own: results and errors come back, and a caller that leaves waits for its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is sent to an ADK server when, by what its session says: never twice, and never while the first may arrive."""
+"""What is sent to an ADK server, depending on its session: nothing twice, and nothing while an earlier attempt may
+arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bot in front of our own API: it is known by its title, and nothing is made up for that other servers lack."""
+"""The bot in front of our own API, which it recognises by its title."""
 
 from __future__ import annotations
 

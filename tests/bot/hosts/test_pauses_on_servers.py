@@ -1,4 +1,4 @@
-"""What an agent waits for beside tool confirmations, on google-adk's own server, also with our plugin and a secret."""
+"""What agents wait for besides tool confirmations, on google-adk's own server, with and without our plugin."""
 
 from __future__ import annotations
 

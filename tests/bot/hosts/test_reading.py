@@ -1,4 +1,4 @@
-"""Sessions as each ADK writes them, and what is read from them: absent, begun, settled; said, and asked."""
+"""Sessions as each ADK writes them, and what the bot reads from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes over the wire to an ADK server, and what is made of what comes back. The server is a replay with an ear."""
+"""Requests to an ADK server, and how its answers are read. The server is a replay that records its requests."""
 
 from __future__ import annotations
 

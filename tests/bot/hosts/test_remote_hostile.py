@@ -1,4 +1,4 @@
-"""An ADK server that means harm, or is out of its mind: what it sends ends in a sentence, and within bounds."""
+"""A hostile or broken ADK server: everything that it sends is read within limits, and ends in a sentence."""
 
 from __future__ import annotations
 

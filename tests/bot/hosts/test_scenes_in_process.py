@@ -1,4 +1,4 @@
-"""The scenes of `test_servers.py` where the agent is in the bot's own process. Killed, it is the bot that is killed.
+"""The scenes of `test_servers.py` with the agent in the bot's own process, where the bot itself is killed.
 
 The table in docs/servers.md tells of these as well.
 """

@@ -1,4 +1,4 @@
-"""A foreign server behind bots that are killed, or several: one run at a time per session, and nothing sent twice."""
+"""A server behind several bots, or bots that are killed: one run at a time per session, and nothing is sent twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a server's run no further, and running a session no further, without tearing a tool."""
+"""A stop ends the reading of a server's run, and no tool is interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How long an ADK server is waited for: as long as `[agent] timeout` says, whatever an HTTP client's own limits are.
+"""How long the bot waits for an ADK server: as long as `[agent] timeout` says, whatever the HTTP client's own limits
+are.
 
 The clock is put forward; nobody waits. The tool runs in the server, a replay of ADK Java's in this process.
 """

@@ -1,4 +1,4 @@
-"""Requests that no Slack of ours would send: a clean refusal, and nothing is changed."""
+"""Requests that Slack would never send: they are refused cleanly, and nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Slack's interactions come from: which workspace, and which organisation, whose token answers them."""
+"""Which workspace and which organisation an interaction comes from, and which token answers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms whose schema a hostile server wrote: they are refused in a sentence, and the bot goes on."""
+"""Forms with a schema from a hostile server: they are refused with a sentence, and the bot goes on."""
 
 from __future__ import annotations
 

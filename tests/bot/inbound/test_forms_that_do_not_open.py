@@ -1,4 +1,4 @@
-"""A form that Slack does not open: whoever waits for it hears so within seconds, wherever they pressed."""
+"""Slack does not open a form: the person who waits gets a message within seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A card's history: for people who can see the card, whatever message they ask it of."""
+"""A card's history is shown to people who can see the card, whichever message they ask about."""
 
 from __future__ import annotations
 

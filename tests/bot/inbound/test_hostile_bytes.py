@@ -1,4 +1,4 @@
-"""Bytes that anybody can send to the bot: until they are signed they are counted and hashed, and nothing else."""
+"""Bytes that anybody can send to the bot: before the signature is checked they are only counted and hashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts that change, an app that is removed: heard at once, and said where an operator looks."""
+"""Accounts that change and an app that is removed: the bot reacts at once, and operators can see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrives twice is done once, and again if it failed."""
+"""What arrives twice is done once, and done again if it failed."""
 
 from __future__ import annotations
 

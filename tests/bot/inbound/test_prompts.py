@@ -1,4 +1,4 @@
-"""Prompts that Slack shows in the direct message with the agent."""
+"""The prompts that Slack shows in the direct message with the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is due is attended, what fails comes up later, and what is parked still keeps its deadline."""
+"""Rows that are due are processed, failed ones are retried later, and parked ones keep their deadlines."""
 
 from __future__ import annotations
 

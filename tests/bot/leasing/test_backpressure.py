@@ -1,4 +1,4 @@
-"""Clicks first: what can wait begins after them, but is never kept from beginning for good."""
+"""Clicks come first. Work that can wait begins after them, but is never blocked for good."""
 
 from __future__ import annotations
 

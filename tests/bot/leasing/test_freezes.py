@@ -1,4 +1,5 @@
-"""Frozen with SIGSTOP for longer than its leases, and thawed: nothing is lost, and nothing is there twice.
+"""A process is frozen with SIGSTOP for longer than its leases and continued: nothing is lost, and nothing is there
+twice.
 
 Alone, a process goes on where it stood. With others, what it was at is taken over, and it leaves that alone.
 """

@@ -1,4 +1,4 @@
-"""Which tools of google-adk people may be asked about, as `check` and `explain` tell it."""
+"""Which tools of google-adk may ask people, for `check` and `explain`."""
 
 from __future__ import annotations
 

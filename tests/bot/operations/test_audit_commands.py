@@ -1,4 +1,4 @@
-"""`adk-confirm audit export`, `show` and `verify`, as whoever has to account for what was done uses them."""
+"""`adk-confirm audit export`, `show` and `verify`, as auditors use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm check`, as whoever sets the bot up reads it: what is wrong, and how to fix it."""
+"""`adk-confirm check`: it says what is wrong, and how to fix it."""
 
 from __future__ import annotations
 

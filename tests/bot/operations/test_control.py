@@ -1,4 +1,4 @@
-"""The operator's commands that change something, beside a running service and without one."""
+"""The operator's commands that change something, with and without a running service."""
 
 from __future__ import annotations
 

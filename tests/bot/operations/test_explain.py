@@ -1,4 +1,4 @@
-"""`adk-confirm explain`: what a policy file means, before anybody relies on it. No store, no Slack."""
+"""`adk-confirm explain` says what a policy file means, without a store and without Slack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm ids`: nobody has to look for an id in Slack."""
+"""`adk-confirm ids` finds the ids that the settings need."""
 
 from __future__ import annotations
 

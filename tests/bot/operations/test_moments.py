@@ -1,4 +1,4 @@
-"""Points in time as operators write them, and as they read them."""
+"""Points in time as operators write and read them."""
 
 from __future__ import annotations
 

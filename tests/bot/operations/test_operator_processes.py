@@ -1,4 +1,4 @@
-"""The operator's commands as processes: pipes, exit codes, terminals that lack letters, and a store at work."""
+"""The operator's commands as processes: pipes, exit codes, limited terminals, and a store in use."""
 
 from __future__ import annotations
 

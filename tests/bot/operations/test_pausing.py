@@ -1,4 +1,4 @@
-"""`adk-confirm pause` and `resume`, beside a bot at work: nothing begins meanwhile, and every card says why."""
+"""`adk-confirm pause` and `resume` beside a running bot: no call begins meanwhile, and every card says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm pending`, as whoever is on call reads it."""
+"""`adk-confirm pending`, as somebody on call reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm reapply`: the file was changed while calls wait, and they come under it as it is now."""
+"""`adk-confirm reapply`: the file has changed, and waiting calls get its policies."""
 
 from __future__ import annotations
 

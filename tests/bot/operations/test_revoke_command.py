@@ -1,4 +1,4 @@
-"""`adk-confirm grants` and `revoke`, beside the service."""
+"""`adk-confirm grants` and `revoke` beside the service."""
 
 from __future__ import annotations
 

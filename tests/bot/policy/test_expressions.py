@@ -1,4 +1,4 @@
-"""`when`: wrong expressions are errors at start, failing ones refuse the call."""
+"""`when` expressions: faulty ones are errors at the start, and those that fail later refuse the call."""
 
 from __future__ import annotations
 

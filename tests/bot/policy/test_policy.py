@@ -1,4 +1,4 @@
-"""Which policy governs a call, and what of it is kept with the call."""
+"""Which policy governs a call, and what is stored of it with the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the policy hides is in no output, whatever shape it comes in."""
+"""What a policy hides is in no output, in whatever form it is written."""
 
 from __future__ import annotations
 

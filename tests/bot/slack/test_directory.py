@@ -1,4 +1,4 @@
-"""Who people are, as Slack says now: asked once, known for half a minute, and nobody at all where it can't be known."""
+"""Who people are according to Slack: asked once, cached for half a minute, and unknown people decide nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that came with somebody's words, as the model gets them."""
+"""Files that came with a message, as the model gets them."""
 
 from __future__ import annotations
 

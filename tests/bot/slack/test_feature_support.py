@@ -1,4 +1,4 @@
-"""A feature that a workspace refuses is left alone for an hour, and said once."""
+"""A feature that a workspace refuses is not tried for an hour, and is logged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/slack/install` to the last page: what goes wrong on the way is a sentence, and leaves nothing behind."""
+"""`/slack/install` to the last page: each failure is explained in a sentence and leaves nothing behind."""
 
 from __future__ import annotations
 

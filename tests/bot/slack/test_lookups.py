@@ -1,4 +1,4 @@
-"""One question for all who wait for its answer, for as long as anybody does."""
+"""The cache of Slack's answers: one question for all who wait for its answer, as long as somebody waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls to Slack: in their turn, with a time limit, never twice by accident, and without a word in the log too many."""
+"""Calls to Slack: within rate limits and time limits, never twice by accident, and without secrets in the log."""
 
 from __future__ import annotations
 

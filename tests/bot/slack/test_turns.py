@@ -1,4 +1,4 @@
-"""Under the sender: windows that keep a limit, look-ups that ask once, attempts that outlive a crash."""
+"""The parts below `Sender`: rate windows, look-ups that ask once, and attempts that survive a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slack takes only so many questions a minute, and sometimes fails for a while: decisions wait, and none is refused."""
+"""Slack limits its questions and sometimes fails for a while: decisions wait, and none is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a confirmation whose workspace removed the app: nothing begins any more, and it says why."""
+"""A workspace removes the app: no call of it begins any more, and its confirmations say why."""
 
 from __future__ import annotations
 

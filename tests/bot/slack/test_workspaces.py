@@ -1,4 +1,4 @@
-"""Several workspaces at once: each is served with its own token, decides its own calls, and leaves alone."""
+"""Several workspaces at once: each has its own token, its own calls, and can be removed alone."""
 
 from __future__ import annotations
 

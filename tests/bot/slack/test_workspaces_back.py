@@ -1,4 +1,5 @@
-"""Workspaces that are back, or lose and regain what their organisation installed: what was asked before is closed."""
+"""Workspaces that install the app again, or that an organisation takes out and lets in: what was asked before is
+closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed with SIGKILL while a workspace removes the app, or installs it: what was stored is brought to its end."""
+"""The bot is killed with SIGKILL while a workspace removes or installs the app: the next start finishes the work."""
 
 from __future__ import annotations
 

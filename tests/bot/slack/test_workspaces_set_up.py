@@ -1,4 +1,4 @@
-"""Setting up for several workspaces: settings, keys, `check`, `manifest`; and that one workspace needs none of it."""
+"""Setting up several workspaces: settings, keys, `check` and `manifest`. A single workspace needs none of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Somebody writes to the database, and has no secret: what runs is still what was shown, or nothing runs, loudly."""
+"""An attacker writes to the database without the secret: only what was shown can run, and every change raises an
+alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Somebody writes votes, policies, decisions and grants into the database, and has no secret: nothing runs of it."""
+"""An attacker writes votes, policies, decisions and grants into the database without the secret: nothing runs because
+of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two replicas at one row at the same time: each stored vote is heard once, and what is owed stays owed."""
+"""Two replicas work on one row at the same time: each stored vote is counted once, and no work is forgotten."""
 
 from __future__ import annotations
 

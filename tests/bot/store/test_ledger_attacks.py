@@ -1,6 +1,6 @@
-"""I can write to the database, drop its guards and see all its backups. I don't have the secret. What goes unnoticed?
+"""An attacker can write to the database, drop its guards and read all backups, but has no secret. What goes unnoticed?
 
-What only an anchor tells is said where it is so, and so is the little that nothing tells.
+Where only an anchor reveals a change, the test says so. It also says which few changes nothing reveals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger in the database: it only grows, whoever writes to it; and what is done around its guards is found."""
+"""The ledger in the database can only grow, and changes that get around its guards are found."""
 
 from __future__ import annotations
 

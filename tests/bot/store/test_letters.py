@@ -1,4 +1,4 @@
-"""What goes to the agent together: the answers of one turn, once each of them is decided, and nothing else."""
+"""What the agent gets in one message: the answers of one turn, once each is decided, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store is its user's alone from the first moment, whatever the umask; and nothing of it is shipped."""
+"""Only its user can read a store from the first moment, whatever the umask. The store is never part of a package."""
 
 from __future__ import annotations
 

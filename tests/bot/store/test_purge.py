@@ -1,4 +1,4 @@
-"""`adk-confirm audit purge`, as a privacy officer would check it: what is gone is gone, what waits is untouched."""
+"""`adk-confirm audit purge`, as a privacy officer checks it: old content is deleted, and what waits is untouched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody keeps copies of rows, seals included, and puts them back later: nothing runs a second time, or undecided."""
+"""An attacker puts old copies of rows back, with their seals: nothing runs twice or without a decision."""
 
 from __future__ import annotations
 

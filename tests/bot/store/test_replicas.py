@@ -1,4 +1,4 @@
-"""Replicas share Slack's limits: each knows how many there are, and keeps to its part."""
+"""Replicas share Slack's limits: each knows how many there are, and uses only its part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A migrated store has exactly the tables that the code believes in."""
+"""A migrated store has exactly the tables that the code expects."""
 
 from __future__ import annotations
 

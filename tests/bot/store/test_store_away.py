@@ -1,4 +1,4 @@
-"""A PostgreSQL that is gone for a few seconds: what was on its way goes on as soon as it is back."""
+"""PostgreSQL is gone for a few seconds: work continues as soon as it is back."""
 
 from __future__ import annotations
 

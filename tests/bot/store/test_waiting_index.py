@@ -1,4 +1,4 @@
-"""The lists beside the rows: in order, each once, and as cheap for one person among many."""
+"""The index of waiting confirmations: in order, each once, and fast for one person among many."""
 
 from __future__ import annotations
 

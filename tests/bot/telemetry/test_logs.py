@@ -1,4 +1,4 @@
-"""What the log says, and what it never says: one object a line, with the ids of what it is about."""
+"""The log: one object a line, with the ids that it is about, and without secrets."""
 
 from __future__ import annotations
 

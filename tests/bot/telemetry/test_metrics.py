@@ -1,4 +1,4 @@
-"""What Prometheus reads, after people lived through it."""
+"""The metrics that Prometheus reads, after real dialogues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`, as an orchestrator asks them, in either mode."""
+"""`/healthz` and `/readyz`, as an orchestrator asks for them, over HTTP and in Socket Mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trace from the mention to the result, across the wait and a restart, as OpenTelemetry's own SDK records it."""
+"""One trace from the mention to the result, over the wait and a restart, recorded by OpenTelemetry's own SDK."""
 
 from __future__ import annotations
 

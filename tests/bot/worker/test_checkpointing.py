@@ -1,4 +1,4 @@
-"""Checkpoints as they come about: when, over what, by whom, and where they are told."""
+"""Checkpoints: when they are made, over which lines, by which replica, and where they are published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What time brings: reminders, escalation, the end of waiting; nobody waits for it in these tests."""
+"""Reminders, escalation and expiry. The tests move the clock and wait for nothing."""
 
 from __future__ import annotations
 

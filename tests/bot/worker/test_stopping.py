@@ -1,4 +1,5 @@
-"""SIGTERM: within ten seconds it is over, whatever hangs; what was left is named, and the next start takes it up."""
+"""SIGTERM: the process ends within ten seconds, whatever hangs. The log names what is left, and the next start
+continues it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Background tasks that fail: the log says why, the probes say which, they are started again, and the others go on."""
+"""Background tasks that fail are restarted, logs and probes say so, and other tasks go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`examples/adk`, as its first lines say it is run: in the bot's process, and on ADK's own server from its command."""
+"""`examples/adk` as its README runs it: in the bot's process, and on ADK's own server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our plugin in a real google-adk server: its holes, and how each is closed."""
+"""Our plugin in a real google-adk server: each hole in its confirmations, and how the plugin closes it."""
 
 from __future__ import annotations
 

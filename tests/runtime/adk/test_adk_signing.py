@@ -1,4 +1,4 @@
-"""Answers to our plugin that the bot did not sign: nothing runs, whichever way they come."""
+"""Answers that the bot did not sign: with our plugin nothing runs, whichever way they come."""
 
 from __future__ import annotations
 

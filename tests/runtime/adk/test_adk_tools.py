@@ -1,4 +1,4 @@
-"""Our plugin and every kind of tool that google-adk has: what is denied does not run, what is edited arrives."""
+"""Our plugin with every kind of tool that google-adk has: denied calls do not run, and edits arrive."""
 
 from __future__ import annotations
 

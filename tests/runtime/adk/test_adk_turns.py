@@ -1,4 +1,4 @@
-"""Runs of one session take turns, and each sees at its turn what the session has become; google-adk reads it before."""
+"""Runs of one session take turns, and each sees what the runs before it did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to a workflow's nodes that the bot did not sign. A node asks under one id each time it asks."""
+"""Unsigned answers to a workflow's nodes. A node uses the same id each time it asks."""
 
 from __future__ import annotations
 

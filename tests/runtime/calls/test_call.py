@@ -1,4 +1,4 @@
-"""The life of a call: both halves of every transition, and what holds whatever happens in whatever order."""
+"""The life of a call: every transition and every illegal event, and what holds for any order of events."""
 
 from __future__ import annotations
 

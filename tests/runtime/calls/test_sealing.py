@@ -1,4 +1,4 @@
-"""Somebody writes to the runner's tables without its key: no call runs but the one that was approved."""
+"""An attacker writes to the runner's tables without its key: no call runs but the approved one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is next for the calls of one turn, and how their states are told."""
+"""The next step for the calls of one turn, and the events about their states."""
 
 from __future__ import annotations
 

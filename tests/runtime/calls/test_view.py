@@ -1,4 +1,4 @@
-"""What an agent's model is shown, whatever happened in whatever order."""
+"""What an agent's model sees of a session, for any order of events."""
 
 from __future__ import annotations
 

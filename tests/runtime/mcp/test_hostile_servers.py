@@ -1,4 +1,4 @@
-"""An MCP server that answers without end: what it sends is read within bounds, and the call's outcome is unknown."""
+"""An MCP server whose answers do not end: they are read within limits, and the call's outcome is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole agent with the tools of an MCP server: asked, approved, run once; and killed in the middle."""
+"""A whole agent with the tools of an MCP server: asked, approved, run once, and killed in the middle."""
 
 from __future__ import annotations
 

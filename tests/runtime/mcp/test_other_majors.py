@@ -1,4 +1,4 @@
-"""The majors of google-genai and mcp that are not installed here pass the same tests."""
+"""The same tests with the other major versions of google-genai and mcp."""
 
 from __future__ import annotations
 

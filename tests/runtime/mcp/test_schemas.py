@@ -1,4 +1,4 @@
-"""What an MCP server says of its tools' arguments is checked, and within limits."""
+"""The schemas of an MCP server's tools are checked within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GeminiModel: the installed google-genai, for real, against a strict Gemini on this machine."""
+"""GeminiModel with the installed google-genai, against a strict Gemini server on this machine."""
 
 from __future__ import annotations
 

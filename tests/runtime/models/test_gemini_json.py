@@ -1,4 +1,4 @@
-"""The JSON of a history: the same as if it were written anew, and each message is written once."""
+"""The JSON of a history: the same as if it were written anew, although each message is written once."""
 
 from __future__ import annotations
 

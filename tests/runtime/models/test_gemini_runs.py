@@ -1,4 +1,4 @@
-"""A whole agent on Gemini: whatever people and tools do, what Gemini is sent is what Gemini takes."""
+"""A whole agent on Gemini: whatever people and tools do, Gemini accepts every request."""
 
 from __future__ import annotations
 

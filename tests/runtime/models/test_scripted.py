@@ -1,4 +1,4 @@
-"""The scripted model: what it is told to say, it says."""
+"""The scripted model says what its script says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own browser page, as google-adk ships it, in a real Chromium, pointed at our API from another port."""
+"""ADK's own browser page, as google-adk ships it, in a real Chromium, with our API on another port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of ADK's HTTP API: what any ADK client may rely on. Where something is stored, on both databases."""
+"""The contract of ADK's HTTP API, which any ADK client may rely on. What is stored is tested on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients get wrong, or try: each a clear 4xx, and nothing of it stored."""
+"""Faulty requests: each gets a clear 4xx, and nothing is stored."""
 
 from __future__ import annotations
 

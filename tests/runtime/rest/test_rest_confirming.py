@@ -1,4 +1,4 @@
-"""A confirmation over HTTP: what docs/runtime.md says about requests and answers, as a client with curl sees it."""
+"""A confirmation over HTTP, as docs/runtime.md describes it for a client with curl."""
 
 from __future__ import annotations
 

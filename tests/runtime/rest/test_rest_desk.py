@@ -1,4 +1,5 @@
-"""I reach the API's port, on a store that Slack's bot uses too: I change nothing of Slack's, nor what its gates see."""
+"""An attacker reaches the API on a store that the Slack bot uses too: Slack's sessions and its gates' state stay
+unchanged."""
 
 from __future__ import annotations
 

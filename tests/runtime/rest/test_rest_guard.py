@@ -1,4 +1,4 @@
-"""Who may speak to the API: on loopback this machine's programs and named pages, elsewhere who bears the token."""
+"""Who may call the API: on loopback this machine's programs and named pages, elsewhere whoever has the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs over HTTP that do not go smoothly: callers that leave, tools that raise or ask again, outcomes unknown."""
+"""Runs over HTTP that fail or are interrupted: callers that leave, tools that raise or ask again, unknown outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cycle costs in transactions and statements."""
+"""How many transactions and statements a cycle needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same scenes, played on a real `google-adk` server and on ours: what a client sees is the same.
+"""The same scenes on a real `google-adk` server and on ours: a client sees the same.
 
 Cases in which ours is stricter (docs/protocol.md) are left out. `tests/support/twins/normal.py` says what is ignored.
 """

@@ -1,4 +1,4 @@
-"""Exactly once, whoever answers how often from wherever: the tools' log has the last word."""
+"""Each call runs exactly once, however often and from wherever it is answered. The tools' log proves it."""
 
 from __future__ import annotations
 

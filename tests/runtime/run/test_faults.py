@@ -1,4 +1,4 @@
-"""Faults at random: a store that fails before or after it wrote, callers that vanish, runners beside each other.
+"""Random faults: a store that fails before or after a write, callers that disappear, several runners.
 
 Whatever happens, a call runs at most once, never when it was denied, and every session comes to rest.
 """

@@ -1,4 +1,4 @@
-"""A process is killed at each point of the way of a call; the next one on the same store brings it to a good end.
+"""A process is killed at each step of a call, and the next process on the same store finishes it.
 
 The way of a gated call, and where a kill may cut it:
 

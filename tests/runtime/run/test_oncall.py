@@ -1,4 +1,4 @@
-"""The example agent: said, clicked, seen; and what its tools wrote down."""
+"""The example agent, and the log of its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of tools: asked as ADK asks them, answered by name, and the tool runs once for each."""
+"""Questions of tools: asked in ADK's form, answered by name, and the tool runs once for each answer."""
 
 from __future__ import annotations
 

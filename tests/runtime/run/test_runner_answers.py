@@ -1,4 +1,4 @@
-"""Answers as clients send them: malformed, contradicting, to nobody, in either dialect; and calls that changed."""
+"""Answers from clients: malformed, contradicting, to unknown requests, in either dialect, and about changed calls."""
 
 from __future__ import annotations
 

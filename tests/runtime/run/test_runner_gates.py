@@ -1,4 +1,4 @@
-"""Gates: who is asked before a tool runs, with what words, and what an answer makes of the call."""
+"""Gates: who is asked before a tool runs, in which words, and what an answer does."""
 
 from __future__ import annotations
 

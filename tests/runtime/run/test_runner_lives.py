@@ -1,4 +1,4 @@
-"""Runs outlive their callers, and give way to their runner's end, their store's trouble and their lease's loss."""
+"""Runs go on without their callers, and end when the runner closes, the store fails or the lease is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that fail: each time an event says so, and the session goes on."""
+"""Models that fail: an event says so each time, and the session goes on."""
 
 from __future__ import annotations
 

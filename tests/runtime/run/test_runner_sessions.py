@@ -1,4 +1,4 @@
-"""Sessions: made, looked at, deleted, met again after a restart; and what runs on one store beside each other."""
+"""Sessions: created, read, deleted, read again after a restart, and used by several runners of one store."""
 
 from __future__ import annotations
 

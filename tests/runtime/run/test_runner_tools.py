@@ -1,4 +1,4 @@
-"""What tools do: what they return, raise, leave in the state, and how long they take."""
+"""Tools: what they return, raise and write to the state, and how long they take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: parallel calls, late answers, conversations that go on meanwhile, and agents that hand over."""
+"""Turns: parallel calls, late answers, conversations that continue meanwhile, and agents that hand over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The samples of ADK's documents on tool confirmation, played as those documents describe them."""
+"""The examples of ADK's documentation on tool confirmation behave as the documentation says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions kept warm: found only as they were left, and bounded."""
+"""Sessions in memory: only used if nobody changed them since, and limited in number."""
 
 from __future__ import annotations
 

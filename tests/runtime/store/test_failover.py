@@ -1,4 +1,4 @@
-"""A PostgreSQL that restarts, that is made read-only, and whose standby takes its place."""
+"""PostgreSQL restarts, becomes read-only, or is replaced by its standby."""
 
 from __future__ import annotations
 

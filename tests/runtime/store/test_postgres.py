@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: replicas, locks that two can want, connections that break."""
+"""What only PostgreSQL has: replicas, deadlocks, connections that break."""
 
 from __future__ import annotations
 

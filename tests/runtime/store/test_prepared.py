@@ -1,4 +1,4 @@
-"""Statements that are compiled once do what SQLAlchemy would have done, on either database."""
+"""Prepared statements do the same as SQLAlchemy, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who starts where nobody is finds no lease in the way; who starts beside others leaves theirs alone."""
+"""A process that starts alone frees all leases. One that starts beside others leaves theirs alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is SQLite's own: the file, its lock, its readers, and a disk that is full."""
+"""What only SQLite has: the file, its lock, its readers, and a full disk."""
 
 from __future__ import annotations
 

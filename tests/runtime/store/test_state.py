@@ -1,4 +1,4 @@
-"""A session's state changes by what is set, and by nothing else."""
+"""A session's state changes only where it is set."""
 
 from __future__ import annotations
 

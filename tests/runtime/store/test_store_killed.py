@@ -1,4 +1,4 @@
-"""A process that dies in a transaction leaves nothing of it; after the commit, all of it."""
+"""A process that dies in a transaction leaves nothing of it. After the commit, all of it is stored."""
 
 from __future__ import annotations
 

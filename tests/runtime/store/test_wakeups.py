@@ -1,4 +1,4 @@
-"""Who waits is woken: in this process at the commit, in another replica by PostgreSQL."""
+"""Waiters are woken: in this process at the commit, in other replicas by PostgreSQL."""
 
 from __future__ import annotations
 

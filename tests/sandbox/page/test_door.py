@@ -1,4 +1,5 @@
-"""Who comes in: this machine's own browser, from the page itself, as somebody who is there. No browser needed here."""
+"""Who may use the page: this machine's browser, from the page itself, as a person of the workspace. Needs no
+browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The panel's sentences are true for the very thing that they explain."""
+"""The panel's sentences are true for what they explain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms at the page: errors at their fields, stacks, dialogs that ask first, and all of it by keyboard alone."""
+"""Forms on the page: errors at their fields, stacked modals, confirmation dialogs, and use by keyboard alone."""
 
 from __future__ import annotations
 

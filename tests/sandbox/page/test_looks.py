@@ -1,4 +1,4 @@
-"""How it is drawn: every kind of block, supplied texts that stay text, light and dark, wide and narrow."""
+"""How the page draws things: every kind of block, supplied texts as text, light and dark, wide and narrow."""
 
 from __future__ import annotations
 

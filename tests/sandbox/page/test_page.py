@@ -1,4 +1,4 @@
-"""The story at the page, as a visitor lives it: everybody in turn, with a real app behind it."""
+"""A visitor uses the page as several people in turn, with a real app behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind the scenes: the panel at the page, and the record behind it."""
+"""The panel beside the chat, and the records that it shows."""
 
 from __future__ import annotations
 
