@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -33,14 +32,16 @@ _random: list[bytes] = []
 os.register_at_fork(after_in_child=_random.clear)
 
 
-def _random_uuid() -> uuid.UUID:
+def _random_uuid() -> str:
+    """A UUID of version 4, written here, since `uuid.UUID` takes several times as long."""
     try:
         drawn = _random.pop()
     except IndexError:
         many = os.urandom(16 * 256)
         _random.extend(many[at : at + 16] for at in range(16, len(many), 16))
         drawn = many[:16]
-    return uuid.UUID(bytes=drawn, version=4)
+    digits, variant = drawn.hex(), "89ab"[drawn[8] & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def new_call_id() -> str:
@@ -52,7 +53,7 @@ def new_invocation_id() -> str:
 
 
 def new_event_id() -> str:
-    return str(_random_uuid())
+    return _random_uuid()
 
 
 class WireModel(BaseModel):

@@ -208,8 +208,11 @@ def test_a_session_looks_as_adks() -> None:
 def test_ids_look_as_adks() -> None:
     assert new_call_id().startswith("adk-")
     assert new_invocation_id().startswith("e-")
-    assert len(new_event_id()) == 36
     assert len({new_call_id() for _ in range(100)}) == 100
+    for _ in range(100):
+        made = new_event_id()
+        read = uuid.UUID(made)
+        assert (str(read), read.version, read.variant) == (made, 4, uuid.RFC_4122)
 
 
 # Values
