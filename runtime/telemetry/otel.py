@@ -22,6 +22,10 @@ class Otel:
         self._tracer = trace.get_tracer("adk_confirm")
         self._carrier = TraceContextTextMapPropagator()
 
+    def records(self) -> bool:
+        """Whether anything was configured that records spans."""
+        return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
     @contextmanager
     def span(self, name: str, parent: str | None, about: Attributes, outcome: Span) -> Iterator[None]:
         with self._tracer.start_as_current_span(
