@@ -212,7 +212,7 @@ _WRITE_ROW_AND_CLAIM = Prepared(
 )
 _ADD_EVENTS = Prepared(insert(events))
 _PUT_ROWS = {
-    "calls": Prepared(partial(upsert, table=calls)),
+    "calls": Prepared(partial(upsert, table=calls, fixed="turn")),
     "requests": Prepared(partial(upsert, table=requests)),
     "invocations": Prepared(partial(upsert, table=invocations)),
 }

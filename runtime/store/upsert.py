@@ -33,10 +33,12 @@ def prepared_insert_if_absent(table: Table, *names: str) -> Prepared:
 
 
 @cache
-def upsert(dialect: Dialect, table: Table) -> Insert:
+def upsert(dialect: Dialect, table: Table, fixed: str | None = None) -> Insert:
+    """Inserts the row, or replaces the one with its key. The column `fixed` never changes: leaving it out spares its
+    index a write."""
     made = _insert(dialect, table)
     key = [column.name for column in table.primary_key]
-    others = {c.name: made.excluded[c.name] for c in table.columns if c.name not in key}
+    others = {c.name: made.excluded[c.name] for c in table.columns if c.name not in (*key, fixed)}
     statement: Insert = made.on_conflict_do_update(index_elements=key, set_=others)
     return statement
 
