@@ -28,7 +28,7 @@ from blocks.view import Argument, CardView, GrantOffer
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
 PAYLOAD = "answer"
-"""The name of the one field of a payload that is no object, as people read it."""
+"""The name of the one field of a payload that is not an object, as people read it."""
 
 
 # -- Edit…

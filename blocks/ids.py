@@ -79,7 +79,7 @@ class Ref:
         """The value of a button, or the private metadata of a form."""
         text = f"{self.id}.{self.revision}"
         if not _REF.fullmatch(text):
-            raise ValueError(f"{text!r} is no reference: an id is 1–64 of A–Z a–z 0–9 _ -, a revision starts at 1")
+            raise ValueError(f"{text!r} is not a reference: an id is 1–64 of A–Z a–z 0–9 _ -, a revision starts at 1")
         return text
 
 
@@ -128,7 +128,7 @@ def parse_id(value: object) -> str | None:
 
 def checked_id(value: str) -> str:
     if parse_id(value) is None:
-        raise ValueError(f"{value!r} is no id: 1–64 of A–Z a–z 0–9 _ -")
+        raise ValueError(f"{value!r} is not an id: 1–64 of A–Z a–z 0–9 _ -")
     return value
 
 

@@ -16,7 +16,7 @@
 - A request that a session has twice, and a call that would run with other arguments than people saw, is refused.
 - With a secret that the bot knows too, answers that it did not sign are refused: to confirmations, to a workflow's
   nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. The secret is
-  given as `secret`, or stands in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
+  given as `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
   runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one first; in the environment the
   old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE.
 
@@ -348,7 +348,8 @@ def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _usable_secret(name: str) -> str:
-    """One that is none lets nothing through: `adk api_server` goes on without a plugin that can't be made."""
+    """The secret, or a random one in place of a secret that is too short, so that every answer is refused. It must not
+    raise: `adk api_server` goes on without a plugin that can't be made."""
     try:
         return checked_secret(os.environ[name], name)
     except Invalid as error:

@@ -47,8 +47,8 @@ class Agent:
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name == USER:
             raise BadAgent(
-                f"{name!r:.60} is no name for an agent: use letters, digits, _ and -, {_LONGEST_NAME} at the most, and "
-                "not 'user'."
+                f"{name!r:.60} is not a name for an agent: use letters, digits, _ and -, {_LONGEST_NAME} at the most, "
+                "and not 'user'."
             )
         self.name = name
         self._model = model

@@ -148,5 +148,5 @@ def _schema_of(schema: object) -> JsonObject | None:
         kind: Any = schema  # pydantic says whether it is a type
         found = as_json(schema) if isinstance(schema, dict) else TypeAdapter(kind).json_schema()
     except (PydanticUserError, PydanticSchemaGenerationError) as error:
-        raise Invalid(f"{schema!r} is no schema: give a JSON schema, a pydantic model or a type.") from error
+        raise Invalid(f"{schema!r} is not a schema: give a JSON schema, a pydantic model or a type.") from error
     return found if isinstance(found, dict) else None

@@ -191,7 +191,9 @@ class FunctionTool:
         strange = sorted(names - self._signature.names)
         if strange and not self._signature.takes_anything:
             known = ", ".join(sorted(self._signature.names)) or "none"
-            raise BadTool(f"The title of {self.name} names {strange[0]}, which is no argument (there are: {known}).")
+            raise BadTool(
+                f"The title of {self.name} names {strange[0]}, which is not an argument (there are: {known})."
+            )
         return title
 
     def check(self, args: JsonObject, *, amended: bool = False) -> None:
@@ -229,7 +231,9 @@ class FunctionTool:
         strange = sorted(companion.names - companion.defaults.keys() - self._signature.names)
         if strange and not self._signature.takes_anything:
             known = ", ".join(sorted(self._signature.names)) or "none"
-            raise BadTool(f"{role} of {self.name} takes {strange[0]}, which is no argument of it (there are: {known}).")
+            raise BadTool(
+                f"{role} of {self.name} takes {strange[0]}, which is not an argument of it (there are: {known})."
+            )
         return companion
 
     async def _call_companion(self, companion: Signature, args: JsonObject, context: ToolContext) -> object:
@@ -269,7 +273,7 @@ def as_tool(thing: Tool | Callable[..., object]) -> Tool:
         return thing
     if callable(thing):
         return FunctionTool(thing)
-    raise BadTool(f"{thing!r} is no tool: give a function, a FunctionTool or a toolset.")
+    raise BadTool(f"{thing!r} is not a tool: give a function, a FunctionTool or a toolset.")
 
 
 def default_hint(tool: str) -> str:

@@ -18,7 +18,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
 @click.option("--http", metavar="URL", help="The bot's public address, such as https://confirm.example.com.")
 @click.option("--install", metavar="URL", help="For several workspaces: the address where they install the app.")
 @click.option("--org", is_flag=True, help="Organisations may install it for all their workspaces.")
-@click.option("--classic", is_flag=True, help="Without Slack's agent features, for an app that is no agent.")
+@click.option("--classic", is_flag=True, help="Without Slack's agent features, for an app that is not an agent.")
 def manifest(http: str | None, install: str | None, org: bool, classic: bool) -> int:
     """Print the manifest to create the Slack app from: api.slack.com/apps → Create New App → From a manifest."""
     print(manifest_text(http, install=install, org=org, classic=classic), end="")

@@ -38,7 +38,7 @@ async def open_host(
         return open_adk(target, agent.target, store_url, clock, agent.services)
     if agent.services:
         raise Invalid(
-            f"[agent] {next(iter(agent.services))} is for agents of google-adk; {agent.target} is none. Remove it."
+            f"[agent] {next(iter(agent.services))} is for agents of google-adk; {agent.target} is not one. Remove it."
         )
     from bot.hosts.embedded import EmbeddedHost
 

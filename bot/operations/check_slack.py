@@ -131,7 +131,7 @@ _FIXES = {
 
 _APP_TOKEN = {
     "invalid_auth": "was not accepted: make an app-level token with connections:write, under Basic Information",
-    "not_allowed_token_type": "is no app-level token: it begins with xapp-, and is made under Basic Information",
+    "not_allowed_token_type": "is not an app-level token: it begins with xapp-, and is made under Basic Information",
     "missing_scope": "lacks connections:write: make a new one with it, under Basic Information",
     "socket_mode_not_enabled": "Socket Mode is switched off: turn it on in the app's settings",
 }

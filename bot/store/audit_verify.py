@@ -45,7 +45,8 @@ def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Rep
         if not _is_undecodable(error):
             raise
         return Report(
-            finding=Integrity.BROKEN, broken=Broken("the store", None, f"it holds what is no text ({error.orig})")
+            finding=Integrity.BROKEN,
+            broken=Broken("the store", None, f"it holds something that is not text ({error.orig})"),
         )
     return report if broken is None else replace(report, finding=Integrity.BROKEN, broken=broken)
 
@@ -71,14 +72,14 @@ def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
     time can be written in many ways."""
     of_a_kind = all(isinstance(getattr(row, name), str) for name in _TEXTS) and isinstance(row.seq, int)
     if not of_a_kind or not all(isinstance(getattr(row, name), str | None) for name in _PERHAPS):
-        raise _Odd(Broken(str(row.chain), row.seq if isinstance(row.seq, int) else None, "a part of it is no text"))
+        raise _Odd(Broken(str(row.chain), row.seq if isinstance(row.seq, int) else None, "a part of it is not text"))
     try:
         line = line_of(row)
         exact = stamp(line.at) == row.stamp
     except (ValueError, OverflowError):
         exact = False
     if not exact:
-        raise _Odd(Broken(row.chain, row.seq, "its kind or its time is none that this version knows"))
+        raise _Odd(Broken(row.chain, row.seq, "this version does not know its kind or its time"))
     if seconds(line.at) != row.at:
         raise _Odd(Broken(line.chain, line.seq, "the time that it is found by is not the time that it tells"))
     return line

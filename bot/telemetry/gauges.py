@@ -33,7 +33,7 @@ class Gauges:
     uncounted: bool  # decisions of a command that are not counted yet
 
 
-# SQLite uses a partial index only for the exact condition that it was made with, so the value is no parameter here.
+# SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
 _COUNT = select(func.count()).select_from(confirmations)
 _WAITING = _COUNT.where(confirmations.c.state == literal_column("'waiting'"))
 _UNKNOWN = _COUNT.where(confirmations.c.outcome == literal_column("'unknown'"))

@@ -167,7 +167,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class RunAgain:
-    """People decided that the call shall run again: attempt n + 1."""
+    """People decided that the call should run again: attempt n + 1."""
 
 
 CallEvent = Hold | Approve | Deny | Begin | Finish | Refuse | Lose | Retry | RunAgain

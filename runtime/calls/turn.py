@@ -148,7 +148,7 @@ def _unknown(call: Call, event: Event) -> Event:
         update={
             "error_code": OUTCOME_UNKNOWN,
             "error_message": f"The process stopped while {call.tool} ran. Nobody knows whether it took effect: look, "
-            "then say that it happened, that it did not, or that it shall run again.",
+            "then say that it happened, that it did not, or that it should run again.",
             "custom_metadata": {**(event.custom_metadata or {}), "callId": call.id, "attempt": call.attempt},
         }
     )

@@ -62,4 +62,6 @@ async def close() -> None:
 def _require_model(model: Model) -> Model:
     if isinstance(model, Model):
         return model
-    raise UnknownModel(f"{model!r} is no model: pass a name such as 'gemini-2.5-flash' or an object with generate().")
+    raise UnknownModel(
+        f"{model!r} is not a model: pass a name such as 'gemini-2.5-flash' or an object with generate()."
+    )

@@ -112,7 +112,7 @@ class _GeminiRequest:
         if token is None and self.key in self.client.templates:
             return await self.client.templates[self.key].send(self.client.session)
         config = self.config if token is None else self.config.model_copy(update={"continuation_token": token})
-        # The configuration's extra body replaces these contents, and `_put_ours_in` replaces what stands there then.
+        # The configuration's extra body replaces these contents, and `_put_ours_in` replaces the marker.
         response = await self.client.sdk.aio.models.generate_content(
             model=self.request.model, contents=_NOTHING, config=config
         )

@@ -59,7 +59,7 @@ def timed_out(model: str, patience: float) -> Trouble:
 
 def unreadable(model: str) -> Trouble:
     return Trouble(
-        ModelFailure("BAD_RESPONSE", f"The server of {model} answered something that is no answer of Gemini's."),
+        ModelFailure("BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini."),
         passing=True,
     )
 

@@ -109,7 +109,7 @@ class _Answer(WireModel):
 
 def read_answer(body: str) -> tuple[Chunk, bytes | None]:
     """An answer that came whole. With a token it is not complete: another request with that token gets the rest. Raises
-    `ValueError` for what is no answer of Gemini's."""
+    `ValueError` for what is not an answer from Gemini."""
     answer = _Answer.model_validate_json(body or "{}")
     candidate = answer.candidates[0] if answer.candidates else _Candidate()
     feedback = answer.prompt_feedback or _Feedback()

@@ -63,7 +63,9 @@ def _content(line: ScriptLine) -> Content:
         return line.model_copy(deep=True)
     assert not isinstance(line, Exception)
     if not isinstance(line, str | FunctionCall | Sequence):
-        raise ModelFailure("BAD_SCRIPT", f"{line!r} is no line of a script: give a text, a call(…), or a list of both.")
+        raise ModelFailure(
+            "BAD_SCRIPT", f"{line!r} is not a line of a script: give a text, a call(…), or a list of both."
+        )
     pieces = [line] if isinstance(line, str | FunctionCall) else line
     parts = [Part(text=p) if isinstance(p, str) else Part(function_call=p.model_copy(deep=True)) for p in pieces]
     return Content(role="model", parts=parts)

@@ -204,7 +204,7 @@ class Api:
 
     async def _start(self, body: RunAgentRequest, *, streaming: bool) -> Run:
         if body.app_name is None:
-            raise Invalid("There is no appName: say which app shall answer.")
+            raise Invalid("There is no appName: say which app should answer.")
         runner = self.runner(body.app_name)
         if body.new_message is not None:
             check_message(body.new_message)

@@ -51,7 +51,9 @@ class Guard:
             )
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
-                raise BadGuard(f"{origin!r} is no origin: give the page's address without its path, http://host:port.")
+                raise BadGuard(
+                    f"{origin!r} is not an origin: give the page's address without its path, http://host:port."
+                )
         return cls(host, token or None, frozenset(origin.lower() for origin in origins))
 
     def check(self, request: web.Request) -> None:

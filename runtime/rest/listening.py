@@ -66,4 +66,4 @@ def _explain(error: OSError, host: str, port: int) -> str:
         return f"Port {port} on {host} is taken by another program: stop that one, or choose another with --port."
     if error.errno == errno.EACCES:
         return f"Port {port} on {host} needs more rights than this user has: choose one above 1023 with --port."
-    return f"{host} is no address of this machine, or cannot be listened on: {error.strerror or error}."
+    return f"{host} is not an address of this machine, or cannot be listened on: {error.strerror or error}."

@@ -17,7 +17,7 @@ from runtime.wire import Part
 
 @dataclass(frozen=True)
 class CallDecision:
-    """What shall happen to a call, checked against its tool. It is stored only if the call has not changed since."""
+    """What should happen to a call, checked against its tool. It is stored only if the call has not changed since."""
 
     call_id: str
     event: CallEvent

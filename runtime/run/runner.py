@@ -189,7 +189,7 @@ class Runner(AppSessions):
         stop: asyncio.Event | None = None,
     ) -> Run:
         """Stores what people say about a call whose outcome is unknown. With `attempt`, raises `Conflict` if the call
-        is at another attempt. `approved` is the call that shall run again."""
+        is at another attempt. `approved` is the call that should run again."""
         decision = CallDecision(call_id, _WORDS[word], attempt=attempt, approved=approved)
         arrival = replace(self._arrival(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
         return await self._sequencer.enter(arrival)

@@ -48,7 +48,7 @@ def test_what_is_read_as_a_reference_was_written_as_one(text: str) -> None:
 
 @pytest.mark.parametrize("ref", [Ref("", 1), Ref("a.b", 1), Ref("a", 0), Ref("a b", 1), Ref("x" * 65, 1)])
 def test_a_reference_that_could_not_be_read_is_not_written(ref: Ref) -> None:
-    with pytest.raises(ValueError, match="is no reference"):
+    with pytest.raises(ValueError, match="is not a reference"):
         ref.encode()
 
 
@@ -98,7 +98,7 @@ def test_ids_are_read_strictly() -> None:
     assert parse_id("g41") == "g41"
     assert parse_id("g 41") is None
     assert parse_id(41) is None
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not an id"):
         checked_id("g 41")
 
 

@@ -106,7 +106,7 @@ def test_a_model_is_inherited() -> None:
 
 @pytest.mark.parametrize("name", ["user", "", "1st", "-a", "my agent", "a/b", "a\n", "a\0", "a" * 257, None, 5])
 def test_a_name_must_be_one(name: Any) -> None:
-    with pytest.raises(BadAgent, match="is no name for an agent: use letters, digits, _ and -, 256 at the most"):
+    with pytest.raises(BadAgent, match="is not a name for an agent: use letters, digits, _ and -, 256 at the most"):
         Agent(name)
 
 
@@ -156,7 +156,7 @@ async def test_a_tool_cannot_take_a_name_that_means_something_else(name: str) ->
 
 
 def test_what_is_no_tool_is_refused_where_it_is_given() -> None:
-    with pytest.raises(BadTool, match="'lookup' is no tool"):
+    with pytest.raises(BadTool, match="'lookup' is not a tool"):
         Agent("a", MODEL, tools=["lookup"])  # type: ignore[list-item]  # what a user may do
 
 

@@ -39,7 +39,7 @@ async def test_a_function_is_asked_with_the_defaults_and_holds_for_these_argumen
     ("title", "said"),
     [
         ("Deploy {service", "lone brace"),
-        ("Deploy {region}", "names region, which is no argument"),
+        ("Deploy {region}", "names region, which is not an argument"),
         ("Deploy {service!r}", "can only name arguments"),
         ("", "must not be empty"),
         (lambda region: region, "title of deploy takes region"),

@@ -61,7 +61,7 @@ def test_a_function_is_a_tool() -> None:
 
 @pytest.mark.parametrize("thing", ["reimburse", 5, None, object()])
 def test_other_things_are_none(thing: Any) -> None:
-    with pytest.raises(BadTool, match="is no tool: give a function, a FunctionTool or a toolset"):
+    with pytest.raises(BadTool, match="is not a tool: give a function, a FunctionTool or a toolset"):
         as_tool(thing)
 
 
@@ -167,7 +167,7 @@ def test_a_predicate_of_other_arguments_is_refused_where_it_is_given(role: str) 
     with pytest.raises(BadTool) as caught:
         tool(**{role: misspelled})
     assert str(caught.value) == (
-        f"{role} of reimburse takes amuont, which is no argument of it (there are: amount, purpose)."
+        f"{role} of reimburse takes amuont, which is not an argument of it (there are: amount, purpose)."
     )
 
 

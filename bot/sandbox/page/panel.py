@@ -32,7 +32,7 @@ _LEDGER_TITLES = {
     LineKind.BEGUN: "started",
     LineKind.SETTLED: "answered by hand",
 }
-"""The titles of ledger lines whose stored name is no plain English. Others are titled by their name."""
+"""The titles of ledger lines whose stored name is not plain English. Others are titled by their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

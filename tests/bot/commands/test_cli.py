@@ -215,7 +215,7 @@ def test_an_agent_of_google_adk_is_told_apart(here: Path, capsys: pytest.Capture
     ("arguments", "said"),
     [
         (["--host", "0.0.0.0"], "Set ADK_CONFIRM_API_TOKEN to a secret"),
-        (["--allow-origin", "*"], "'*' is no origin"),
+        (["--allow-origin", "*"], "'*' is not an origin"),
         (["--store", "mysql://x"], "is not the URL of a store"),
         (["--store", "sqlite:////nowhere/x.db"], "needs a directory that exists"),
         (["--store", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1"),
@@ -237,7 +237,7 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "a-secret")
     said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--host", "192.0.2.1", "--port", "0")
-    assert "192.0.2.1 is no address of this machine" in said
+    assert "192.0.2.1 is not an address of this machine" in said
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])

@@ -176,7 +176,7 @@ def begin_a_chain(tx: Tx) -> None:
         (change_a_content, 2, "its content was changed"),
         (change_a_header, 3, "its header was changed"),
         (change_the_time, 3, "the time that it is found by is not the time that it tells"),
-        (make_up_a_kind, 4, "its kind or its time is none that this version knows"),
+        (make_up_a_kind, 4, "this version does not know its kind or its time"),
         (take_content_without_salt, 4, "its content was removed, but not by a purge"),
         (remove_one, 3, "line 3 is missing"),
         (remove_the_last, 6, "it is missing; the chain went up to line 8"),

@@ -571,7 +571,7 @@ async def test_nonsense_from_the_server_is_no_traceback(gemini: FakeGemini, mode
     gemini.will(*[Refusal(200, body)] * 3)
     failed = await failure(model)
     assert failed.code == "BAD_RESPONSE"
-    assert str(failed) == "The server of gemini-2.5-flash answered something that is no answer of Gemini's."
+    assert str(failed) == "The server of gemini-2.5-flash sent something that is not an answer from Gemini."
 
 
 # From a name to a model
@@ -595,7 +595,7 @@ def test_an_object_is_its_own_model() -> None:
 def test_other_names_are_not_known(name: str) -> None:
     with pytest.raises(UnknownModel, match=r"known are gemini-… \(also models/…"):
         resolve(name)
-    with pytest.raises(UnknownModel, match=r"is no model: pass a name"):
+    with pytest.raises(UnknownModel, match=r"is not a model: pass a name"):
         resolve(42)  # type: ignore[arg-type]  # what a user may do by mistake
 
 

@@ -143,7 +143,7 @@ def test_off_loopback_there_must_be_a_token(host: str) -> None:
     "origin", ["*", "localhost:4200", "http://", "http://a/b", "http://a?b", "ftp://a", "http://*.a"]
 )
 def test_an_origin_is_an_origin(origin: str) -> None:
-    with pytest.raises(BadGuard, match="is no origin"):
+    with pytest.raises(BadGuard, match="is not an origin"):
         Guard.of("127.0.0.1", None, [origin])
 
 

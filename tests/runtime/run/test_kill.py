@@ -301,7 +301,7 @@ async def test_killed_while_the_tool_ran_leaves_it_unknown_and_never_runs_it_aga
         assert told.errors == ["OUTCOME_UNKNOWN"]
         assert told.events[0].error_message == (
             "The process stopped while deploy ran. Nobody knows whether it took effect: look, then say that it "
-            "happened, that it did not, or that it shall run again."
+            "happened, that it did not, or that it should run again."
         )
         assert same(left.log, done)
         assert await left.runner.recover() == []

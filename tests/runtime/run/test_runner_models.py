@@ -176,7 +176,7 @@ class Switch:
         ),
         (lambda: NoResponses(None), "BAD_MODEL", "yielded NoneType"),
         (lambda: NoResponses("hello"), "BAD_MODEL", "yielded str: it must be an async generator"),
-        (lambda: ScriptedModel(42), "BAD_SCRIPT", "42 is no line"),  # type: ignore[arg-type]  # that is the point
+        (lambda: ScriptedModel(42), "BAD_SCRIPT", "42 is not a line"),  # type: ignore[arg-type]  # that is the point
         (lambda: Hangs(), "MODEL_TIMEOUT", "0.5 s"),
         (lambda: NeverLetsGo(), "MODEL_TIMEOUT", "0.5 s"),
         (lambda: Hangs(ModelResponse(Content.of_text("Well, ", "model"), partial=True)), "MODEL_TIMEOUT", "0.5 s"),
