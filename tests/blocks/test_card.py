@@ -163,7 +163,7 @@ def test_a_waiting_card_says_what_who_and_until_when() -> None:
     assert "Needs 1 more approval from U0LEAD ·" in said(named), "who has approved is not asked again"
 
 
-def test_a_deadline_is_told_in_the_readers_time_zone() -> None:
+def test_a_deadline_is_in_the_readers_time_zone() -> None:
     payload = drawn(samples.WAITING)
     deadline = samples.NOON + 3600
     assert f"<!date^{deadline}^expires {{date_short_pretty}} at {{time}}|expires 2026-11-21 13:00 UTC>" in str(
@@ -266,7 +266,7 @@ def test_an_edit_is_a_diff_in_the_arguments_place() -> None:
     assert "amount 1,500 → 1,200" in str(drawn(samples.REIMBURSE)["text"])
 
 
-def test_a_change_deep_inside_is_told_below() -> None:
+def test_a_change_deep_inside_is_shown_below() -> None:
     view = replace(
         samples.WAITING,
         arguments=(Argument("options", {"retry": {"times": 3}}),),
@@ -317,12 +317,12 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
     assert "14 more · expires" in said(replace(samples.WAITING, approvers=many))
 
 
-def test_a_card_that_stands_elsewhere_links_to_the_conversation() -> None:
+def test_a_card_that_is_elsewhere_links_to_the_conversation() -> None:
     assert "{'text': 'Conversation', 'type': 'link', 'url': " in str(drawn(samples.REIMBURSE))
     assert "Conversation" not in said(replace(samples.REIMBURSE, session_link=None))
 
 
-def test_notices_stand_on_any_card() -> None:
+def test_notices_are_on_any_card() -> None:
     view = replace(samples.ONE_VOTE, notices=(Paused(), AgentUnreachable(samples.NOON), AnsweredOutside()))
     text = said(view)
     assert "Runs are paused" in text

@@ -157,7 +157,7 @@ def test_a_number_stays_a_number(schema: Schema | None, current: JsonValue, type
         ({"type": "integer"}, "", "Fill this in."),
     ],
 )
-def test_what_is_no_such_number_is_refused_at_the_field(schema: Schema, typed: str, sentence: str) -> None:
+def test_a_text_that_is_not_such_a_number_is_refused_at_the_field(schema: Schema, typed: str, sentence: str) -> None:
     lead = edit({"n": schema}, n=6)
     lead.form.type("n", typed)
     assert lead.refused("n") == sentence

@@ -94,7 +94,7 @@ def test_objects_are_lines_with_a_count_and_formats_reach_into_them() -> None:
     )
 
 
-def test_what_moves_its_neighbours_or_has_lines_stands_in_a_box() -> None:
+def test_what_moves_its_neighbours_or_has_lines_is_in_a_box() -> None:
     values: tuple[JsonValue, ...] = ("a\nb", "ערך 15", {"a": {"b": {"c": "x" * 100}}})
     for value in values:
         found = readable(value, "value", {}, 130, 3)

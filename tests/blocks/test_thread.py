@@ -159,7 +159,7 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
         ),
     ],
 )
-def test_an_answer_is_told_in_words_and_not_as_an_edit(
+def test_an_answer_is_described_in_words_and_not_as_an_edit(
     call: tuple[Argument, ...], answer: tuple[Argument, ...], line: str, sentence: str
 ) -> None:
     done = StepView(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)

@@ -40,7 +40,7 @@ from tests.blocks import strategies
         ({"a": {"b": 2}}, '{"a": {"b": 2}}'),
     ],
 )
-def test_a_short_value_stands_on_one_line_exactly(value: JsonValue, text: str) -> None:
+def test_a_short_value_is_on_one_line_exactly(value: JsonValue, text: str) -> None:
     assert (spell_value(value).text, spell_value(value).boxed) == (text, False)
 
 
@@ -85,7 +85,7 @@ def test_short_lists_in_a_long_value_keep_their_line() -> None:
     assert '    "tag-0",' in lines
 
 
-def test_numbers_and_booleans_are_told_apart() -> None:
+def test_numbers_and_booleans_are_distinguished() -> None:
     assert not same(1, 1.0)
     assert not same(1, True)
     assert not same({"a": [0]}, {"a": [False]})

@@ -155,7 +155,7 @@ async def test_a_tool_cannot_take_a_name_that_means_something_else(name: str) ->
         await agent.resolve_tools()
 
 
-def test_what_is_no_tool_is_refused_where_it_is_given() -> None:
+def test_an_object_that_is_not_a_tool_is_refused_where_it_is_given() -> None:
     with pytest.raises(BadTool, match="'lookup' is not a tool"):
         Agent("a", MODEL, tools=["lookup"])  # type: ignore[list-item]  # what a user may do
 

@@ -136,7 +136,7 @@ def test_only_the_json_boolean_true_approves(body: dict[str, Any]) -> None:
 
 
 @given(st.booleans(), values, st.none() | st.text(min_size=1).filter(str.strip))
-def test_what_is_said_is_what_is_heard(confirmed: bool, payload: Json, reason: str | None) -> None:
+def test_an_answer_is_read_as_it_was_written(confirmed: bool, payload: Json, reason: str | None) -> None:
     said = Answer("r-1", confirmed, payload, None) if confirmed else Answer("r-1", False, reason=reason)
     content = said.as_content()
     assert content.role == "user"

@@ -97,7 +97,7 @@ TEXTS: list[Json] = ["nan", "NaN", "-nan", "inf", "Infinity", "-inf", "+Infinity
 
 @pytest.mark.parametrize("number", [*NUMBERS, *TEXTS], ids=repr)
 @pytest.mark.parametrize(("annotation", "within", "field"), WAYS_IN, ids=[f"{one[0]} {one[2]}" for one in WAYS_IN])
-def test_a_number_that_is_none_gets_in_nowhere(
+def test_nan_and_infinity_get_in_nowhere(
     annotation: object, within: Callable[[Json], Json], field: str, number: Json
 ) -> None:
     signature = takes(annotation)

@@ -253,7 +253,7 @@ def wrapped(*args: Any, **kwargs: Any) -> Any:
         (functools.partial(functools.partial(days_and_more), 1), "days_and_more"),
     ],
 )
-def test_whatever_can_be_called_can_be_told(function: Callable[..., object], name: str) -> None:
+def test_any_callable_can_be_described(function: Callable[..., object], name: str) -> None:
     signature = Signature.of(function)
     assert (signature.name, signature.description) == (name, "Counts days.")
     assert signature.schema == {
@@ -264,7 +264,7 @@ def test_whatever_can_be_called_can_be_told(function: Callable[..., object], nam
     assert isinstance(signature.callable_with(signature.bind({"days": 2}))(), int)
 
 
-def test_a_decorated_function_is_told_as_what_it_wraps() -> None:
+def test_a_decorated_function_is_described_as_the_function_that_it_wraps() -> None:
     assert Signature.of(wrapped).schema == Signature.of(reimburse).schema
     assert Signature.of(wrapped).name == "reimburse"
 
@@ -285,7 +285,7 @@ def test_names_that_pydantic_keeps_for_itself_are_fine() -> None:
     assert bind(odd, args) == args
 
 
-def test_star_arguments_are_not_told_but_named_ones_reach_the_function() -> None:
+def test_star_arguments_are_not_declared_but_named_ones_reach_the_function() -> None:
     def open_ended(a: int, *rest: int, **more: Any) -> dict[str, Any]:
         return {"a": a, "rest": rest, **more}
 
@@ -308,7 +308,7 @@ def test_positional_only_arguments_find_their_places() -> None:
         assert signature.callable_with(signature.bind(dict(args)))() == came
 
 
-def test_a_default_that_has_no_json_form_is_not_told() -> None:
+def test_a_default_that_has_no_json_form_is_not_declared() -> None:
     def sentinel(a: int = object()) -> None: ...  # type: ignore[assignment]  # a habit of some
 
     assert schema(sentinel) == {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -341,7 +341,9 @@ def none(a: int) -> None: ...
         (none, None),
     ],
 )
-def test_the_context_is_known_by_name_or_type_and_never_told(function: Callable[..., object], name: str | None) -> None:
+def test_the_context_is_known_by_name_or_type_and_never_declared(
+    function: Callable[..., object], name: str | None
+) -> None:
     signature = Signature.of(function)
     assert signature.context_name == name
     assert signature.names == {"a"}
@@ -373,7 +375,7 @@ def misspelled(a: OnlyForCheckers) -> None: ...
         (int, "int has no readable signature; wrap it in a function that has one."),
     ],
 )
-def test_a_type_without_a_json_form_is_said(function: Callable[..., object], sentence: str) -> None:
+def test_a_type_without_a_json_form_is_reported(function: Callable[..., object], sentence: str) -> None:
     with pytest.raises(BadTool) as caught:
         _ = Signature.of(function).schema
     assert str(caught.value).startswith(sentence)

@@ -45,6 +45,6 @@ async def test_a_function_is_asked_with_the_defaults_and_holds_for_these_argumen
         (lambda region: region, "title of deploy takes region"),
     ],
 )
-def test_a_wrong_title_is_said_where_the_tool_is_made(title: object, said: str) -> None:
+def test_a_wrong_title_is_reported_where_the_tool_is_made(title: object, said: str) -> None:
     with pytest.raises(BadTool, match=said):
         FunctionTool(deploy, title=title)  # type: ignore[arg-type]  # as somebody may write it

@@ -95,7 +95,7 @@ async def test_an_organisation_installs_for_all_its_workspaces(slack: FakeSlack,
 
 
 @pytest.mark.parametrize(("leaves", "code"), [("auth.revoke", "token_revoked"), ("apps.uninstall", "account_inactive")])
-async def test_an_app_that_left_is_told_and_gets_nothing_more(
+async def test_an_app_that_was_removed_gets_an_event_and_nothing_more(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel, leaves: str, code: str
 ) -> None:
     told: list[str] = []
@@ -121,7 +121,7 @@ async def test_an_app_that_left_is_told_and_gets_nothing_more(
     assert len(slack.deliveries) == count
 
 
-async def test_a_change_of_a_person_is_told(slack: FakeSlack, app: AsyncApp, ann: Person) -> None:
+async def test_a_change_of_a_person_is_an_event(slack: FakeSlack, app: AsyncApp, ann: Person) -> None:
     changed: list[Body] = []
 
     @app.event("user_change")

@@ -128,7 +128,7 @@ async def test_a_modal_is_filled_in_checked_and_submitted(
     assert taken[-1]["amount"]["v"] == {"type": "number_input", "value": "12"}
 
 
-async def test_a_confirm_dialog_stands_before_the_click(
+async def test_a_confirm_dialog_comes_before_the_click(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
 ) -> None:
     blocks = card("Approve")
@@ -229,7 +229,7 @@ async def test_three_seconds_are_all_an_app_gets(
     assert made.reason == "http_timeout"
 
 
-async def test_waiting_in_vain_tells_what_there_is(slack: FakeSlack, ann: Person, deploys: Channel) -> None:
+async def test_waiting_in_vain_shows_all_screens(slack: FakeSlack, ann: Person, deploys: Channel) -> None:
     await ann.says("is anybody there?", deploys)
     with pytest.raises(WaitedInVain, match="anybody there"):
         await ann.finds("yes", deploys, timeout=0.01)

@@ -90,7 +90,7 @@ async def test_a_direct_message_is_no_mention(slack: FakeSlack, ann: Person) -> 
     assert (event["type"], event["channel_type"]) == ("message", "im")
 
 
-async def test_only_what_was_subscribed_is_told() -> None:
+async def test_only_subscribed_events_are_sent() -> None:
     async with FakeSlack(App(events=frozenset({"app_mention"}))) as slack:
         person = slack.person("ann")
         channel = slack.channel("deploys", person)

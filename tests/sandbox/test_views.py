@@ -106,7 +106,7 @@ async def test_what_was_entered_survives_an_update(slack: FakeSlack, client: Asy
     assert form.fields == {"a": "typed"}
 
 
-async def test_buttons_in_a_modal_push_and_closing_is_told(
+async def test_buttons_in_a_modal_push_and_closing_is_an_event(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
 ) -> None:
     told: list[Body] = []

@@ -110,7 +110,7 @@ async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_
         assert await office.bot.database.read(waits) > 0.5
 
 
-async def test_who_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> None:
+async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> None:
     """Between the last thing that was written and the sending another replica has taken the session."""
     await at.hears("please deploy search")
 

@@ -181,7 +181,9 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     assert len(out.slack.calls_of("chat.update")) == 3, "the card twice, the line once and no more"
 
 
-async def test_a_channel_that_the_app_is_not_in_is_said_in_the_thread_until_somebody_invites_it(out: Outgoing) -> None:
+async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_somebody_invites_it(
+    out: Outgoing,
+) -> None:
     leads = out.slack.channel("leads", out.lead, id="C0LEADS", with_app=False)
     out.open(make_policy(approvers=["user:U0LEAD"], channel="C0LEADS"), [Place(channel="C0LEADS")])
 

@@ -132,7 +132,7 @@ def said(text: str, event: str = "e1", **more: object) -> AgentMessage:
     return AgentMessage(event=event, author="oncall", text=text, **more)  # type: ignore[arg-type]  # fields of Said
 
 
-async def test_the_agents_words_stand_in_the_thread_as_markdown(out: Outgoing) -> None:
+async def test_the_agents_words_are_in_the_thread_as_markdown(out: Outgoing) -> None:
     ts = (await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))).ts
     (message,) = [one for one in out.asker.messages(out.deploys) if one.ts == ts]
     assert message.thread == out.thread.ts
@@ -149,7 +149,7 @@ async def test_nobody_is_pinged_by_what_a_model_wrote(out: Outgoing) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_words_are_said_once_whatever_happens_to_the_answer(out: Outgoing, fault: str) -> None:
+async def test_words_are_posted_once_whatever_happens_to_the_answer(out: Outgoing, fault: str) -> None:
     FAULTS[fault](out.slack.faults, "chat.postMessage")
     first = ""
     for _ in range(4):

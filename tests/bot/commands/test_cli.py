@@ -204,7 +204,7 @@ def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[s
     )
 
 
-def test_an_agent_of_google_adk_is_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_of_google_adk_is_distinguished(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "theirs.py").write_text(
         "class LlmAgent: pass\nLlmAgent.__module__ = 'google.adk.agents.llm_agent'\nagent = LlmAgent()\n"
     )
@@ -241,7 +241,7 @@ def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monke
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_a_port_that_is_none(capsys: pytest.CaptureFixture[str], port: str) -> None:
+def test_a_port_that_is_not_one(capsys: pytest.CaptureFixture[str], port: str) -> None:
     assert main(["api", "--agent", "examples.oncall:agent", "--port", port]) == 2
     assert "'--port': " in capsys.readouterr().err
 
@@ -379,7 +379,7 @@ async def test_in_the_response_dialect_off_loopback(here: Path) -> None:
 # Packages of the same names
 
 
-async def test_a_users_package_never_stands_in_for_ours(here: Path) -> None:
+async def test_a_users_package_never_replaces_ours(here: Path) -> None:
     """In PYTHONPATH it would come first; ours are put before it."""
     for package in ("runtime", "blocks"):
         (here / package).mkdir()

@@ -124,7 +124,7 @@ def test_where_there_is_a_screen(environment: dict[str, str], platform: str, scr
     assert has_screen(environment, platform) is screen
 
 
-def test_a_port_that_is_taken_is_said_and_how_to_have_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_reported_and_how_to_have_another(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["demo", "--port", str(port)]) == 2

@@ -42,7 +42,7 @@ def test_it_declares_an_agent_unless_it_is_to_be_classic() -> None:
     assert "\nfeatures:\n  app_home:\n" in classic
 
 
-def test_over_http_slack_is_told_where_the_bot_is() -> None:
+def test_over_http_the_manifest_says_where_the_bot_is() -> None:
     text = manifest("https://confirm.example.com/")
     assert text.count("https://confirm.example.com/slack/events") == 4  # the comment, events, clicks, the command
     assert "socket_mode_enabled: false" in text

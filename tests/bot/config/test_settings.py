@@ -298,7 +298,7 @@ class TestEnvironment:
             ("ADK_CONFIRM_SECRET", "short", "ADK_CONFIRM_SECRET: must have at least 16 characters"),
         ],
     )
-    def test_what_stands_in_the_wrong_place(self, name: str, value: str, said: str) -> None:
+    def test_what_is_in_the_wrong_place(self, name: str, value: str, said: str) -> None:
         (problem,) = wrong("", {name: value})
         assert problem.startswith(said)
 

@@ -252,7 +252,7 @@ def test_permitted_only_if_every_question_has_a_good_answer(
     assert isinstance(verdict, Permitted) is good
 
 
-def test_every_way_of_being_nobody_is_told_apart() -> None:
+def test_every_way_of_being_nobody_is_distinguished() -> None:
     policies = [make_policy(approvers=[]), make_policy(approvers=["user:U0BEN"]), make_policy(barred=["user:U0ANNA"])]
     reasons = [reason(authorise(policy, claim(ANNA), known(ANNA))) for policy in policies]
     assert all(one is not other for one, other in itertools.combinations(reasons, 2))

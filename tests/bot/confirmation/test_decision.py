@@ -204,7 +204,7 @@ class TestEditing:
         assert desk.row.revision.number == 1
         assert not desk.row.approvals, "an edit that is refused is no approval"
 
-    def test_json_that_is_none_is_refused_at_once(self) -> None:
+    def test_a_value_that_is_not_json_is_refused_at_once(self) -> None:
         desk = Desk(make_policy())
         with pytest.raises(Invalid, match="not JSON"):
             desk.store(VoteKind.APPROVE, ANNA, edit=Edit({"replicas": float("nan")}))

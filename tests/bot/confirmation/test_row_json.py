@@ -122,6 +122,6 @@ def test_a_newer_row_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("stored", ["", "[]", "null", '{"v":1}', '{"id":"k1"}', '{"v":1,"id":7}'])
-def test_what_is_no_row_is_said_to_be_none(stored: str) -> None:
+def test_a_text_that_is_not_a_row_is_refused(stored: str) -> None:
     with pytest.raises(UnreadableRecord, match="stored confirmation"):
         row_from_json(stored)

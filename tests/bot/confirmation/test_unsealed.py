@@ -143,7 +143,7 @@ class TestVotes:
         assert not vote_is_sealed(replace(desk.row, revisions=(desk.row.revisions[0], other)), vote, FINGERPRINTS)
         assert not vote_is_sealed(replace(desk.row, revisions=desk.row.revisions[:1]), vote, FINGERPRINTS)
 
-    def test_a_seal_for_something_else_is_none(self) -> None:
+    def test_a_seal_for_something_else_does_not_count(self) -> None:
         desk = Desk(make_policy(quorum=2))
         for fingerprints in (
             Fingerprints("a guess", "call"),
@@ -413,7 +413,7 @@ class TestRowsPutBack:
         assert desk.row.votes == ()
         is_said(desk, "votes")
 
-    def test_other_votes_stay_and_it_is_said(self) -> None:
+    def test_other_votes_stay_and_it_is_reported(self) -> None:
         """Somebody changed in it what decides nothing, or an older version stored the row."""
         desk = halfway()
         self.looked_at(desk, LineKind.APPROVAL)

@@ -66,7 +66,7 @@ async def test_an_agent_an_app_and_a_runner_are_targets(name: str, app: str) -> 
     ("name", "said"),
     [("no_agent", "an agent, a workflow, an App or a Runner is needed"), ("unnameable", "can't be made an App")],
 )
-async def test_what_is_none_is_said_to_be_none(name: str, said: str) -> None:
+async def test_an_object_that_is_not_an_agent_is_refused(name: str, said: str) -> None:
     with pytest.raises(BadTarget, match=said):
         async with visiting(name):
             pass
@@ -126,7 +126,7 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
         assert ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
-async def test_a_request_that_stands_twice_is_answered_by_nothing() -> None:
+async def test_a_request_that_appears_twice_is_answered_by_nothing() -> None:
     """Somebody writes a second request of that id into the agent's sessions; google-adk would run that one."""
     async with visiting("clerk") as visit:
         request = await visit.asks("please pay 1500")

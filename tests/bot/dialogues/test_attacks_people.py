@@ -178,7 +178,7 @@ async def test_a_group_that_never_was_lets_nobody_through(open_office: Opens) ->
 
 @pytest.mark.parametrize("method", ["usergroups.users.list", "users.info"])
 @pytest.mark.parametrize("how", ["fails", "cuts", "hangs", "garbles"])
-async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_said(
+async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_reported(
     open_office: Opens, method: str, how: str
 ) -> None:
     quick = CallLimits(time_limit=1, posts=AT_ONCE.posts, lookups=1)
@@ -240,7 +240,7 @@ async def test_an_approver_who_takes_no_message_keeps_no_other_from_being_asked(
         await at.ann.finds("I reimbursed 1500")
 
 
-async def test_approvers_who_all_take_no_message_are_said(open_office: Opens) -> None:
+async def test_approvers_who_all_take_no_message_are_reported(open_office: Opens) -> None:
     async with open_office(policy("user:U0BOB")) as at:
         takes_no_message(at, at.bob)
         await at.ann.says(DINNER)
@@ -248,7 +248,7 @@ async def test_approvers_who_all_take_no_message_are_said(open_office: Opens) ->
         assert at.ran() == []
 
 
-async def test_nobody_to_write_to_is_said(open_office: Opens) -> None:
+async def test_nobody_to_write_to_is_reported(open_office: Opens) -> None:
     async with open_office(policy("group:S0ONCALL")) as at:
         at.slack.group("oncall", id="S0ONCALL")
 
@@ -268,7 +268,7 @@ async def test_nobody_to_write_to_is_said(open_office: Opens) -> None:
         ("group:S0NEVER", "group:S0NEVER could not be looked up: Slack knows no user group of this id"),
     ],
 )
-async def test_who_can_not_be_found_out_is_not_written_to_and_it_is_said(
+async def test_people_who_cannot_be_looked_up_get_no_message_and_that_is_reported(
     open_office: Opens, approver: str, why: str
 ) -> None:
     async with open_office(policy(approver)) as at:

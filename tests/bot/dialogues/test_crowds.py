@@ -101,7 +101,7 @@ async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: 
         await at.ann.finds("I reimbursed 1700", at.deploys, thread=other)
 
 
-async def test_somebody_who_clicks_on_and_on_gets_only_their_share_of_answers(open_office: Opens) -> None:
+async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answers(open_office: Opens) -> None:
     """Slowly enough that each click could be answered before the next."""
     async with open_office(f'{POLICY}card = "thread"\n') as at:
         card = await at.ask("reimburse 1500 for the team dinner")
@@ -117,7 +117,7 @@ async def test_somebody_who_clicks_on_and_on_gets_only_their_share_of_answers(op
         assert told(at, at.oscar) == first + 1, "what came since is told once"
 
 
-async def test_somebody_who_opens_forms_on_and_on_leaves_room_for_those_of_others(
+async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of_others(
     sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slack's hundred a minute are for all people of a workspace."""

@@ -277,7 +277,7 @@ async def test_slack_is_away_for_a_moment_when_the_bot_starts(open_office: Opens
         await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
 
-async def test_a_token_that_slack_refuses_is_said_at_once(open_office: Opens) -> None:
+async def test_a_token_that_slack_refuses_is_reported_at_once(open_office: Opens) -> None:
     async with open_office() as at:
         await at.stops()
         at.slack.install.revoked = True

@@ -36,14 +36,14 @@ async def test_a_pause_of_a_kind_that_nobody_knows_is_named(opens: Opens, caplog
         assert counted.value("adk_confirm_unanswered_pauses_total", kind="adk_request_passport") == 1
 
 
-async def test_a_long_running_operation_that_is_pending_is_said(opens: Opens) -> None:
+async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:
     async with opens("reporting") as at:
         said = await at.ann.says("@adk-confirm the quarter", at.deploys)
         await at.ann.finds("report is a long-running operation", at.deploys, thread=said)
         assert ran() == [{"tool": "report", "topic": "the quarter"}]
 
 
-async def test_what_waits_inside_an_agent_used_as_a_tool_is_said(opens: Opens) -> None:
+async def test_what_waits_inside_an_agent_used_as_a_tool_is_reported(opens: Opens) -> None:
     """google-adk 2.13 gives it up: nothing can be answered."""
     async with opens("agent_tool") as at:
         said = await at.ann.says("@adk-confirm pay 5", at.deploys)
@@ -266,7 +266,7 @@ async def test_a_model_asks_and_reads_the_answer(opens: Opens) -> None:
         assert "outside this app" not in at.ann.sees(at.deploys)
 
 
-async def test_a_question_that_takes_no_error_is_told_by_a_message_that_nobody_answered(opens: Opens) -> None:
+async def test_a_question_that_takes_no_error_is_reported_by_a_message_that_nobody_answered(opens: Opens) -> None:
     """google-adk fails over an answer that does not fit the question's schema."""
     async with opens("model_number", time_moves=True) as at:
         said = await at.ann.says("@adk-confirm How many?", at.deploys)

@@ -154,7 +154,7 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
         await at.ann.finds(" · ran", at.deploys, thread=card)
 
 
-async def test_a_function_that_fails_names_nobody_and_is_said(open_office: Opens) -> None:
+async def test_a_function_that_fails_names_nobody_and_is_reported(open_office: Opens) -> None:
     async with open_office(policy('"python:tests.support.rotas:fails"'), target=LAB) as at:
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")

@@ -95,7 +95,7 @@ async def test_a_form_is_filled_in_by_who_approves(at: Office, server: Foreign) 
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["in order", "the other way round"])
-async def test_requests_of_one_turn_are_told_together(at: Office, server: Foreign, turned: bool) -> None:
+async def test_requests_of_one_turn_are_reported_together(at: Office, server: Foreign, turned: bool) -> None:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
     cards = [await at.ann.finds(call, at.deploys, thread=said) for call in ("Reimburse (amount", "Deploy (service")]
     first, second = reversed(cards) if turned else cards

@@ -83,7 +83,7 @@ async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
             assert reply == "checkout 2.4.1 is on prod now."
 
 
-async def test_what_did_not_count_is_said_to_that_person_and_after_three_tries_once_to_all(open_office: Opens) -> None:
+async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_once_to_all(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
         for told in range(1, 6):

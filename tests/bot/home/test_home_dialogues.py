@@ -194,7 +194,7 @@ async def test_the_history_of_a_card(at: Office) -> None:
         assert step in modal
 
 
-async def test_what_is_no_card_has_no_history(at: Office) -> None:
+async def test_a_message_that_is_not_a_card_has_no_history(at: Office) -> None:
     said = await at.ann.says("hello", at.deploys)
 
     await at.ann.shortcut("adk_confirm_history", said)

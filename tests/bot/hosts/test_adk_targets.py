@@ -80,7 +80,9 @@ async def test_a_service_of_ones_own_takes_the_place_of_the_default(tmp_path: Pa
         ({"artifact_service": "nowhere:service"}, "There is no module 'nowhere'"),
     ],
 )
-async def test_what_is_no_service_is_one_sentence(services: dict[str, str], said: str, tmp_path: Path) -> None:
+async def test_an_object_that_is_not_a_service_is_refused_in_one_sentence(
+    services: dict[str, str], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(BadTarget) as error:
         async with visiting(AgentSettings(target=f"{TARGETS}:archivist", **services), tmp_path):
             raise AssertionError

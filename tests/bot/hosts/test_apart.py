@@ -83,7 +83,7 @@ async def test_this_loop_goes_on_while_that_one_is_blocked(apart: LoopThread) ->
     assert await blocked == "done"
 
 
-async def test_who_is_cancelled_waits_until_it_has_ended_there(apart: LoopThread) -> None:
+async def test_a_caller_that_is_cancelled_waits_until_it_has_ended_there(apart: LoopThread) -> None:
     steps = Steps()
     calling = asyncio.create_task(apart.call(steps.forever))
     await steps.reached()
@@ -96,7 +96,7 @@ async def test_who_is_cancelled_waits_until_it_has_ended_there(apart: LoopThread
     assert steps.seen == ["ended"]
 
 
-async def test_who_stops_listening_ends_it(apart: LoopThread) -> None:
+async def test_a_caller_that_stops_listening_ends_it(apart: LoopThread) -> None:
     steps = Steps()
     async with aclosing(apart.iterate(steps.counting)) as numbers:
         async for number in numbers:

@@ -128,7 +128,7 @@ async def test_after_a_second_sending_the_wait_counts_from_that_one(there: There
 
 @pytest.mark.parametrize("marked", [True, False], ids=["by their mark", "by their text"])
 @pytest.mark.parametrize("replied", [True, False], ids=["replied", "no reply"])
-async def test_words_that_stand_in_the_session_are_not_said_again(there: There, marked: bool, replied: bool) -> None:
+async def test_words_that_are_in_the_session_are_not_said_again(there: There, marked: bool, replied: bool) -> None:
     """The process that sent them died before it noted that, or lost the server's answer."""
     assert there.events is not None
     if marked:

@@ -58,7 +58,7 @@ async def test_a_tool_that_asks_by_itself_gets_its_payload_and_no_edit(visit: Vi
     assert ran() == [{"tool": "request_time_off", "days": 2}]
 
 
-async def test_a_reason_is_told_once(visit: Visit) -> None:
+async def test_a_reason_is_passed_on_once(visit: Visit) -> None:
     (said,) = await visit.deny(await visit.asks("please deploy search"), reason="Not on a Friday")
     assert said.count("Not on a Friday") == 1
     assert ran() == []

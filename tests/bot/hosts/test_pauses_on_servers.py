@@ -118,7 +118,7 @@ async def test_a_node_that_asks_twice(log: Foreign, visiting: Visiting) -> None:
     assert [await visit.became(one) for one in (first, second)] == [OutcomeKind.DONE, OutcomeKind.DONE]
 
 
-async def test_what_an_agent_tool_gives_up_is_said(log: Foreign, visiting: Visiting) -> None:
+async def test_what_an_agent_tool_gives_up_is_reported(log: Foreign, visiting: Visiting) -> None:
     visit = visiting("agent_tool")
     await visit.say("pay 5")
     (waits,) = (await visit.host.look(visit.session)).waits

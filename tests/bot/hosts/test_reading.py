@@ -161,7 +161,7 @@ class TestEachADK:
             standing.append(read(events).standing(shape.request))
         assert standing == [RequestStatus.ABSENT, RequestStatus.BEGUN, RequestStatus.SETTLED]
 
-    def test_what_came_of_an_approval(self, shape: Shape) -> None:
+    def test_the_outcome_of_an_approval(self, shape: Shape) -> None:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
         assert outcome(approved).became is OutcomeKind.UNKNOWN
         assert outcome(approved, {shape.request: 0}).became is OutcomeKind.RUNNING
@@ -172,7 +172,7 @@ class TestEachADK:
         failed = outcome([*approved, event("clerk", responded({"error": "no money"}))])
         assert (failed.became, failed.text) == (OutcomeKind.FAILED, "no money")
 
-    def test_what_came_of_a_denial(self, shape: Shape) -> None:
+    def test_the_outcome_of_a_denial(self, shape: Shape) -> None:
         denied = [*shape.events(), event("user", answered({"confirmed": False}, shape.request))]
         assert (outcome(denied).became, outcome(denied).confirmed) == (OutcomeKind.REFUSED, False)
         refused = outcome([*denied, event("clerk", responded({"error": "This tool call is rejected."}))])
@@ -180,7 +180,7 @@ class TestEachADK:
 
 
 class TestHoles:
-    def test_the_placeholder_may_stand_before_the_request(self) -> None:
+    def test_the_placeholder_may_come_before_the_request(self) -> None:
         events = python()
         events[2], events[3] = events[3], events[2]
         ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
@@ -241,7 +241,7 @@ class TestHoles:
         events[2]["author"] = "user"
         assert looked(events).requests == ()
 
-    def test_a_request_that_cannot_be_read_is_told_and_asks_nobody(self) -> None:
+    def test_a_request_that_cannot_be_read_is_reported_and_asks_nobody(self) -> None:
         events = python()
         events[2] = event("clerk", {"functionCall": {"id": "r1", "name": ASK, "args": {}}}, id="3")
         look = looked(events)
@@ -402,7 +402,7 @@ class TestWords:
         events = [event("user", said("yes"), timestamp=100.0, customMetadata={MARK: "m1"})]
         assert read(events).heard("m2", "yes", 99.0) is None
 
-    def test_what_agents_say_and_fail_at_is_told(self) -> None:
+    def test_what_agents_say_and_fail_at_is_reported(self) -> None:
         blocked = event("clerk", id="3", errorCode="SAFETY", errorMessage="blocked")
         events = [event("user", said("hi"), id="1"), event("clerk", said("Hello."), id="2"), blocked]
         assert [(one.text, one.failed) for one in looked(events).said] == [("Hello.", False), ("blocked", True)]

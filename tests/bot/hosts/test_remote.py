@@ -107,13 +107,15 @@ async def test_headers_and_the_token_go_with_everything(
         assert (one.headers["Authorization"], one.headers["X-Team"]) == ("Bearer s3cret", "ops")
 
 
-async def test_a_token_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
+async def test_a_token_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
     monkeypatch.delenv("ADK_TOKEN", raising=False)
     with pytest.raises(Invalid, match=r"token_env: the environment has no ADK_TOKEN"):
         await open_host(AgentSettings(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
 
 
-async def test_a_secret_that_could_be_found_by_trying_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
+async def test_a_secret_that_could_be_found_by_trying_is_reported(
+    monkeypatch: pytest.MonkeyPatch, store: Database
+) -> None:
     monkeypatch.setenv("PLUGIN_SECRET", "too short")
     with pytest.raises(Invalid, match=r"secret_env: .* 16 characters or more"):
         await open_host(AgentSettings(url="http://adk", app="clerk", secret_env="PLUGIN_SECRET"), store)
@@ -185,7 +187,7 @@ async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str
     assert len(heard) == 2
 
 
-async def test_a_message_without_data_is_none(ear: Ear) -> None:
+async def test_a_message_without_data_is_ignored(ear: Ear) -> None:
     """adk-rs ends its streams with one."""
     ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", "event: done\ndata: \n\n")
     heard: list[JsonObject] = []
@@ -354,7 +356,7 @@ async def test_a_run_of_no_events_is_null_in_go(ear: Ear) -> None:
     await server.close()
 
 
-async def test_an_app_that_is_not_there_is_told_with_those_that_are(ear: Ear) -> None:
+async def test_an_app_that_is_not_there_is_reported_with_those_that_are(ear: Ear) -> None:
     server = RemoteServer(ear.url, "cleark")
     with pytest.raises(Unreachable, match=r'no app "cleark"; it has clerk'):
         await server.about()

@@ -75,7 +75,7 @@ GOOGLES = [
 
 
 @pytest.mark.parametrize("kind", GOOGLES)
-async def test_an_app_that_cannot_be_imported_is_told_as_that(at: Scene) -> None:
+async def test_an_app_that_cannot_be_imported_is_reported_as_that(at: Scene) -> None:
     """The server lists it, and begins sessions for it: google-adk imports it with the first run."""
     visit = at.visit("broken")
     with pytest.raises(RefusedByHost, match="can't load its app broken, so nothing ran") as refused:

@@ -58,7 +58,9 @@ async def visiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         ("in_turn__resumable", ""),
     ],
 )
-async def test_what_google_adk_will_leave_out_is_said_beforehand(visiting: Visiting, target: str, named: str) -> None:
+async def test_what_google_adk_will_leave_out_is_reported_beforehand(
+    visiting: Visiting, target: str, named: str
+) -> None:
     notes = " ".join((await (await visiting(target)).host.capabilities()).notes)
     assert named in notes
     assert bool(named) == ("never run" in notes)
@@ -107,7 +109,7 @@ async def test_what_is_approved_runs_once(visiting: Visiting, target: str, turne
 
 
 @pytest.mark.parametrize("target", [*BROKEN_BY_ADK, "handed_to_branches__plain", "handed_to_branches__resumable"])
-async def test_what_google_adk_passes_over_is_said_and_never_asked_about(visiting: Visiting, target: str) -> None:
+async def test_what_google_adk_passes_over_is_reported_and_never_asked_about(visiting: Visiting, target: str) -> None:
     visit = await visiting(target)
     await visit.say("go")
     asked: list[HostRequest] = []
@@ -120,7 +122,7 @@ async def test_what_google_adk_passes_over_is_said_and_never_asked_about(visitin
     assert sorted(str(one["service"]) for one in ran()) == sorted(done)
 
 
-async def test_a_tool_that_asks_again_is_said_to_wait_in_vain(visiting: Visiting) -> None:
+async def test_a_tool_that_asks_again_is_reported_to_wait_in_vain(visiting: Visiting) -> None:
     visit = await visiting("asks_twice__plain")
     request = await visit.asks("go")
     await visit.approve(request, payload={"stage": 1})

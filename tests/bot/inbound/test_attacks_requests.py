@@ -95,7 +95,7 @@ async def test_requests_without_a_valid_signature_are_ignored(open_office: Opens
 
 
 @pytest.mark.parametrize("signed", [True, False])
-async def test_what_is_no_json_is_no_request(open_office: Opens, signed: bool) -> None:
+async def test_a_body_that_is_not_json_is_refused(open_office: Opens, signed: bool) -> None:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         bodies = {

@@ -122,7 +122,7 @@ async def test_an_export_goes_page_by_page(at: Backoffice) -> None:
         assert [line for page in parts for line in page] == whole[:3]
 
 
-async def test_one_story_is_told_in_full(at: Backoffice) -> None:
+async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
     deploy = await deployed(at, long="x" * 500)
     said = await at.command("audit", "show", deploy)
     when = at.clock.now.strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -238,7 +238,7 @@ async def test_it_verifies(at: Backoffice) -> None:
         (["show", "x", "--config", "none.toml"], "none.toml: there is no such file; name one with --config, or "),
     ],
 )
-async def test_what_can_not_be_done_is_said(at: Backoffice, arguments: list[str], sentence: str) -> None:
+async def test_what_can_not_be_done_is_reported(at: Backoffice, arguments: list[str], sentence: str) -> None:
     assert (await at.refusal("audit", *arguments)).startswith(sentence)
 
 

@@ -62,7 +62,7 @@ def is_behind(row: Confirmation) -> bool:
     return any(place.drawn_version < row.face for place in row.places)
 
 
-async def test_pausing_is_said_once_and_so_is_going_on(at: Backoffice) -> None:
+async def test_pausing_is_reported_once_and_so_is_resuming(at: Backoffice) -> None:
     first, again = await both_ways(at, "pause")
     assert first.out == "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.\n"
     assert again.out == "Runs were already paused.\n"
@@ -254,7 +254,7 @@ async def test_an_unknown_command_is_another_version(path: Path) -> None:
             await ask(path, "fly", {})
 
 
-async def test_what_goes_wrong_inside_is_said_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_goes_wrong_inside_is_reported_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def breaks(arguments: JsonObject) -> JsonObject:
         raise ZeroDivisionError(str(arguments))
 
@@ -276,13 +276,13 @@ async def test_whatever_comes_the_next_command_is_served(path: Path, body: str) 
         assert await ask(path, "echo", {}) == {"heard": {}}
 
 
-async def test_a_request_that_is_too_large_is_said(path: Path) -> None:
+async def test_a_request_that_is_too_large_is_reported(path: Path) -> None:
     async with serve_control(path, {"echo": echo}):
         with pytest.raises(ConfirmError, match="The service does not take this much"):
             await ask(path, "echo", {"say": "x" * LONGEST_REQUEST})
 
 
-async def test_a_service_that_stands_still_is_said(path: Path) -> None:
+async def test_a_service_that_hangs_is_reported(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as stands_still:
         stands_still.bind(str(path))
         stands_still.listen()

@@ -124,7 +124,7 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     )
 
 
-async def test_people_and_groups_are_named_and_an_unknown_tool_is_said(
+async def test_people_and_groups_are_named_and_an_unknown_tool_is_reported(
     explained: Explained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with FakeSlack() as slack:

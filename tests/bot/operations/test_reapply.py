@@ -195,7 +195,7 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
 
 
-async def test_a_service_that_has_another_file_is_said(at: Backoffice) -> None:
+async def test_a_service_that_has_another_file_is_reported(at: Backoffice) -> None:
     if at.database.dialect != "sqlite":
         return  # there the command does not meet the replicas
     await at.asks()

@@ -19,7 +19,7 @@ SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
 GRANTING = '[[policy]]\ntools = ["deploy*"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
 
 
-async def test_a_grant_ends_and_one_that_is_none_is_said(
+async def test_a_grant_ends_and_an_unknown_one_is_reported(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:

@@ -183,7 +183,7 @@ class TestFrozen:
             Policy.thaw({"v": Policy.VERSION + 1})
 
     @pytest.mark.parametrize("stored", [None, [], {}, {"v": "1"}, {"v": True}, {"v": 0}])
-    def test_what_is_none_is_said(self, stored: object) -> None:
+    def test_what_is_none_is_reported(self, stored: object) -> None:
         with pytest.raises(UnreadableRecord):
             Policy.thaw(stored)
 
@@ -269,6 +269,6 @@ class TestWording:
             ("grant", {"for": "30m", "use": 1}, 'not "use"'),
         ],
     )
-    def test_what_is_wrong_is_said(self, key: str, value: object, said: str) -> None:
+    def test_what_is_wrong_is_reported(self, key: str, value: object, said: str) -> None:
         with pytest.raises(ValidationError, match=re.escape(said)):
             make_policy(**{key: value})

@@ -80,7 +80,7 @@ def test_a_hidden_number_is_hidden_as_number_and_text() -> None:
     assert Redactor(["pin"], odd).mask_object(odd)[1] == 1
 
 
-def test_what_stands_in_a_hidden_text_of_json_is_hidden_elsewhere() -> None:
+def test_what_is_in_a_hidden_text_of_json_is_hidden_elsewhere() -> None:
     redactor = Redactor(["credentials"], {"credentials": json.dumps({"user": "anna", "key": "n3w-t0k3n"})})
     assert redactor.mask_text("the key is n3w-t0k3n") == f"the key is {MASK}"
 

@@ -39,7 +39,7 @@ async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
 # Accounts
 
 
-async def test_a_full_member_is_told_as_one(out: Outgoing) -> None:
+async def test_a_full_member_is_recognised(out: Outgoing) -> None:
     assert await out.directory.account(ANNA) == Account(ANNA, teams=frozenset({TEAM}))
 
 
@@ -53,7 +53,7 @@ async def test_a_full_member_is_told_as_one(out: Outgoing) -> None:
         ("is_stranger", "stranger"),
     ],
 )
-async def test_accounts_that_never_decide_are_told_apart(out: Outgoing, flag: str, told: str) -> None:
+async def test_accounts_that_never_decide_are_distinguished(out: Outgoing, flag: str, told: str) -> None:
     odd = out.slack.person("odd", **{flag: True})  # type: ignore[arg-type]  # one of the flags
     account = await out.directory.account(person(odd.id))
     assert isinstance(account, Account)
@@ -203,7 +203,7 @@ async def test_a_group_that_is_switched_off_has_nobody_in_it(out: Outgoing) -> N
     assert await members(out, "group:S0ONCALL") == frozenset()
 
 
-async def test_a_group_that_never_was_is_said(out: Outgoing) -> None:
+async def test_a_group_that_never_was_is_reported(out: Outgoing) -> None:
     found = await members(out, "group:S0TYPO")
     assert found == Unresolved("group:S0TYPO", "Slack knows no user group of this id")
 
@@ -258,7 +258,7 @@ async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Out
         rotas.hanging.clear()
 
 
-async def test_a_module_that_is_not_there_is_said(out: Outgoing) -> None:
+async def test_a_module_that_is_not_there_is_reported(out: Outgoing) -> None:
     found = await members(out, "python:my.rota:on_call")
     assert isinstance(found, Unresolved)
     assert "my" in found.why

@@ -41,7 +41,7 @@ async def in_words(out: Outgoing, *files: JsonObject) -> list[str]:
     return [attachment.data.decode() for attachment in await out.writer.fetch(out.session, files)]
 
 
-async def test_what_can_not_be_read_is_said_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "MOST_BYTES", 2 * 1024 * 1024)
     large = attached(out, "large.bin", b"x" * (2 * 1024 * 1024 + 1))
     assert await in_words(out, large) == ["The file large.bin could not be read: it is larger than 2 MB."]
@@ -63,7 +63,7 @@ async def test_ten_files_are_read_and_the_others_named(out: Outgoing) -> None:
     assert told[10:] == [f"The file {n}.txt could not be read: only 10 files are read." for n in (10, 11)]
 
 
-async def test_slack_that_can_not_be_reached_is_said(out: Outgoing) -> None:
+async def test_slack_that_can_not_be_reached_is_reported(out: Outgoing) -> None:
     file = attached(out, "a.txt", b"a")
     await out.slack._runner.cleanup()  # type: ignore[union-attr]  # it runs
     assert await in_words(out, file) == ["The file a.txt could not be read: Slack did not hand it out in time."]

@@ -17,7 +17,7 @@ from tests.support.outgoing import AT
 from tests.support.secret import SECRET
 
 
-async def test_a_refusal_lasts_an_hour_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_lasts_an_hour_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     database = await open_store(":memory:", SECRET)
     clock = Clock()
     taken = FeatureSupport(clock.now, database)

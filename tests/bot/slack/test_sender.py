@@ -337,7 +337,7 @@ async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> No
     assert len(out.slack.calls_of("conversations.open")) == 1
 
 
-async def test_who_sees_nothing_in_the_channel_is_told_in_a_direct_message(out: Outgoing) -> None:
+async def test_whoever_sees_nothing_in_the_channel_gets_a_direct_message(out: Outgoing) -> None:
     """Slack shows an ephemeral message to members only."""
     place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
     for person in (out.ann, out.lead):

@@ -104,7 +104,7 @@ def stored(tx: Tx) -> list[str]:
     ]
 
 
-async def test_no_token_stands_in_the_database_and_keys_can_change(
+async def test_no_token_is_in_the_database_and_keys_can_change(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = KEY, Fernet.generate_key().decode()

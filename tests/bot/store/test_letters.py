@@ -34,5 +34,5 @@ def test_a_refusal_belongs_to_its_turn() -> None:
     assert next_together([FIRST, refusal, OTHER_TURN], TURNS, set()) == (FIRST, refusal)
 
 
-def test_where_turns_are_not_told_apart_each_answer_goes_alone() -> None:
+def test_where_turns_are_not_distinguished_each_answer_goes_alone() -> None:
     assert next_together([FIRST, SIBLING], {}, set()) == (FIRST,)

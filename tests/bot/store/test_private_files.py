@@ -57,7 +57,7 @@ async def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, 
     assert list(readable_by_others(f"sqlite:///{tmp_path / 'x.db'}")) == []
 
 
-async def test_a_store_that_is_wider_already_is_left_and_told(tmp_path: Path) -> None:
+async def test_a_store_that_others_may_read_already_is_left_and_reported(tmp_path: Path) -> None:
     """Whoever made it so may have had a reason, a group that makes backups for example."""
     path = tmp_path / "x.db"
     path.touch()

@@ -270,7 +270,7 @@ async def test_home_tabs_that_nobody_opens_any_more(at: Backoffice) -> None:
         ("0d", "--before '0d' is not a point in time"),
     ],
 )
-async def test_what_is_no_day_before_today(at: Backoffice, before: str, sentence: str) -> None:
+async def test_a_day_that_is_not_before_today_is_refused(at: Backoffice, before: str, sentence: str) -> None:
     assert (await at.refusal("audit", "purge", "--before", before)).startswith(sentence)
 
 

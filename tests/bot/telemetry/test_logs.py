@@ -204,7 +204,7 @@ def lines_of(formatter: logging.Formatter, name: str, message: str, *args: objec
     return formatter.format(record)
 
 
-def test_an_exception_is_told_by_kind_and_place() -> None:
+def test_an_exception_is_logged_by_kind_and_place() -> None:
     told = lines_of(TextFormatter(), "bot.x", "it failed", exc=True)
     assert "Z0RA" not in told
     assert told.startswith("ERROR bot.x: it failed\n  KeyError\n")
@@ -222,7 +222,7 @@ def test_an_exception_is_told_by_kind_and_place() -> None:
         ("Task failed\nfuture: Z0RA", (), "Task failed"),
     ],
 )
-def test_of_a_library_that_carries_our_words_the_opening_is_told(
+def test_of_a_library_that_carries_our_words_only_the_opening_is_logged(
     message: str, args: tuple[object, ...], told: str
 ) -> None:
     assert lines_of(TextFormatter(), "slack_bolt.AsyncApp", message, *args) == (

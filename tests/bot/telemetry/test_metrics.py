@@ -104,7 +104,7 @@ async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
         assert page.value("adk_confirm_click_to_ack_seconds_count", way="form") == 2
 
 
-async def test_a_click_that_could_not_be_stored_is_told_apart(open_office: Opens) -> None:
+async def test_a_click_that_could_not_be_stored_is_distinguished(open_office: Opens) -> None:
     async with open_office(POLICIES) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bot.database.close()

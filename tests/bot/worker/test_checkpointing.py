@@ -190,7 +190,7 @@ class Channel:
         await self.posted.put(line)
 
 
-async def test_it_is_told_in_the_log_and_in_the_channel(store: Database, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_reported_in_the_log_and_in_the_channel(store: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "adk_confirm.audit")
     channel = Channel()
     await store.run(write, "a")

@@ -192,7 +192,7 @@ async def test_another_plugin_in_front_is_no_way_in() -> None:
     assert ran() == [{"tool": "reimburse", "amount": 1600}]
 
 
-async def test_a_request_that_stands_twice_is_answered_by_nothing() -> None:
+async def test_a_request_that_appears_twice_is_answered_by_nothing() -> None:
     """The bot read the first one and signed it; google-adk would run the last one."""
     for secret in (SECRET, None):
         at = Alone(ConfirmationPlugin(secret=secret) if secret else ConfirmationPlugin())
@@ -253,7 +253,7 @@ async def test_an_answer_goes_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("amount", [math.nan, math.inf, -math.inf])
-async def test_an_edit_to_what_is_no_number_is_refused(amount: float) -> None:
+async def test_an_edit_to_something_that_is_not_a_number_is_refused(amount: float) -> None:
     at = Alone(ConfirmationPlugin())
     asked = await at.asks("please pay 1500")
     with pytest.raises(Exception, match=r"payload\.amount"):
@@ -285,7 +285,7 @@ async def test_while_the_secret_changes_both_count() -> None:
     assert [line["amount"] for line in ran()] == [1500, 1600]
 
 
-async def test_the_secret_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_secret_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", "s" * 16)
     at = Alone(ConfirmationPlugin(name="as adk api_server --extra_plugins makes it"))
     asked = await at.asks("please pay 1500")
@@ -304,7 +304,7 @@ async def test_in_the_environment_there_may_be_two_as_well(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("secret", ["", "too short"])
-async def test_one_in_the_environment_that_is_none_lets_nothing_through(
+async def test_a_short_secret_in_the_environment_lets_nothing_through(
     secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`adk api_server` would go on without a plugin that can't be made."""
@@ -320,6 +320,6 @@ async def test_one_in_the_environment_that_is_none_lets_nothing_through(
 
 
 @pytest.mark.parametrize("secret", ["", "too short", ["long enough for this", "not"]])
-def test_a_secret_that_could_be_found_by_trying_is_none(secret: str | list[str]) -> None:
+def test_a_secret_that_could_be_found_by_trying_is_refused(secret: str | list[str]) -> None:
     with pytest.raises(Invalid, match="16 characters or more"):
         ConfirmationPlugin(secret=secret)

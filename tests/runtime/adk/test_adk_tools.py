@@ -176,7 +176,7 @@ class Guarded(AgentTool):
 
 
 @google_adk_2
-async def test_an_agent_as_a_tool_runs_when_it_may_with_what_it_is_told() -> None:
+async def test_an_agent_as_a_tool_runs_with_its_arguments_once_it_may() -> None:
     clerk = LlmAgent(name="wipe", description="Wipes disks.", model=model("wipe"), tools=own_tools())
     at = only(Guarded(clerk))
     asked = await at.asks("please wipe sda")

@@ -92,7 +92,7 @@ async def test_i_change_the_held_call(run: MakeRunner, asked: Json, stored: Json
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
-async def test_i_make_it_what_is_no_number(run: MakeRunner) -> None:
+async def test_i_make_it_something_that_is_not_a_number(run: MakeRunner) -> None:
     chat, request, waiting = await held(run, 10)
     changed = CALL.dump_json(waiting).decode().replace('"amount":10', '"amount":NaN')
 
@@ -104,7 +104,7 @@ async def test_i_make_it_what_is_no_number(run: MakeRunner) -> None:
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
-async def test_an_approved_edit_that_does_not_fit_is_told_to_the_agent(run: MakeRunner) -> None:
+async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRunner) -> None:
     """Nobody waits for an error message any more: people have decided."""
 
     def send(amount: int) -> str:

@@ -61,7 +61,7 @@ turns = st.lists(states, max_size=6, unique_by=lambda call: call.place)
 
 
 @given(turns)
-def test_first_the_dead_are_seen_to_then_what_is_ready_runs_then_it_is_told(calls: list[Call]) -> None:
+def test_first_the_dead_are_recovered_then_what_is_ready_runs_then_events_follow(calls: list[Call]) -> None:
     step = next_step(calls)
     running = {c.id for c in calls if c.state is CallState.RUNNING}
     ready = {c.id for c in calls if c.state is CallState.READY}
@@ -128,7 +128,7 @@ tellable = st.lists(
 
 
 @given(tellable, st.sampled_from(["call", "response"]))
-def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call], dialect: Dialect) -> None:
+def test_every_call_is_reported_once_and_every_held_one_asked_about(calls: list[Call], dialect: Dialect) -> None:
     events = events_for(calls, TEMPLATE, EventActions(), dialect)
     held = [call for call in calls if call.state is CallState.HELD]
     unknown = [call for call in calls if call.state is CallState.UNKNOWN]

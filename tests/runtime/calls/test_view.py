@@ -243,7 +243,7 @@ def test_no_call_follows_the_models_own_words_when_it_came_late(events: list[Eve
                 assert view.contents[place - 1].role == "user"
 
 
-def test_what_another_agent_did_is_told_as_context() -> None:
+def test_what_another_agent_did_is_reported_as_context() -> None:
     talk = Conversation()
     talk.say("user")
     talk.call(OWN, 1, with_words=True)

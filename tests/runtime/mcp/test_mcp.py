@@ -349,7 +349,7 @@ async def test_a_call_that_never_ends_has_an_unknown_outcome(made: Make, server:
     ],
     ids=["no command", "ends at once", "speaks something else", "no server", "no url"],
 )
-async def test_a_server_that_cannot_be_used_is_said(made: Make, unreachable: Connection) -> None:
+async def test_a_server_that_cannot_be_used_is_reported(made: Make, unreachable: Connection) -> None:
     with pytest.raises(McpUnavailable, match=r"^The MCP server \S.* cannot be used: .+\. Nothing ran\.$"):
         await made(unreachable).tools()
 

@@ -163,7 +163,7 @@ async def test_requests_that_differ_in_more_are_not_taken_for_each_other(
     assert [len(body.get("tools", ())) for body in heard[:8]] == [0, 0, 0, 0, 0, 2, 0, 0]
 
 
-async def test_the_tools_are_told_with_their_schema_as_it_is(gemini: FakeGemini, model: GeminiModel) -> None:
+async def test_the_tools_are_sent_with_their_schema_as_it_is(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(call("lookup", city="Oslo"))
     config: JsonObject = {"tools": [{"googleSearch": {}}]}
     [whole] = await ask(model, tools=[LOOKUP], config=config)
@@ -422,7 +422,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_an_error(gemini: FakeGemini
     assert len(gemini.heard) == 1
 
 
-async def test_who_stops_listening_leaves_the_model_usable(gemini: FakeGemini, model: GeminiModel) -> None:
+async def test_a_caller_that_stops_listening_leaves_the_model_usable(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(Chunks([piece({"text": "So far"})], then="hang"), say("Here."))
     async with aclosing(model.generate(ModelRequest(MODEL, [HELLO], streaming=True))) as answer:
         assert text(await anext(answer)) == "So far"
@@ -430,7 +430,7 @@ async def test_who_stops_listening_leaves_the_model_usable(gemini: FakeGemini, m
     assert text(whole) == "Here."
 
 
-async def test_who_cancels_waits_no_longer(gemini: FakeGemini, model: GeminiModel) -> None:
+async def test_a_caller_that_cancels_waits_no_longer(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(HANG)
     asking = asyncio.create_task(ask(model))
     await gemini.hanging.wait()
@@ -442,7 +442,7 @@ async def test_who_cancels_waits_no_longer(gemini: FakeGemini, model: GeminiMode
 # A request that will never work is not repeated
 
 
-async def test_a_wrong_key_is_said(gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wrong_key_is_reported(gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "wrong")
     failed = await failure(model)
     assert failed.code == "API_KEY_INVALID"
@@ -450,7 +450,9 @@ async def test_a_wrong_key_is_said(gemini: FakeGemini, model: GeminiModel, monke
     assert len(gemini.heard) == 1
 
 
-async def test_a_missing_key_is_said(gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_key_is_reported(
+    gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
     failed = await failure(model)
     assert failed.code == "API_KEY_MISSING"
@@ -460,13 +462,13 @@ async def test_a_missing_key_is_said(gemini: FakeGemini, model: GeminiModel, mon
     assert text((await ask(model))[0]) == "Now it works."
 
 
-async def test_an_unknown_model_is_said(gemini: FakeGemini, model: GeminiModel) -> None:
+async def test_an_unknown_model_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
     failed = await failure(model, name="gemini-0.1")
     assert failed.code == "NOT_FOUND"
     assert str(failed).startswith("Gemini has no model 'gemini-0.1': check its name (models/gemini-0.1 is not found")
 
 
-async def test_a_bad_request_is_said(gemini: FakeGemini, model: GeminiModel) -> None:
+async def test_a_bad_request_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
     with pytest.raises(ModelFailure) as caught:
         await ask(model, Content(role="assistant", parts=[Part(text="Hm")]))
     assert caught.value.code == "INVALID_ARGUMENT"
@@ -474,7 +476,7 @@ async def test_a_bad_request_is_said(gemini: FakeGemini, model: GeminiModel) -> 
     assert len(gemini.heard) == 1
 
 
-async def test_a_forbidden_model_is_said(gemini: FakeGemini, model: GeminiModel) -> None:
+async def test_a_forbidden_model_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(refuse(403, "PERMISSION_DENIED", "Not for you."))
     failed = await failure(model)
     assert (failed.code, str(failed)) == (

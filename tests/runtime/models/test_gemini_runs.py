@@ -97,7 +97,7 @@ async def test_an_agent_hands_over_to_another(gemini: FakeGemini) -> None:
         assert heard.lines == ['paymaster got reimburse: {"paid":1}', "paymaster says Paid."]
 
 
-async def test_a_blocked_answer_is_said_and_the_session_goes_on(gemini: FakeGemini, chat: Chat) -> None:
+async def test_a_blocked_answer_is_reported_and_the_session_goes_on(gemini: FakeGemini, chat: Chat) -> None:
     gemini.will(blocked("PROHIBITED_CONTENT"), say("Hello again."))
     assert (await chat.say("Something awful")).lines == [
         "hr fails PROHIBITED_CONTENT: The request was blocked before the model answered (PROHIBITED_CONTENT): "
@@ -106,7 +106,7 @@ async def test_a_blocked_answer_is_said_and_the_session_goes_on(gemini: FakeGemi
     assert (await chat.say("Sorry")).texts == ["Hello again."]
 
 
-async def test_trouble_with_the_key_or_the_settings_is_said(gemini: FakeGemini) -> None:
+async def test_trouble_with_the_key_or_the_settings_is_reported(gemini: FakeGemini) -> None:
     gemini.will(refuse(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."))
     async with Runner(Agent("hr", MODEL)) as runner:
         assert (await Chat(runner).say("Hello")).errors == ["API_KEY_INVALID"]

@@ -106,7 +106,7 @@ async def test_a_field_that_does_not_fit_is_named(quick: Client, body: Any, wher
         (json.dumps(run(stateDelta=nested(DEEPEST))).encode(), "nested too deeply"),
     ],
 )
-async def test_what_is_no_json_is_said_to_be_none(quick: Client, raw: bytes, said: str) -> None:
+async def test_a_body_that_is_not_json_is_refused(quick: Client, raw: bytes, said: str) -> None:
     for method, path in (
         ("POST", "/run"),
         ("POST", "/run_sse"),
@@ -121,7 +121,7 @@ async def test_what_is_no_json_is_said_to_be_none(quick: Client, raw: bytes, sai
     assert [session["id"] for session in (await quick.request("GET", quick.sessions))[1]] == ["s"]
 
 
-async def test_a_body_that_is_null_is_none(quick: Client) -> None:
+async def test_a_body_that_is_null_counts_as_none(quick: Client) -> None:
     for path, expected in (("/run", 422), (quick.sessions, 200), (f"{quick.sessions}/other", 200)):
         assert (await quick.request("POST", path, data=b"null", headers=JSON))[0] == expected
 
@@ -166,7 +166,7 @@ async def test_thousands_of_mistakes_are_one_short_answer(quick: Client) -> None
     assert (status, refused["detail"][0]["msg"]) == (422, "The body has more than 100,000 values and names")
 
 
-def test_a_name_that_stands_twice_among_thousands_is_found_in_one_go() -> None:
+def test_a_name_that_appears_twice_among_thousands_is_found_in_one_go() -> None:
     """Looked for by comparing each with all, a megabyte of names held the server for a minute."""
     compared = 0
 
@@ -233,7 +233,7 @@ async def test_an_app_or_invocation_of_an_absurd_name_is_not_found(ada: Client) 
     assert await nothing_stored(ada)
 
 
-async def test_what_was_sent_is_told_back_only_as_far_as_it_helps(quick: Client) -> None:
+async def test_what_was_sent_is_repeated_only_as_far_as_it_helps(quick: Client) -> None:
     _, refused = await quick.request("POST", "/run", json=run(userId=["secret" * 1000]))
     assert len(json.dumps(refused)) < 1000
 

@@ -168,7 +168,7 @@ async def test_what_names_no_request_is_not_found_and_not_stored(quick: Client) 
     [{"id": None}, {"id": ""}, {"name": None}, {"name": "something_else", "id": "adk-none"}],
     ids=["no id", "empty id", "no name", "another name"],
 )
-async def test_what_is_no_answer_approves_nothing(quick: Client, changed: dict[str, Any]) -> None:
+async def test_a_malformed_answer_approves_nothing(quick: Client, changed: dict[str, Any]) -> None:
     await quick.say(DEPLOY, say("It is out."))
     given = {"id": quick.request_id(), "name": REQUEST, "response": {"confirmed": True}, **changed}
     part = {"functionResponse": {key: value for key, value in given.items() if value is not None}}

@@ -51,7 +51,7 @@ async def test_a_caller_that_leaves_leaves_its_run_going(database: Database) -> 
         assert texts(events) == ["pay", "It is paid.", "thanks", "You are welcome."]
 
 
-async def test_a_failure_after_the_stream_began_is_told_in_it(database: Database) -> None:
+async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Database) -> None:
     async def lose_the_session() -> str:
         """As if another process had taken the session over."""
         await database.run(lambda tx: tx.execute(update(sessions).values(lease_token="another", lease_until=1e12)))
@@ -114,7 +114,7 @@ async def test_a_tool_may_ask_a_second_time(database: Database) -> None:
         assert texts(events) == ["Done."]
 
 
-async def test_people_say_what_became_of_a_call_whose_outcome_is_unknown(database: Database) -> None:
+async def test_people_say_the_outcome_of_an_unknown_call(database: Database) -> None:
     runs: list[str] = []
 
     def wire(tool_context: ToolContext) -> str:
@@ -152,7 +152,7 @@ async def test_people_say_what_became_of_a_call_whose_outcome_is_unknown(databas
     assert len(runs) == 3
 
 
-async def test_what_a_dead_server_has_left_is_taken_up_by_the_next(database: Database) -> None:
+async def test_what_a_dead_server_has_left_is_resumed_by_the_next(database: Database) -> None:
     began, forever = asyncio.Event(), asyncio.Event()
 
     async def ring(tool_context: ToolContext) -> str:

@@ -436,7 +436,7 @@ async def test_a_tool_that_can_be_asked_decides(
 
 
 @pytest.mark.parametrize(("kind", "point"), [("ungated", "in the tool"), ("dynamic", "asking")])
-async def test_an_ungated_call_that_was_interrupted_is_an_error_that_the_model_is_told(
+async def test_an_ungated_call_that_was_interrupted_is_an_error_for_the_model(
     store: str, app: str, tmp_path: Path, kind: str, point: str
 ) -> None:
     async with killed(store, app, tmp_path, kind, point) as left:

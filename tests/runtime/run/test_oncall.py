@@ -50,13 +50,13 @@ async def test_what_is_small_is_paid_at_once_and_what_is_large_when_people_say_s
     assert log(tmp_path)[1] == {"tool": "reimburse", "purpose": "the team dinner", "amount": 1500}
 
 
-async def test_what_an_approver_has_changed_is_what_is_said(ada: Client, tmp_path: Path) -> None:
+async def test_the_agent_says_what_an_approver_has_changed(ada: Client, tmp_path: Path) -> None:
     await said(ada, "reimburse 1500 for the team dinner")
     assert await approved(ada, payload={"amount": 1200}) == ["I reimbursed 1200 for the team dinner."]
     assert [line["amount"] for line in log(tmp_path)] == [1200]
 
 
-async def test_a_denial_is_said_with_its_reason(ada: Client, tmp_path: Path) -> None:
+async def test_a_denial_is_reported_with_its_reason(ada: Client, tmp_path: Path) -> None:
     await said(ada, "deploy checkout 2.4.1 to prod")
     denial = {"confirmed": False, "payload": {"reason": "Not before the release freeze ends"}}
     [sentence] = texts(await ada.answer((ada.request_id(), denial)))
@@ -209,7 +209,7 @@ async def test_what_is_nearly_a_wish_is_answered_with_an_example(ada: Client, te
     assert ada.asked == []
 
 
-async def test_what_is_left_out_is_said_and_the_rest_is_done(ada: Client, tmp_path: Path) -> None:
+async def test_what_is_left_out_is_reported_and_the_rest_is_done(ada: Client, tmp_path: Path) -> None:
     first, second = await said(ada, "reimburse 40 for the taxi and deploy checkout")
     assert first == "I did not understand all of that. Say it like this: “deploy checkout 2.4.1 to prod”."
     assert second == "I reimbursed 40 for the taxi."
@@ -222,7 +222,7 @@ async def test_a_place_that_there_is_not_is_no_deployment(ada: Client, tmp_path:
     assert log(tmp_path) == []
 
 
-def test_what_people_found_out_about_a_call_is_said_in_sentences() -> None:
+def test_what_people_found_out_about_a_call_is_reported_in_sentences() -> None:
     asked = FunctionCall(id="1", name="refund", args={"customer": "Ada"})
     result = FunctionResponse(id="1", name="refund", response={"status": "It took effect: people looked."})
     turns = [Content(parts=[Part(function_call=asked)]), Content(parts=[Part(function_response=result)])]

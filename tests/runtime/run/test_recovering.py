@@ -74,7 +74,7 @@ async def test_of_a_tool_that_is_gone_nobody_knows() -> None:
     assert await recover(left(GateKind.STATIC), {}, SCENE) == Lose()
 
 
-async def test_a_call_that_nobody_was_asked_about_is_an_error_that_the_model_is_told() -> None:
+async def test_a_call_that_nobody_was_asked_about_is_an_error_for_the_model() -> None:
     event = await recover(left(GateKind.NONE), {"pay": FunctionTool(pay)}, SCENE)
     assert isinstance(event, Finish)
     assert "error" in event.result

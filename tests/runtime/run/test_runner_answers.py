@@ -181,7 +181,7 @@ async def test_a_message_may_come_as_what_a_client_has_at_hand(run: MakeRunner, 
 
 
 @pytest.mark.parametrize("message", [5, b"yes", ["yes"], Part(text="yes"), {"text": "yes"}, {"parts": "yes"}])
-def test_what_is_no_message_is_refused(message: Any) -> None:
+def test_a_malformed_message_is_refused(message: Any) -> None:
     with pytest.raises(Invalid, match="A message is a text, an Answer, or a Content with its parts"):
         read_message(message)
 
@@ -392,7 +392,7 @@ async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: s
 # Calls that changed since they were asked about
 
 
-async def test_a_tool_that_is_gone_when_the_answer_comes_is_refused_and_said(run: MakeRunner) -> None:
+async def test_a_tool_that_is_gone_when_the_answer_comes_is_refused_and_reported(run: MakeRunner) -> None:
     chat, request = await asked(run)
     await chat.runner.close()
     model = ScriptedModel("It is gone.")
@@ -406,7 +406,7 @@ async def test_a_tool_that_is_gone_when_the_answer_comes_is_refused_and_said(run
     assert log == []
 
 
-async def test_arguments_that_no_longer_fit_are_refused_and_said(run: MakeRunner) -> None:
+async def test_arguments_that_no_longer_fit_are_refused_and_reported(run: MakeRunner) -> None:
     chat, request = await asked(run)
     await chat.runner.close()
 

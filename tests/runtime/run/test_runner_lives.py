@@ -167,7 +167,7 @@ async def test_a_runner_that_closes_on_a_running_tool_leaves_its_call_to_the_nex
     assert log == ["began"]
 
 
-async def test_who_waits_for_a_session_when_the_runner_closes_is_told(run: MakeRunner) -> None:
+async def test_a_caller_that_waits_when_the_runner_closes_gets_an_error(run: MakeRunner) -> None:
     work = Work()
     chat = Chat(run(work.worker()))
     request = (await chat.say("Work")).request
@@ -287,7 +287,7 @@ async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(
     await chat.runner.close()
 
 
-async def test_who_lost_the_lease_writes_nothing_any_more(database: Database, app: str) -> None:
+async def test_a_worker_that_lost_the_lease_writes_nothing_any_more(database: Database, app: str) -> None:
     work = Work()
     chat = Chat(Runner(work.worker("Never said."), database, app_name=app))
     request = (await chat.say("Work")).request
@@ -335,7 +335,7 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
 # What is taken up
 
 
-async def test_what_another_left_is_taken_up_by_who_attends(database: Database, app: str) -> None:
+async def test_what_another_left_is_resumed_by_another_runner(database: Database, app: str) -> None:
     work = Work()
     first = Chat(Runner(work.worker(gated=False), database, app_name=app))
     await first.start("Work")
@@ -373,7 +373,7 @@ async def test_a_message_goes_on_with_what_a_crash_has_left_and_the_model_sees_b
     await second.runner.close()
 
 
-async def test_the_same_words_under_one_mark_are_said_once(database: Database, app: str) -> None:
+async def test_the_same_words_under_one_mark_are_stored_once(database: Database, app: str) -> None:
     work = Work()
     first = Chat(Runner(work.worker(gated=False), database, app_name=app))
 

@@ -182,7 +182,7 @@ class Switch:
         (lambda: Hangs(ModelResponse(Content.of_text("Well, ", "model"), partial=True)), "MODEL_TIMEOUT", "0.5 s"),
     ],
 )
-async def test_a_model_that_fails_is_told_and_the_session_goes_on(
+async def test_a_model_that_fails_is_reported_and_the_session_goes_on(
     run: MakeRunner, make: Callable[[], object], code: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "runtime.run.asking")  # pytest's workers can't hand over half a letter
@@ -247,7 +247,7 @@ async def test_a_model_that_fails_while_a_request_waits_leaves_it_waiting(run: M
     assert log == ["deployed a"]
 
 
-async def test_an_instruction_that_fails_is_told_as_the_models_failure(run: MakeRunner) -> None:
+async def test_an_instruction_that_fails_is_reported_as_the_models_failure(run: MakeRunner) -> None:
     def instruct(context: object) -> str:
         raise LookupError("no handbook")
 
@@ -256,7 +256,7 @@ async def test_an_instruction_that_fails_is_told_as_the_models_failure(run: Make
     assert heard.lines == ["helper fails LookupError: no handbook"]
 
 
-async def test_an_instruction_that_hangs_is_told_too(run: MakeRunner) -> None:
+async def test_an_instruction_that_hangs_is_reported_too(run: MakeRunner) -> None:
     async def instruct(context: object) -> str:
         return str(await asyncio.Event().wait())
 
@@ -264,13 +264,13 @@ async def test_an_instruction_that_hangs_is_told_too(run: MakeRunner) -> None:
     assert (await Chat(run(agent, model_patience=0.1)).say("Hello")).errors == ["TimeoutError"]
 
 
-async def test_a_model_nobody_knows_is_told_in_a_sentence(run: MakeRunner) -> None:
+async def test_a_model_nobody_knows_is_reported_in_a_sentence(run: MakeRunner) -> None:
     heard = await Chat(run(Agent("helper", "oracle-9"))).say("Hello")
     assert heard.errors == ["UnknownModel"]
     assert "No model is called 'oracle-9'" in str(heard.events[0].error_message)
 
 
-async def test_two_tools_of_one_name_are_told_in_a_sentence(run: MakeRunner) -> None:
+async def test_two_tools_of_one_name_are_reported_in_a_sentence(run: MakeRunner) -> None:
     agent = Agent("helper", ScriptedModel("Never said."), tools=[deploy, FunctionTool(deploy)])
     heard = await Chat(run(agent)).say("Hello")
     assert heard.errors == ["BadAgent"]

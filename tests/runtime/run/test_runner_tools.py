@@ -128,7 +128,7 @@ async def test_what_a_generator_yields_is_its_result(run: MakeRunner, tool: Call
 
 
 @pytest.mark.parametrize("value", [object(), "\ud800", b"\xff", {"a": {1, object()}}, nested(5000), nested(230)])
-async def test_what_has_no_json_form_is_an_error_that_the_model_is_told(run: MakeRunner, value: object) -> None:
+async def test_what_has_no_json_form_is_an_error_for_the_model(run: MakeRunner, value: object) -> None:
     def give() -> object:
         log.append("ran")
         return value
@@ -307,7 +307,7 @@ async def test_one_tool_that_raises_does_not_disturb_its_siblings(run: MakeRunne
     assert log == ["worked"]
 
 
-async def test_calls_that_the_model_got_wrong_are_told_to_it(run: MakeRunner) -> None:
+async def test_calls_that_the_model_got_wrong_are_reported_to_it(run: MakeRunner) -> None:
     def pay(amount: float) -> str:
         log.append(amount)
         return "paid"

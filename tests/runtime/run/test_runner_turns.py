@@ -305,7 +305,7 @@ async def test_an_agent_that_cannot_hand_over_upwards_does_not_keep_the_conversa
     assert (await chat.say("Hello again")).lines == ["desk says Desk speaking."]
 
 
-async def test_a_hand_over_to_nobody_is_told_to_the_model(run: MakeRunner) -> None:
+async def test_the_model_learns_of_a_hand_over_to_nobody(run: MakeRunner) -> None:
     agent, _ = team(call("transfer_to_agent", agent_name="ghost"), "Then I do it.")
     heard = await Chat(run(agent)).say("Ship a")
     assert heard.lines[1:] == [

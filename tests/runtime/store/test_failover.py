@@ -56,7 +56,7 @@ async def test_who_writes_never_takes_a_standby_for_the_primary(both: Pair) -> N
 
 
 @pytest.mark.slow
-async def test_who_only_reads_may_take_a_standby(both: Pair) -> None:
+async def test_a_reader_may_take_a_standby(both: Pair) -> None:
     reader = await Database.open(both.standby.url(NAME), read_only=True)
     assert await reader.read(lambda tx: tx.execute(select(1)).scalar_one()) == 1
     await reader.close()

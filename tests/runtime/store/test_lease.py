@@ -183,7 +183,7 @@ async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
     assert await try_lease(lively, desks, MINE) is not None
 
 
-async def test_who_waits_gets_it_when_it_is_released(lively: Database) -> None:
+async def test_a_waiter_gets_it_when_it_is_released(lively: Database) -> None:
     first = await wait_for_lease(lively, desks, MINE, topic="desk", patience=1)
     waiting = asyncio.create_task(wait_for_lease(lively, desks, MINE, topic="desk", patience=30, poll=30))
     async with first:
@@ -239,7 +239,7 @@ async def test_the_last_transaction_releases_the_row(lively: Database) -> None:
     assert await try_lease(lively, desks, MINE) is not None
 
 
-async def test_who_lost_the_lease_finishes_nothing(lively: Database) -> None:
+async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -> None:
     lease = await try_lease(lively, desks, MINE)
     assert lease is not None
     await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
@@ -296,7 +296,7 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path:
     in_skipping_time(frozen)
 
 
-async def test_who_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
+async def test_a_worker_that_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
     lease = await try_lease(store, desks, MINE, term=30)
     assert lease is not None
     async with lease:

@@ -89,9 +89,7 @@ async def test_a_store_of_a_newer_version_is_refused(database: Database, first_r
     assert await database.read(version, HISTORY) == "0002"
 
 
-async def test_who_only_reads_changes_nothing_and_says_what_to_do(
-    database_url: str, first_release: MigrationHistory
-) -> None:
+async def test_a_reader_changes_nothing_and_says_what_to_do(database_url: str, first_release: MigrationHistory) -> None:
     writer = await Database.open(database_url)
     await migrate(writer, first_release)
     reader = await Database.open(database_url, read_only=True)

@@ -307,7 +307,7 @@ async def test_a_server_that_is_not_there_gets_a_sentence(read_only: bool) -> No
         (TimeoutError(), "it did not answer within 10 seconds"),
     ],
 )
-def test_why_nothing_answers_is_said_without_numbers(error: OSError, why: str) -> None:
+def test_why_nothing_answers_is_reported_without_numbers(error: OSError, why: str) -> None:
     assert runtime.store.postgres.why_away(error) == why
 
 

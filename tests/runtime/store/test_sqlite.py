@@ -111,7 +111,7 @@ async def test_a_function_that_ends_the_transaction_is_found_out(sqlite_url: str
     await database.close()
 
 
-async def test_a_savepoint_left_open_is_taken_back_and_said(sqlite_url: str) -> None:
+async def test_a_savepoint_left_open_is_taken_back_and_reported(sqlite_url: str) -> None:
     def leave_it_open(tx: Tx) -> None:
         tx.connection.begin_nested()
         put(tx, 1)

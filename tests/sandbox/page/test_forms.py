@@ -95,7 +95,7 @@ async def test_what_was_typed_outlives_a_redraw_and_a_change_of_person(scene: Sc
     await expect(me.dialog.get_by_label("replicas")).to_have_value("5")
 
 
-async def test_slacks_own_question_stands_before_the_click(scene: Scene, visits: Visits) -> None:
+async def test_slacks_own_question_comes_before_the_click(scene: Scene, visits: Visits) -> None:
     me = await visits()
     scene.app.view = replace(scene.app.view, confirm_dialog=True)
     await scene.app.asks(scene.deploys.id, "")
@@ -134,7 +134,7 @@ async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene,
     await me.sees("Withdrawn: Deploy")
 
 
-async def test_modals_stand_on_top_of_each_other(scene: Scene, visits: Visits) -> None:
+async def test_modals_are_stacked(scene: Scene, visits: Visits) -> None:
     def view(title: str, *elements: Body) -> Body:
         told = {"type": "plain_text", "text": title}
         field = {"type": "plain_text_input", "action_id": "v"}

@@ -183,7 +183,7 @@ async def test_the_tasks_of_a_plan_are_lines_and_fit_a_phone(scene: Scene, visit
     assert await me.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -> None:
+async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visits) -> None:
     me = await visits()
     news = me.page.get_by_role("log")
     await scene.app.asks(scene.deploys.id, "")

@@ -127,7 +127,7 @@ async def test_a_delivery_is_under_way_until_it_is_known_how_long_it_took() -> N
     assert delivery_item(made, NAMES).status == "500"
 
 
-async def test_each_kind_of_item_is_told_in_words() -> None:
+async def test_each_kind_of_item_is_explained_in_words() -> None:
     parts: list[JsonObject] = [{"functionResponse": {"id": "adk-1", "name": NAME, "response": ASKED}}]
     other_dialect = request_item({"content": {"parts": [*parts]}}, 1.0)
     assert other_dialect.title == "deploy needs approval"
