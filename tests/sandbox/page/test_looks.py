@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from playwright.async_api import expect
 import bot.sandbox.page.page
 from blocks.card_text import heading
 from blocks.tasks import TaskView, plan
+from bot.sandbox.page.controls import Hint
+from bot.sandbox.workspace.records import User
 from runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
 from tests.blocks.test_golden import SENT
@@ -266,6 +269,57 @@ async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
     await me.page.get_by_role("button", name="Behind the scenes").click()
     await me.sees("“Deny…” by dana", within=me.panel)
     assert await audit(me.page) == []
+
+
+@dataclass(frozen=True)
+class Always:
+    """A guide with one hint for everybody."""
+
+    one: Hint
+
+    def hint(self, _: User) -> Hint:
+        return self.one
+
+
+async def test_a_long_hint_is_no_narrow_column_on_a_phone(scene: Scene, visits: Visits) -> None:
+    """At 390 pixels, a button that leaves too little room beside it stands below the hint."""
+    long = "Nobody knows whether Ada got the money, so nothing runs again. Ask the agent, then be lee."
+    hint = Hint(long, "Crash during the next call", {"do": "crash_in_call"})
+    scene.slack.page.stage = replace(scene.slack.page.stage, guide=Always(hint))
+    me = await visits(width=390, height=844, touch=True)
+    text = me.page.get_by_role("complementary", name="Next step").get_by_role("status")
+    await expect(text).to_contain_text("Nobody knows")
+    shape = await text.bounding_box()
+    assert shape is not None
+    assert shape["width"] > 250
+    assert shape["height"] < 60
+    assert await audit(me.page) == []
+
+
+async def test_what_a_hint_does_is_seen_on_a_phone(scene: Scene, visits: Visits) -> None:
+    """The panel behind the scenes covers the chat there."""
+    words = "@adk-confirm deploy checkout 2.14.0"
+    hint = Hint("Ask.", "Write it for me", {"say": words, "channel": scene.deploys.id})
+    scene.slack.page.stage = replace(scene.slack.page.stage, guide=Always(hint))
+    me = await visits(width=390, height=844, touch=True)
+    await me.page.get_by_role("button", name="Behind the scenes").click()
+    await expect(me.panel).to_be_visible()
+    await me.clicks("Write it for me")
+    await expect(me.panel).to_be_hidden()
+    await expect(me.chat.get_by_role("combobox")).to_have_value(words)
+
+
+async def test_a_thread_that_is_opened_is_seen_on_a_laptop(scene: Scene, visits: Visits) -> None:
+    """The panel behind the scenes covers the threads there."""
+    asked = await scene.dana.says("anybody there?", scene.deploys)
+    await scene.olu.says("I am", scene.deploys, thread=asked)
+    me = await visits(width=1100)
+    await me.page.get_by_role("button", name="Behind the scenes").click()
+    await expect(me.panel).to_be_visible()
+    await me.opens_thread()
+    await expect(me.panel).to_be_hidden()
+    await me.page.get_by_role("button", name="Behind the scenes").click()
+    await expect(me.panel).to_be_visible()
 
 
 async def test_the_theme_follows_the_computer_until_it_is_chosen(scene: Scene, visits: Visits) -> None:

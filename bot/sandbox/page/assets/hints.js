@@ -46,6 +46,7 @@ export class Hints {
   async #act() {
     const app = this.#app;
     const { be, say, thread, channel, do: gesture, ...body } = app.store.stage.hint.action;
+    if (thread || say) app.uncover(thread);
     if (be) app.be(be);
     else if (thread) app.go(channel, thread);
     else if (say) app.propose(channel, say);

@@ -21,6 +21,10 @@ import { Thread } from "./thread.js";
 /** What the page does without being asked. It does not clear older notices. */
 const BY_ITSELF = new Set(["enter", "open_home", "open_messages"]);
 
+const PHONE = "(max-width: 760px)";
+const SMALL = "(max-width: 1000px)";
+const LAPTOP = "(max-width: 1239px)";
+
 class App {
   store = new Store();
   place = "";
@@ -47,7 +51,10 @@ class App {
     this.feed = new Feed(this.store, (state) => this.#connected(state));
     this.store.addEventListener("replaced", () => this.#replaced());
     this.store.addEventListener("changed", ({ detail }) => this.#changed(detail));
-    addEventListener("hashchange", () => this.#moved());
+    addEventListener("hashchange", () => {
+      this.uncover(route.read().thread);
+      this.#moved();
+    });
     document.addEventListener("visibilitychange", () => this.#markRead());
   }
 
@@ -159,10 +166,19 @@ class App {
   }
 
   togglePanel() {
+    this.#turnPanel();
+    if (!this.panel.isOpen) this.panelButton.focus();
+  }
+
+  /** Closes the panel if it covers what the person goes to: the chat on a small screen, a thread on a laptop too. */
+  uncover(thread) {
+    if (this.panel.isOpen && matchMedia(thread ? LAPTOP : SMALL).matches) this.#turnPanel();
+  }
+
+  #turnPanel() {
     this.panel.toggle();
     this.panelButton.setAttribute("aria-expanded", String(this.panel.isOpen));
     this.#drawFrame();
-    if (!this.panel.isOpen) this.panelButton.focus();
   }
 
   draw() {
@@ -199,7 +215,7 @@ class App {
     const { store } = this;
     const asked = route.read();
     const known = store.channels[asked.place] || (asked.place === "home" && store.app.direct);
-    const isPhoneList = !asked.place && matchMedia("(max-width: 760px)").matches && this.place;
+    const isPhoneList = !asked.place && matchMedia(PHONE).matches && this.place;
     const start =
       store.channels[store.stage.start]?.id ?? Object.values(store.channels).find((each) => each.member)?.id ?? "home";
     const place = known ? asked.place : isPhoneList ? this.place : start;
