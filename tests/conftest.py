@@ -6,7 +6,8 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -23,8 +24,10 @@ from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
 from tests.support.secret import KEYS
 from tests.support.stores import lay_out, new_store
+from tests.support.workers import forking
 
 if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser
+    from execnet import XSpec
     from playwright.async_api import Browser
 
 # The same examples every time; a loaded machine is no finding. `make test EXAMPLES=thorough` tries four times as many.
@@ -44,6 +47,16 @@ WHERE_FORKING = {
     *("tests.support.foreign.rig", "tests.support.foreign.kinds", "tests.support.twins.adk"),
 }
 """A test module that has something from these starts processes with it."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
+    """Lets xdist fork its workers. One that starts anew spends four seconds of CPU on imports."""
+    running = ExitStack()
+    config.add_cleanup(running.close)
+    command = running.enter_context(forking(config.invocation_params.args, SCRATCH))
+    for spec in specs:
+        spec.python = command
 
 
 @pytest.hookimpl(wrapper=True)
