@@ -8,6 +8,7 @@ Slack's signed request, the decision when votes that count make it. A part count
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 
 from pydantic import TypeAdapter
 
@@ -19,7 +20,12 @@ from bot.policy.approvers import Person
 from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.replacing import replace
 
-_ASKED: TypeAdapter[AskedCall] = TypeAdapter(AskedCall)
+
+@cache
+def _asked() -> TypeAdapter[AskedCall]:
+    """Made at its first use, since a start does not need it."""
+    return TypeAdapter(AskedCall)
+
 
 # Terms: what was asked, and under which policy
 
@@ -35,7 +41,7 @@ def terms_are_sealed(row: Confirmation, fingerprints: Fingerprints) -> bool:
 def _row_terms(row: Confirmation) -> JsonObject:
     """What was asked. A key that a later version adds is left out while it has its default, so that older fingerprints
     still fit."""
-    asked: JsonObject = _ASKED.dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
+    asked: JsonObject = _asked().dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
     return {
         "confirmation": row.id,
         "asked": asked,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import ClassVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -56,13 +57,13 @@ class Grant:
     }  # 1 was not sealed, 2 had no uses
 
     def to_json(self) -> JsonObject:
-        return add_version(self.VERSION, _ADAPTER.dump_python(self, mode="json", exclude={"used"}))
+        return add_version(self.VERSION, _adapter().dump_python(self, mode="json", exclude={"used"}))
 
     @staticmethod
     def from_json(stored: object) -> Grant:
         """Raises `NewerVersion` or `UnreadableRecord` for what this program can't read."""
         try:
-            return _ADAPTER.validate_python(strip_version(stored, "grant", Grant.VERSION, Grant.READERS))
+            return _adapter().validate_python(strip_version(stored, "grant", Grant.VERSION, Grant.READERS))
         except ValidationError as error:
             raise UnreadableRecord("A stored grant is not what adk-confirm writes.") from error
 
@@ -76,7 +77,7 @@ class Grant:
     @property
     def _terms(self) -> JsonObject:
         left_out = {"revoked_at", "revoked_by", "used", "sealed"} | ({"uses"} if self.uses is None else set())
-        terms: JsonObject = _ADAPTER.dump_python(self, mode="json", exclude=left_out)
+        terms: JsonObject = _adapter().dump_python(self, mode="json", exclude=left_out)
         return terms
 
     @property
@@ -84,7 +85,10 @@ class Grant:
         return self.uses is not None and self.used >= self.uses
 
 
-_ADAPTER: TypeAdapter[Grant] = TypeAdapter(Grant)
+@cache
+def _adapter() -> TypeAdapter[Grant]:
+    """Made at its first use, since most starts do not need it."""
+    return TypeAdapter(Grant)
 
 
 def make_grant(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Grant | None:

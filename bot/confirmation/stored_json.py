@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from functools import cache
 from threading import Lock
 from typing import TypeVar
 
@@ -46,13 +47,26 @@ READERS: dict[int, ReadOlder] = {1: _from_version_1, 2: _from_version_2, 3: _fro
 CONTENT_VERSION = 1
 """The version of mailbox and ledger contents."""
 
-_ROW: TypeAdapter[Confirmation] = TypeAdapter(Confirmation)
-_STEP: TypeAdapter[Step] = TypeAdapter(Step)
-_DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
+# Made at their first use, since they take 2 % of a start.
+
+
+@cache
+def _row() -> TypeAdapter[Confirmation]:
+    return TypeAdapter(Confirmation)
+
+
+@cache
+def _step() -> TypeAdapter[Step]:
+    return TypeAdapter(Step)
+
+
+@cache
+def _delivery() -> TypeAdapter[Delivery]:
+    return TypeAdapter(Delivery)
 
 
 def row_to_json(row: Confirmation) -> str:
-    stored = _text(_ROW, row, VERSION)
+    stored = _text(_row(), row, VERSION)
     if row.doubt is None:
         _RECENT.put(stored, row)
     return stored
@@ -62,7 +76,7 @@ def row_from_json(stored: str) -> Confirmation:
     """Raises `NewerVersion` for a row of a newer program, and `UnreadableRecord` for anything that is not a row."""
     known = _RECENT.get(stored)
     if known is None:
-        known = _read(_ROW, stored, "confirmation", VERSION, READERS)
+        known = _read(_row(), stored, "confirmation", VERSION, READERS)
         _RECENT.put(stored, known)
     return known
 
@@ -97,16 +111,16 @@ _RECENT = _Recent(most=2_000, longest=8_000)
 
 def delivery_to_json(delivery: Delivery) -> str:
     """As the mailbox stores it."""
-    return _text(_DELIVERY, delivery, CONTENT_VERSION)
+    return _text(_delivery(), delivery, CONTENT_VERSION)
 
 
 def delivery_from_json(stored: str) -> Delivery:
-    return _read(_DELIVERY, stored, "answer", CONTENT_VERSION, {})
+    return _read(_delivery(), stored, "answer", CONTENT_VERSION, {})
 
 
 def step_content(step: Step) -> JsonObject:
     """A step as the content of a ledger line. Empty values are left out."""
-    content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
+    content: JsonObject = _step().dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
     return add_version(CONTENT_VERSION, content)
 
 

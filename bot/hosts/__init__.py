@@ -27,12 +27,11 @@ async def open_host(
     the calls that our own runtime stores."""
     if agent.url is not None:
         return _remote_host(agent, agent.url, clock)
-    from bot.hosts.adk_in_process import is_googles
     from runtime.target import load_agent, load_object
 
     assert agent.target is not None
     target = load_object(agent.target)
-    if is_googles(target):
+    if _is_googles(target):
         from bot.hosts.adk_in_process import open_adk
 
         return open_adk(target, agent.target, store_url, clock, agent.services)
@@ -43,6 +42,11 @@ async def open_host(
     from bot.hosts.embedded import EmbeddedHost
 
     return EmbeddedHost(load_agent(agent.target), database, clock, guard, lease_term=lease.total_seconds())
+
+
+def _is_googles(target: object) -> bool:
+    """Whether the object is google-adk's. Does not import google-adk."""
+    return any(f"{base.__module__}.".startswith("google.adk.") for base in type(target).__mro__)
 
 
 def _remote_host(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -> Host:

@@ -37,11 +37,6 @@ IN_MEMORY = (
 )
 
 
-def is_googles(target: object) -> bool:
-    """Whether the object is google-adk's, so that it needs this host. Does not import google-adk."""
-    return any(f"{base.__module__}.".startswith("google.adk.") for base in type(target).__mro__)
-
-
 class AdkServer:
     """Uses a google-adk runner like a server."""
 

@@ -20,7 +20,7 @@ MaybeId = Annotated[str, StringConstraints(max_length=64, pattern=r"^[!-~]*$")] 
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=True)  # built with the first request, and not at the start
 
 
 class _Named(_Part):

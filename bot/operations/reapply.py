@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
@@ -60,15 +61,18 @@ class ReapplyResult:
     trouble: str | None = None
 
     def to_json(self) -> JsonObject:
-        shown: JsonObject = _ADAPTER.dump_python(self, mode="json")
+        shown: JsonObject = _adapter().dump_python(self, mode="json")
         return shown
 
     @staticmethod
     def from_json(stored: JsonObject) -> ReapplyResult:
-        return _ADAPTER.validate_python(stored)
+        return _adapter().validate_python(stored)
 
 
-_ADAPTER: TypeAdapter[ReapplyResult] = TypeAdapter(ReapplyResult)
+@cache
+def _adapter() -> TypeAdapter[ReapplyResult]:
+    """Made at its first use, since a start does not need it."""
+    return TypeAdapter(ReapplyResult)
 
 
 async def reapply_all(
