@@ -99,7 +99,7 @@ def append(
     >>> noon, keys = datetime(2030, 1, 1, 12, tzinfo=UTC), LedgerKeys("not a real secret")
     >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, keys, at=noon, salt="x")
     >>> second = append(first.head, "system", LineKind.RESUMED, {}, keys, at=noon, salt="y")
-    >>> second.seq, second.previous == first.hash, fault(second, first.head), fault(purged(second), first.head)
+    >>> second.seq, second.previous == first.hash, fault(second, first.head), fault(without_content(second), first.head)
     (2, True, None, None)
     >>> is_sealed(second, keys), is_sealed(second, LedgerKeys("a guess"))
     (True, False)

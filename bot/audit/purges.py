@@ -21,7 +21,7 @@ Emptied = tuple[tuple[str, tuple[SeqRange, ...]], ...]
 
 def group_emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
     """
-    >>> emptied([("b", 7), ("a", 2), ("a", 1), ("a", 4)])
+    >>> group_emptied([("b", 7), ("a", 2), ("a", 1), ("a", 4)])
     (('a', ((1, 2), (4, 4))), ('b', ((7, 7),)))
     """
     spans: dict[str, list[SeqRange]] = {}

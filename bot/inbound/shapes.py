@@ -125,7 +125,7 @@ _SHAPES: Mapping[str, type[_Part]] = {
 def shape_problem(body: JsonObject) -> str | None:
     """What is wrong with the body, if anything is. Kinds that this app does not handle are left to Bolt.
 
-    >>> misshapen({"type": "block_actions", "user": {"id": "U0ANN"}, "trigger_id": "1.2", "actions": []})
+    >>> shape_problem({"type": "block_actions", "user": {"id": "U0ANN"}, "trigger_id": "1.2", "actions": []})
     'The body has not the shape of a block_actions: actions: List should have at least 1 item after validation, not 0.'
     """
     kind = body.get("type")

@@ -72,7 +72,7 @@ def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
 def defuse(cell: str) -> str:
     """A cell that a spreadsheet would run as a formula becomes text.
 
-    >>> defused("=HYPERLINK(1)"), defused(" @x"), defused("2.4.1")
+    >>> defuse("=HYPERLINK(1)"), defuse(" @x"), defuse("2.4.1")
     ("'=HYPERLINK(1)", "' @x", '2.4.1')
     """
     begins = cell.lstrip()

@@ -14,7 +14,7 @@ def parse_start(text: str, option: str, now: datetime) -> datetime:
     """What "from" or "before" mean: of a day, its first moment.
 
     >>> noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
-    >>> str(begins("2030-01-30T00:00Z", "--since", noon)), str(begins("36h", "--since", noon))
+    >>> str(parse_start("2030-01-30T00:00Z", "--since", noon)), str(parse_start("36h", "--since", noon))
     ('2030-01-30 00:00:00+00:00', '2030-01-30 00:00:00+00:00')
     """
     day = _day(text)
@@ -32,7 +32,7 @@ def parse_end(text: str, option: str, now: datetime) -> datetime:
 def format_time(at: datetime) -> str:
     """In the reader's time zone, which is that of the machine (or `TZ`).
 
-    >>> spelled(datetime(2030, 1, 31, 12, 0, 7, tzinfo=UTC))[:8]
+    >>> format_time(datetime(2030, 1, 31, 12, 0, 7, tzinfo=UTC))[:8]
     '2030-01-'
     """
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -41,8 +41,8 @@ def format_time(at: datetime) -> str:
 def format_duration(length: timedelta) -> str:
     """Its two largest units: nobody counts the seconds of three days.
 
-    >>> roughly(timedelta(days=3, hours=2, minutes=5)), roughly(timedelta(seconds=90)), roughly(timedelta(seconds=-5))
-    ('3d2h', '1m30s', '0s')
+    >>> [format_duration(timedelta(seconds=seconds)) for seconds in (266_700, 90, -5)]
+    ['3d2h', '1m30s', '0s']
     """
     seconds = max(0, int(length.total_seconds()))
     for unit, coarser in ((3_600, 86_400), (60, 3_600)):
