@@ -71,7 +71,7 @@ async def running(
         readiness.watch("store", store_probe(parts.database))
         app = _bolt_with_listeners(parts)
         url = await _serve(stack, stop, readiness, parts, app)
-        log.info("for %s; agent %s; store %s", parts.workspaces.described, parts.host.app, parts.database.url)
+        log.info("for %s; agent %s; store %s", parts.workspaces.description, parts.host.app, parts.database.url)
         async with _running_loops(stop, readiness, parts, pauses or Pauses()):
             yield Bot(url, parts.database, parts.host, app)
 

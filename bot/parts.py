@@ -99,7 +99,7 @@ class Parts:
     def sender(self) -> Sender:
         calls = Calls(
             self.workspaces.client_for,
-            on_revoked=self.workspaces.revoked,
+            on_revoked=self.workspaces.handle_revoked,
             limits=self.limits,
             meter=self.metrics,
             session=self.session,
@@ -157,7 +157,7 @@ class Parts:
 
     @cached_property
     def session_worker(self) -> SessionWorker:
-        intake = Intake(self.directory, self.rules, self.workspaces.unfit)
+        intake = Intake(self.directory, self.rules, self.workspaces.why_unfit)
         return SessionWorker(self.host, self.thread, intake, self.rules, self.sign_ins, self.backpressure)
 
     @cached_property
@@ -181,7 +181,7 @@ class Parts:
 
         async def post(text: str) -> None:
             assert audit.channel is not None
-            await self.sender.post(self.workspaces.named(audit.team), audit.channel, notice_message(text))
+            await self.sender.post(self.workspaces.workspace_named(audit.team), audit.channel, notice_message(text))
 
         keys = LedgerKeys(self.secret)
         return CheckpointJob(

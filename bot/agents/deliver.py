@@ -79,7 +79,7 @@ class Deliveries:
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         return self._host.answer(session.session, answers, stop=stop) if answers else None
 
-    def begun(self, mail: Mail) -> list[Task]:
+    def starting_calls(self, mail: Mail) -> list[Task]:
         """The calls that start when this mail is delivered. No event reports them."""
         calls = []
         for letter in mail.letters:
@@ -89,7 +89,7 @@ class Deliveries:
                     calls.append(Task(call_id=asked.call_id, tool=asked.tool, state=TaskState.RUNNING))
         return calls
 
-    async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
+    async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
         for letter in letters:
             await self._attempts.forget(session.key, _mark(letter))
@@ -98,7 +98,7 @@ class Deliveries:
                     await self._lease.run(never_arrived, letter.confirmation)
                 await self._lease.run(out_of_reach, letter.confirmation)
 
-    async def lost(self, letters: Sequence[Letter], lost: RequestLost) -> None:
+    async def record_lost(self, letters: Sequence[Letter], lost: RequestLost) -> None:
         """Records that the session or the request no longer exists at the host. An approved call will not run, but it
         may have run just before."""
         kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
@@ -172,7 +172,7 @@ class Deliveries:
             await self._lease.run(sign_in_again, row.id, self._rules.now.fingerprints)
         return None
 
-    async def done(self, letters: Sequence[Letter]) -> None:
+    async def forget_credentials(self, letters: Sequence[Letter]) -> None:
         """Forgets the credentials that the agent has now."""
         for letter in letters if self._sign_ins.holds_any else ():
             row = await self._lease.read(read_confirmation, letter.confirmation) if letter.confirmation else None

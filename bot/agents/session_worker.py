@@ -160,7 +160,7 @@ class _LeasedSession:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
             mail = await self._lease.run(then_next_mail, key, letters, together=together, several=several)
-            await self._deliveries.done(letters)
+            await self._deliveries.forget_credentials(letters)
             sent_any = True
         again = await self._look_again(session, sent_any)
         if together:
@@ -237,16 +237,16 @@ class _LeasedSession:
         await self._lease.sure()
         showing = ProgressDisplay(self._thread, self._lease, session)
         hides = self._may_hide(mail.rows)
-        for task in [] if hides else self._deliveries.begun(mail):
+        for task in [] if hides else self._deliveries.starting_calls(mail):
             showing.task(task)
         try:
             listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
             await self._run_and_watch(session, letters[0], listening, stop)
         except Unreachable:
-            await self._deliveries.not_reached(session, letters)
+            await self._deliveries.record_not_reached(session, letters)
             raise
         except RequestLost as lost:
-            await self._deliveries.lost(letters, lost)
+            await self._deliveries.record_lost(letters, lost)
         except DeliveryUnknown as error:
             self._sign_ins.hide_in(error)
             if error.again_after is not None:

@@ -153,25 +153,29 @@ class AdkHost:
     async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
-        if any((asking := before.asking(one.request_id)) is not None and asking.overtaken for one in answers):
+        if any(
+            (adk_request := before.adk_request(one.request_id)) is not None and adk_request.overtaken for one in answers
+        ):
             raise RequestLost(ASKED_ANEW)
         if RequestStatus.GONE in standing.values():
             raise RequestLost(
                 GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers)
             )
-        left = [answer for answer in answers if (found := before.asking(answer.request_id)) is not None and found.open]
+        left = [
+            answer for answer in answers if (found := before.adk_request(answer.request_id)) is not None and found.open
+        ]
         for answer in left:
-            asking = before.asking(answer.request_id)
-            if _is_another(asking, answer):
+            adk_request = before.adk_request(answer.request_id)
+            if _is_another(adk_request, answer):
                 raise CallAltered(ANOTHER)
-            if self._signer.lacks_secret(asking):
+            if self._signer.lacks_secret(adk_request):
                 raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
         for group in _by_agent(left, before):
             async for said in self._give_all(session, group):
                 yield said
         for answer in answers:
-            async for said in self._explain(session, before.asking(answer.request_id), answer):
+            async for said in self._explain(session, before.adk_request(answer.request_id), answer):
                 yield said
 
     async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
@@ -184,14 +188,19 @@ class AdkHost:
             return
         after = await self._read(session)
         for answer in answers:
-            if (asking := after.asking(answer.request_id)) is not None and asking.open:
+            if (adk_request := after.adk_request(answer.request_id)) is not None and adk_request.open:
                 async for said in self._give_in_one(session, [answer]):
                     yield said
 
     async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         made = [
-            (one, self._signer.part(session, before.asking(one.request_id), _answer_for(one, before), one.credential))
+            (
+                one,
+                self._signer.part(
+                    session, before.adk_request(one.request_id), _answer_for(one, before), one.credential
+                ),
+            )
             for one in answers
         ]
         parts = [part for _, part in made if part is not None]
@@ -226,32 +235,32 @@ class AdkHost:
         again: HostAnswer | None,
     ) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
-        asking = before.asking(request_id)
-        if asking is None:
+        adk_request = before.adk_request(request_id)
+        if adk_request is None:
             raise RequestLost(GONE)
-        if again is not None and _is_another(asking, again):
+        if again is not None and _is_another(adk_request, again):
             raise CallAltered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
             if word is not OutcomeKind.NOBODY_KNOWS:  # our API says so by itself after a day
-                with self._marked_running(session, {request_id: len(asking.given) - 1}):
-                    async for raw in settle(session, asking.call_id, word, attempt):
+                with self._marked_running(session, {request_id: len(adk_request.given) - 1}):
+                    async for raw in settle(session, adk_request.call_id, word, attempt):
                         for heard in _events_heard(raw):
                             yield heard
             return
         mark = f"settled:{call_id}:{attempt}:{word}"
         if word is not VoteKind.RUN_AGAIN:
-            if asking.ask is not Ask.CONFIRMATION:
+            if adk_request.ask is not Ask.CONFIRMATION:
                 return  # a message would restart its workflow
-            text = Content.of_text(settlement_message(asking, word))
+            text = Content.of_text(settlement_message(adk_request, word))
             async for said in self._send_message(session, text, mark, 0.0):
                 yield said
             return
-        if asking.standing is RequestStatus.SETTLED or len(asking.given) > attempt:
+        if adk_request.standing is RequestStatus.SETTLED or len(adk_request.given) > attempt:
             return  # the result arrived, or this was sent before
         self._wait_out(mark, None, self.server.patience)
         if again is None:
             return
-        part = self._signer.part(session, asking, _answer_for(again, before))
+        part = self._signer.part(session, adk_request, _answer_for(again, before))
         if part is None:
             return
         async for said in self._send_answers(session, before, [part], [request_id], [mark]):
@@ -260,15 +269,17 @@ class AdkHost:
     async def _send_answers(
         self, session: SessionKey, before: SessionReading, parts: list[Part], requests: list[str], marks: list[str]
     ) -> AsyncIterator[RunOutput]:
-        given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
-        asking = before.asking(requests[0])
+        given = {
+            one: len(adk_request.given) for one in requests if (adk_request := before.adk_request(one)) is not None
+        }
+        adk_request = before.adk_request(requests[0])
         resumable = before.resumable or (await self.server.about()).resumable
-        invocation = asking.request.invocation_id if asking is not None and resumable else None
+        invocation = adk_request.request.invocation_id if adk_request is not None and resumable else None
         message, began = Content(role="user", parts=parts), self._clock()
-        signatures = self._signer.signatures(session, [before.asking(one) for one in requests], parts)
+        signatures = self._signer.signatures(session, [before.adk_request(one) for one in requests], parts)
         try:
             with self._marked_running(session, given):
-                running = [one.call_id for key in requests if (one := before.asking(key)) is not None]
+                running = [one.call_id for key in requests if (one := before.adk_request(key)) is not None]
                 async for said in self._run(session, message, marks[0], invocation, signatures, running):
                     yield said
         except DeliveryUnknown as cut:
@@ -291,27 +302,27 @@ class AdkHost:
         """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
         run that ended well."""
         after = await self._read_after(cut, session)
-        now = {key: after.asking(key) for key in given}
+        now = {key: after.adk_request(key) for key in given}
         if None in now.values():
             raise RequestLost(GONE, may_have_run=True) from cut
         return all(one is not None and len(one.given) > given[key] for key, one in now.items())
 
     async def _explain(
-        self, session: SessionKey, asking: AdkRequest | None, answer: HostAnswer
+        self, session: SessionKey, adk_request: AdkRequest | None, answer: HostAnswer
     ) -> AsyncIterator[RunOutput]:
         """Sends a denial's reason as a message of its own, since ADK does not give it to the model without the
         plugin."""
-        if asking is None or answer.confirmed or not answer.reason:
+        if adk_request is None or answer.confirmed or not answer.reason:
             return
-        asked = asking.asked
-        if asking.ask is Ask.CREDENTIAL and asked is not None and not asked.by_node:
-            text = Content.of_text(nobody_signed_in(asking, answer.reason))
-        elif asking.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
-            text = Content.of_text(nobody_answered(asking, answer.reason))
-        elif asking.announcement is not None or asking.ask is not Ask.CONFIRMATION:
+        asked = adk_request.asked
+        if adk_request.ask is Ask.CREDENTIAL and asked is not None and not asked.by_node:
+            text = Content.of_text(nobody_signed_in(adk_request, answer.reason))
+        elif adk_request.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
+            text = Content.of_text(nobody_answered(adk_request, answer.reason))
+        elif adk_request.announcement is not None or adk_request.ask is not Ask.CONFIRMATION:
             return  # the plugin passes it on, or a message would restart the workflow
         else:
-            text = Content.of_text(denied(asking, answer.reason))
+            text = Content.of_text(denied(adk_request, answer.reason))
         async for said in self._send_message(session, text, f"{answer.mark}:reason", 0.0):
             yield said
 
@@ -403,19 +414,19 @@ def _events_heard(raw: JsonObject) -> Iterable[RunOutput]:
     yield from run_output(event, message_in(event) if raw.get("id") else None)
 
 
-def _is_another(asking: AdkRequest | None, answer: HostAnswer) -> bool:
+def _is_another(adk_request: AdkRequest | None, answer: HostAnswer) -> bool:
     """Whether the session now has a different call under the request that was decided."""
-    if asking is None or not answer.confirmed or answer.arguments is None:
+    if adk_request is None or not answer.confirmed or answer.arguments is None:
         return False
-    return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
+    return adk_request.twice or not same(adk_request.call, [answer.call_id, answer.tool, answer.arguments])
 
 
 def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[list[HostAnswer]]:
     """Groups the answers by agent and branch, because google-adk resumes one agent for each message."""
     groups: dict[str, list[HostAnswer]] = {}
     for answer in answers:
-        asking = before.asking(answer.request_id)
-        siblings = asking.siblings if asking is not None else ""
+        adk_request = before.adk_request(answer.request_id)
+        siblings = adk_request.siblings if adk_request is not None else ""
         groups.setdefault(siblings or answer.request_id, []).append(answer)
     return list(groups.values())
 
@@ -423,7 +434,7 @@ def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[lis
 def _answer_for(answer: HostAnswer, before: SessionReading) -> Answer:
     """The payload of a denial. A tool that asked with a payload gets it back, because google-adk calls the tool, which
     may read it."""
-    asking, payload = before.asking(answer.request_id), answer.payload
-    if not answer.confirmed and asking is not None and asking.announcement is None:
-        payload = asking.request.payload
+    adk_request, payload = before.adk_request(answer.request_id), answer.payload
+    if not answer.confirmed and adk_request is not None and adk_request.announcement is None:
+        payload = adk_request.request.payload
     return Answer(answer.request_id, answer.confirmed, payload, answer.reason)

@@ -169,19 +169,19 @@ class AdkMessage:
 
 @dataclass(frozen=True)
 class SessionReading:
-    askings: tuple[AdkRequest, ...] = ()
+    adk_requests: tuple[AdkRequest, ...] = ()
     words: tuple[AdkMessage, ...] = ()
     said: tuple[AgentMessage, ...] = ()
     resumable: bool = False  # the app is resumable: it keeps its agents' states in the session
     exists: bool = True
     waits: tuple[UnansweredWait, ...] = ()
 
-    def asking(self, request_id: str) -> AdkRequest | None:
-        return next((one for one in self.askings if one.request.id == request_id), None)
+    def adk_request(self, request_id: str) -> AdkRequest | None:
+        return next((one for one in self.adk_requests if one.request.id == request_id), None)
 
     def standing(self, request_id: str) -> RequestStatus:
-        asking = self.asking(request_id)
-        return RequestStatus.GONE if asking is None else asking.standing
+        adk_request = self.adk_request(request_id)
+        return RequestStatus.GONE if adk_request is None else adk_request.standing
 
     def heard(self, mark: str, text: str, since: float | None) -> AdkMessage | None:
         """Finds a message in the session: by its mark, or by its text. Ignores messages from before `since`."""
@@ -205,18 +205,18 @@ class SessionReading:
         were before."""
         requests = (
             replace(_request(one, schemas), siblings=one.turn(resumable=resumable))
-            for one in self.askings
+            for one in self.adk_requests
             if one.open and not one.operation
         )
         return SessionSnapshot(
             requests=tuple(requests),
-            outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
+            outcomes=tuple(outcome for one in self.adk_requests if (outcome := _outcome(one, running)) is not None),
             said=self.said,
             waits=(
                 *self.waits,
                 *(
                     unfinished_operation(a.asked, _plain_request(a), a.before)
-                    for a in self.askings
+                    for a in self.adk_requests
                     if a.operation and a.open and a.asked
                 ),
             ),
@@ -227,7 +227,7 @@ class SessionReading:
 class _SessionParts:
     """The content of the session, each part with its position. A session may have a hundred thousand of each."""
 
-    askings: dict[str, AdkRequest] = field(default_factory=dict)
+    adk_requests: dict[str, AdkRequest] = field(default_factory=dict)
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
     given: dict[str, list[tuple[int, StoredAnswer]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
@@ -247,30 +247,30 @@ class _SessionParts:
     nodes: dict[str, str] = field(default_factory=dict)  # call id: the path of the agent that made the call
     failures: Failures = field(default_factory=dict)
 
-    def completed(self, asking: AdkRequest) -> AdkRequest:
+    def completed(self, adk_request: AdkRequest) -> AdkRequest:
         """The request with its answers, and the responses before and after the first answer."""
-        runs = self.runs.get(asking.request.id, [])
-        node = self.nodes.get(asking.call_id, "")
-        not_begun = why_not_begun(asking.request, asking.branch, node, runs)
-        if not_begun is None and asking.asked is None:
+        runs = self.runs.get(adk_request.request.id, [])
+        node = self.nodes.get(adk_request.call_id, "")
+        not_begun = why_not_begun(adk_request.request, adk_request.branch, node, runs)
+        if not_begun is None and adk_request.asked is None:
             until = runs[0].until if runs else inf
-            passed = self.moves.passed(asking.request, asking.branch, asking.place, until)
+            passed = self.moves.passed(adk_request.request, adk_request.branch, adk_request.place, until)
             not_begun = MOVED_ON if passed and len(runs) < 2 else None
-        given = self.given.get(asking.request.id, [])
-        part_id = asking.asked.part_id if asking.asked is not None and asking.operation else None
-        responses = self.responses.get(part_id or asking.call_id, [])
+        given = self.given.get(adk_request.request.id, [])
+        part_id = adk_request.asked.part_id if adk_request.asked is not None and adk_request.operation else None
+        responses = self.responses.get(part_id or adk_request.call_id, [])
         first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
-        part = asking.asked.part_id if asking.asked is not None else None
+        part = adk_request.asked.part_id if adk_request.asked is not None else None
         if part is not None and first < len(responses):
             first = len(responses) - 1  # a node that failed may be tried again
         return replace(
-            asking,
-            not_begun=None if asking.call_id in self.long_running or part is not None else not_begun,
+            adk_request,
+            not_begun=None if adk_request.call_id in self.long_running or part is not None else not_begun,
             in_company=bool(runs) and len(runs[-1].answers) > 1 and not_begun != MOVED_ON,
-            by_root=bool(node) and "/" not in node and not asking.branch,
+            by_root=bool(node) and "/" not in node and not adk_request.branch,
             answered=len(given) if part is None else self.answered[part],
-            ended_empty=asking.request.id in self.ended_empty,
-            asked_anew=part is not None and self.latest[part] != asking.request.id,
+            ended_empty=adk_request.request.id in self.ended_empty,
+            asked_anew=part is not None and self.latest[part] != adk_request.request.id,
             given=tuple(one for _, one in given),
             before=responses[first - 1][1] if first else None,
             after=responses[first][1:] if first < len(responses) else None,
@@ -296,13 +296,13 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
     # adk-rs marks a call that waits for confirmation as long running.
-    askings = tuple(
+    adk_requests = tuple(
         gathered.completed(one)
-        for one in gathered.askings.values()
+        for one in gathered.adk_requests.values()
         if not (one.operation and one.asked is not None and one.asked.part_id in gathered.by_call)
     )
     waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
-    return SessionReading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
+    return SessionReading(adk_requests, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
 
 def _find_second_asks(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:
@@ -356,17 +356,17 @@ def _gather_requests(gathered: _SessionParts, event: Event, node: str) -> None:
         call_id = request.call.id or request.id
         announcement = announcement_about(event.custom_metadata, call_id)
         place = next(gathered.places)
-        asking = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
-        first = gathered.askings.setdefault(request.id, asking)
-        if first is asking:
+        adk_request = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
+        first = gathered.adk_requests.setdefault(request.id, adk_request)
+        if first is adk_request:
             gathered.by_call[call_id] = request.id
-        elif not first.is_about(asking):
-            gathered.askings[request.id] = replace(first, twice=True)
+        elif not first.is_about(adk_request):
+            gathered.adk_requests[request.id] = replace(first, twice=True)
     gathered.tools.update((call.id, call.name or "") for call in calls if call.id)
     gathered.nodes.update((call.id, node) for call in calls if call.id and node)
     for asked in pause_requests_in(event, node, gathered.tools):
         announcement = announcement_about(event.custom_metadata, asked.part_id)
-        gathered.askings[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
+        gathered.adk_requests[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
         gathered.latest[asked.part_id] = asked.request.id
 
 
@@ -410,7 +410,7 @@ def _is_confirmation(gathered: _SessionParts, response: FunctionResponse) -> boo
 
 def _answer_to_part(gathered: _SessionParts, part_id: str, response: FunctionResponse, at: float | None) -> None:
     """The request that an answer belongs to: google-adk answers the last event that asked with this id."""
-    asked = gathered.askings[gathered.latest[part_id]].asked
+    asked = gathered.adk_requests[gathered.latest[part_id]].asked
     assert asked is not None
     gathered.answered[part_id] += 1
     given = StoredAnswer(read_stored_answer(asked, response), at)
@@ -422,32 +422,34 @@ def _answer(gathered: _SessionParts, response: FunctionResponse, at: float | Non
         answer = read_answer(response)
     except Invalid:
         return  # no server accepts it, and a correct answer is still possible
-    asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # for some, the call's id
+    asked = (
+        answer.id if answer.id in gathered.adk_requests else gathered.by_call.get(answer.id)
+    )  # for some, the call's id
     if asked is not None:
         gathered.given.setdefault(asked, []).append((next(gathered.places), StoredAnswer(answer, at)))
-        _begin_run(gathered, gathered.askings[asked])
+        _begin_run(gathered, gathered.adk_requests[asked])
 
 
-def _begin_run(gathered: _SessionParts, asking: AdkRequest) -> None:
-    run, before = gathered.run, gathered.runs.setdefault(asking.request.id, [])
+def _begin_run(gathered: _SessionParts, adk_request: AdkRequest) -> None:
+    run, before = gathered.run, gathered.runs.setdefault(adk_request.request.id, [])
     assert run is not None
-    run.answers.append((asking.call_id, asking.request.call.name or ""))
-    heard = gathered.failures.get(asking.request.id, {}).get(len(before))
+    run.answers.append((adk_request.call_id, adk_request.request.call.name or ""))
+    heard = gathered.failures.get(adk_request.request.id, {}).get(len(before))
     run.failures += [heard] if heard is not None else []
     before.append(run)
 
 
-def _request(asking: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
-    request, announcement, asked = asking.request, asking.announcement, asking.asked
+def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
+    request, announcement, asked = adk_request.request, adk_request.announcement, adk_request.asked
     tool = request.call.name or ""
     if asked is not None and asked.ask is Ask.CREDENTIAL:
-        return replace(_plain_request(asking), payload=request.payload, can_edit=False)
+        return replace(_plain_request(adk_request), payload=request.payload, can_edit=False)
     if asked is not None and asked.ask is Ask.INPUT:
         schema, payload = form_of(asked.schema)
-        return replace(_plain_request(asking), wants_payload=True, payload=payload, payload_schema=schema)
+        return replace(_plain_request(adk_request), wants_payload=True, payload=payload, payload_schema=schema)
     payload_schema = announcement.payload_schema if announcement else None
     return replace(
-        _plain_request(asking),
+        _plain_request(adk_request),
         wants_payload=request.payload is not None or payload_schema is not None,
         payload=request.payload,
         payload_schema=payload_schema,
@@ -456,49 +458,49 @@ def _request(asking: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostReque
     )
 
 
-def _plain_request(asking: AdkRequest) -> HostRequest:
-    request = asking.request
+def _plain_request(adk_request: AdkRequest) -> HostRequest:
+    request = adk_request.request
     return HostRequest(
         request_id=request.id,
-        call_id=asking.call_id,
+        call_id=adk_request.call_id,
         tool=request.call.name or "",
         arguments=request.call.arguments,
         agent=request.author,
         invocation_id=request.invocation_id,
         hint=request.hint,
-        ask=asking.ask,
-        siblings=asking.siblings,
+        ask=adk_request.ask,
+        siblings=adk_request.siblings,
     )
 
 
-def _outcome(asking: AdkRequest, running: Mapping[str, int]) -> HostOutcome | None:
-    if asking.left_behind:
+def _outcome(adk_request: AdkRequest, running: Mapping[str, int]) -> HostOutcome | None:
+    if adk_request.left_behind:
         return HostOutcome(
-            request_id=asking.request.id, became=OutcomeKind.REFUSED, text=asking.not_begun, left_behind=True
+            request_id=adk_request.request.id, became=OutcomeKind.REFUSED, text=adk_request.not_begun, left_behind=True
         )
-    if not asking.given:
-        return HostOutcome(request_id=asking.request.id, became=None, asked_anew=asking.asked_anew)
-    first = asking.given[0]
+    if not adk_request.given:
+        return HostOutcome(request_id=adk_request.request.id, became=None, asked_anew=adk_request.asked_anew)
+    first = adk_request.given[0]
     confirmed: bool | None = first.answer.confirmed
-    if asking.ask in ENDED_BY_THEIR_ANSWER:
+    if adk_request.ask in ENDED_BY_THEIR_ANSWER:
         became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
-        return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed)
-    if asking.after is None and asking.ended_empty and asking.request.id not in running:
+        return HostOutcome(request_id=adk_request.request.id, became=became, confirmed=confirmed)
+    if adk_request.after is None and adk_request.ended_empty and adk_request.request.id not in running:
         became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
-        return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=first.at)
-    if asking.after is None:
-        on_its_way = running.get(asking.request.id) == len(asking.given)
-        return None if on_its_way else _begun_outcome(asking, confirmed, running)
-    result = asking.after[0]
+        return HostOutcome(request_id=adk_request.request.id, became=became, confirmed=confirmed, begun_at=first.at)
+    if adk_request.after is None:
+        on_its_way = running.get(adk_request.request.id) == len(adk_request.given)
+        return None if on_its_way else _begun_outcome(adk_request, confirmed, running)
+    result = adk_request.after[0]
     failed = has_failed(result)
-    if not confirmed and asking.held_by_gate and not failed:
+    if not confirmed and adk_request.held_by_gate and not failed:
         became, confirmed = OutcomeKind.DONE, None  # it ran, whatever the answer was
     elif not confirmed:
         became = OutcomeKind.REFUSED
     else:
         became = OutcomeKind.FAILED if failed else OutcomeKind.DONE
     return HostOutcome(
-        request_id=asking.request.id,
+        request_id=adk_request.request.id,
         became=became,
         confirmed=confirmed,
         result=result,
@@ -507,20 +509,22 @@ def _outcome(asking: AdkRequest, running: Mapping[str, int]) -> HostOutcome | No
     )
 
 
-def _begun_outcome(asking: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
-    on_its_way = running.get(asking.request.id)
-    text, begun_at = None, asking.given[-1].at
-    if on_its_way is not None and len(asking.given) > on_its_way and confirmed:
+def _begun_outcome(adk_request: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
+    on_its_way = running.get(adk_request.request.id)
+    text, begun_at = None, adk_request.given[-1].at
+    if on_its_way is not None and len(adk_request.given) > on_its_way and confirmed:
         became = OutcomeKind.RUNNING
-    elif asking.open:
-        return HostOutcome(request_id=asking.request.id, became=None)
+    elif adk_request.open:
+        return HostOutcome(request_id=adk_request.request.id, became=None)
     elif not confirmed:
         became = OutcomeKind.REFUSED
-    elif asking.standing is RequestStatus.PASSED_OVER:
-        became, text, begun_at = OutcomeKind.REFUSED, asking.not_begun, None
+    elif adk_request.standing is RequestStatus.PASSED_OVER:
+        became, text, begun_at = OutcomeKind.REFUSED, adk_request.not_begun, None
     else:
         became = OutcomeKind.UNKNOWN
-    return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, text=text, begun_at=begun_at)
+    return HostOutcome(
+        request_id=adk_request.request.id, became=became, confirmed=confirmed, text=text, begun_at=begun_at
+    )
 
 
 def has_failed(result: JsonObject) -> bool:

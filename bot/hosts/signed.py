@@ -38,30 +38,30 @@ class Signer:
     def __init__(self, app: str, secret: str | None) -> None:
         self._app, self._secret = app, secret
 
-    def lacks_secret(self, asking: AdkRequest | None) -> bool:
-        return self._secret is None and _wants_signature(asking)
+    def lacks_secret(self, adk_request: AdkRequest | None) -> bool:
+        return self._secret is None and _wants_signature(adk_request)
 
     def part(
         self,
         session: SessionKey,
-        asking: AdkRequest | None,
+        adk_request: AdkRequest | None,
         answer: Answer,
         credential: Credential | None = None,
     ) -> Part | None:
         """The answer in ADK's form. If the plugin wants a signature, the hint contains it. None: there is nothing to
         send."""
-        asked = None if asking is None else asking.asked
+        asked = None if adk_request is None else adk_request.asked
         response = (
             answer.as_part().function_response
             if asked is None
-            else answer_part(asked, answer, asking.before if asking is not None else None, credential)
+            else answer_part(asked, answer, adk_request.before if adk_request is not None else None, credential)
         )
         if response is None:
             return None
         part = Part(function_response=response)
-        if asking is None or self._secret is None or asking.ask in SIGNED_BESIDE:
+        if adk_request is None or self._secret is None or adk_request.ask in SIGNED_BESIDE:
             return part
-        if not _wants_signature(asking):
+        if not _wants_signature(adk_request):
             log.warning(NOT_WANTED)
             return part
         given = dict(response.response or {})
@@ -70,28 +70,28 @@ class Signer:
             user=session.user,
             session=session.id,
             request=answer.id if asked is None else asked.signed_name,
-            tool=asking.request.call.name or "",
-            arguments=asking.request.call.arguments,
+            tool=adk_request.request.call.name or "",
+            arguments=adk_request.request.call.arguments,
             confirmed=given.get("confirmed") is True,
             payload=given.get("payload"),
-            nth=asking.answered,
+            nth=adk_request.answered,
         )
         given["hint"] = verdict.sign(self._secret)
         return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given))
 
     def signatures(
-        self, session: SessionKey, askings: Iterable[AdkRequest | None], parts: Iterable[Part]
+        self, session: SessionKey, adk_requests: Iterable[AdkRequest | None], parts: Iterable[Part]
     ) -> JsonObject:
         """The signatures of answers that have no room for one, by the id of what they answer."""
         signed: JsonObject = {}
-        for asking, part in zip(askings, parts, strict=True):
-            asked, response = asking.asked if asking is not None else None, part.function_response
+        for adk_request, part in zip(adk_requests, parts, strict=True):
+            asked, response = adk_request.asked if adk_request is not None else None, part.function_response
             if (
                 self._secret is None
-                or asking is None
+                or adk_request is None
                 or asked is None
                 or response is None
-                or not _wants_signature(asking)
+                or not _wants_signature(adk_request)
             ):
                 continue
             if asked.ask in SIGNED_BESIDE:
@@ -102,7 +102,7 @@ class Signer:
                     request=asked.signed_name,
                     name=response.name or "",
                     response=response.response or {},
-                    nth=asking.answered,
+                    nth=adk_request.answered,
                 )
                 signed[asked.part_id] = verdict.sign(self._secret)
         return signed
@@ -113,5 +113,5 @@ def was_refused(cut: DeliveryUnknown) -> bool:
     return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
 
 
-def _wants_signature(asking: AdkRequest | None) -> bool:
-    return asking is not None and asking.announcement is not None and asking.announcement.signed
+def _wants_signature(adk_request: AdkRequest | None) -> bool:
+    return adk_request is not None and adk_request.announcement is not None and adk_request.announcement.signed

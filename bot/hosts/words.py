@@ -24,19 +24,19 @@ NOT_LOADED = (
 NOT_KEPT = "The agent's server took the answer, and has not kept it."
 
 
-def denied(asking: AdkRequest, reason: str) -> str:
-    return f"The call {asking.request.call.name} ({asking.call_id}) was denied: {reason}"
+def denied(adk_request: AdkRequest, reason: str) -> str:
+    return f"The call {adk_request.request.call.name} ({adk_request.call_id}) was denied: {reason}"
 
 
-def nobody_signed_in(asking: AdkRequest, reason: str) -> str:
+def nobody_signed_in(adk_request: AdkRequest, reason: str) -> str:
     return (
-        f"Nobody signed in for {asking.request.call.name}: {reason}. Continue without it, and don't call it again "
+        f"Nobody signed in for {adk_request.request.call.name}: {reason}. Continue without it, and don't call it again "
         "before you are asked to."
     )
 
 
-def nobody_answered(asking: AdkRequest, reason: str) -> str:
-    question = f' "{asking.request.hint}"' if asking.request.hint else ""
+def nobody_answered(adk_request: AdkRequest, reason: str) -> str:
+    question = f' "{adk_request.request.hint}"' if adk_request.request.hint else ""
     return f"Nobody answered your question{question}: {reason}. Go on without the answer."
 
 
@@ -45,8 +45,8 @@ def broken_off(event: str, why: str = "") -> AgentMessage:
     return AgentMessage(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def settlement_message(asking: AdkRequest, word: Settlement) -> str:
-    call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
+def settlement_message(adk_request: AdkRequest, word: Settlement) -> str:
+    call = f"the call {adk_request.request.call.name} ({adk_request.call_id}), whose outcome was unknown"
     match word:
         case OutcomeKind.HAPPENED:
             return f"People looked into {call}: it happened. Do not call it again for this."

@@ -48,7 +48,7 @@ class Lifecycle:
         event = body["event"]
         tokens = event.get("tokens")
         if event["type"] == "app_uninstalled" or (isinstance(tokens, dict) and tokens.get("bot")):
-            await self._workspaces.removed(_removal(body, _SAID[event["type"]], context))
+            await self._workspaces.handle_removal(_removal(body, _SAID[event["type"]], context))
         await ack()
 
     async def access(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> None:
@@ -61,7 +61,7 @@ class Lifecycle:
                 granted=_ACCESS[event["type"]],
                 at=float(event.get("event_ts") or body["event_time"]),
             )
-            await self._workspaces.access(access)
+            await self._workspaces.handle_access_change(access)
         await ack()
 
 

@@ -31,7 +31,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
-    from bot.worker.asking import PeopleLookup
+    from bot.worker.background_lookup import PeopleLookup
 
 PAGE = 200
 

@@ -47,7 +47,7 @@ from bot.store.slack_lanes import CARDS, SOON, THREADS, count_due_cards, waits_f
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, keep_time, look_at_grant, mark_drawn, save_drawn
 from bot.telemetry.tracing import work_span
-from bot.worker.asking import BackgroundLookup, PeopleLookup
+from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, texts
 from runtime.store.database import Database, Tx

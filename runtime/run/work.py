@@ -22,7 +22,7 @@ from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.replacing import replace
 from runtime.run.agent_paths import Paths
-from runtime.run.asking import ask, content_of, describe_failure
+from runtime.run.ask_model import ask_model, content_with_ids, describe_failure
 from runtime.run.execute import (
     CallEnvironment,
     admit,
@@ -262,7 +262,7 @@ class Work:
     async def _generate(self, agent: Agent, invocation: Invocation, event_id: str) -> ModelResponse:
         model, question = self._app.resolve(agent.model), await self._model_request(agent, invocation)
         with tracing.span("chat", gen_ai__operation__name="chat", gen_ai__request__model=question.model):
-            return await ask(
+            return await ask_model(
                 model,
                 question,
                 self._app.patience,
@@ -295,7 +295,7 @@ class Work:
     def _answer(
         self, invocation: Invocation, event_id: str, response: ModelResponse, taken: Collection[str] = ()
     ) -> Event:
-        content = content_of(response, taken)
+        content = content_with_ids(response, taken)
         return self._event(
             invocation,
             invocation.agent,

@@ -58,28 +58,28 @@ class Workspaces(Protocol):
         its ack."""
         ...
 
-    async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
+    async def handle_revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
         """Handles a token that Slack refused. Raises `NotInstalled` once the token counts as revoked."""
         ...
 
-    async def removed(self, removal: Removal) -> bool:
+    async def handle_removal(self, removal: Removal) -> bool:
         """Handles Slack's report that the app, or its token, is gone. Returns False if that was known."""
         ...
 
-    async def access(self, access: AccessChange) -> None:
+    async def handle_access_change(self, access: AccessChange) -> None:
         """Handles Slack's report where an organisation may use the app, or no longer may."""
         ...
 
-    async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
+    async def why_unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
         """Why nobody in this workspace may be asked, or None."""
         ...
 
-    def named(self, id_: str | None) -> Workspace:
+    def workspace_named(self, id_: str | None) -> Workspace:
         """The workspace that the file means where it names a channel."""
         ...
 
     @property
-    def described(self) -> str: ...
+    def description(self) -> str: ...
 
     async def run(self) -> None: ...
 
@@ -94,7 +94,7 @@ class OneWorkspace:
         self._stopping = asyncio.Event()
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         return f"{self._identity.team} as {self._identity.user}"
 
     async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:  # noqa: ARG002  (there is one)
@@ -111,17 +111,17 @@ class OneWorkspace:
             bot_token=self._client.token,
         )
 
-    async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
+    async def handle_revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
         """Does nothing: the operator has to set another token."""
 
-    async def removed(self, removal: Removal) -> bool:
+    async def handle_removal(self, removal: Removal) -> bool:
         new = await self._database.run(note_removal, removal)
         if new:
             said = removal.sentence.format(place=removal.at.team)
             log.error("%s Nobody can be asked until it is installed again: set its new SLACK_BOT_TOKEN.", said)
         return new
 
-    async def access(self, access: AccessChange) -> None:
+    async def handle_access_change(self, access: AccessChange) -> None:
         """Handles such a report for an organisation's token."""
         if access.granted:
             return
@@ -131,10 +131,10 @@ class OneWorkspace:
             if await self._database.run(note_removal, removal):
                 log.warning("%s Nobody there can be asked until it may be again.", sentence.format(place=team))
 
-    async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:  # noqa: ARG002  (all fits)
+    async def why_unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:  # noqa: ARG002  (all fits)
         return None
 
-    def named(self, id_: str | None) -> Workspace:  # noqa: ARG002  (there is one)
+    def workspace_named(self, id_: str | None) -> Workspace:  # noqa: ARG002  (there is one)
         return Workspace.of(self._identity)
 
     async def run(self) -> None:
@@ -155,7 +155,7 @@ class SeveralWorkspaces:
         self._closing = RemovalCleanup(database)
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         return "the workspaces that install it"
 
     async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:
@@ -169,7 +169,7 @@ class SeveralWorkspaces:
         bot = await self._database.read(self.installations.bot_for, at)
         return None if bot is None else _authorization(bot, at)
 
-    async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
+    async def handle_revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
         """Asks Slack once more first, because everything open there is closed for good afterwards."""
         if trouble.code not in DEAD or await self._is_token_valid(token):
             return
@@ -178,7 +178,7 @@ class SeveralWorkspaces:
             log.warning("%s", sentence.format(place=at.team or at.enterprise))
             raise NotInstalled(at.team, at.enterprise)
 
-    async def removed(self, removal: Removal) -> bool:
+    async def handle_removal(self, removal: Removal) -> bool:
         new = await self._database.run(self._depart, removal)
         if new:
             log.warning(
@@ -187,17 +187,17 @@ class SeveralWorkspaces:
             )
         return new
 
-    async def access(self, access: AccessChange) -> None:
+    async def handle_access_change(self, access: AccessChange) -> None:
         for team in await self._database.run(self._change_access, access):
             if access.granted:
                 log.info("%s may use the app in %s again", access.enterprise, team)
             else:
                 log.warning("%s may not use the app in %s any more. It is stopped there.", access.enterprise, team)
 
-    async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
+    async def why_unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
         return await self._database.read(unfit, self._client_id, at, found)
 
-    def named(self, id_: str | None) -> Workspace:
+    def workspace_named(self, id_: str | None) -> Workspace:
         """An organisation is named by its own id."""
         return Workspace(id_ or "", id_ if id_ is not None and id_.startswith("E") else None)
 

@@ -69,7 +69,7 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     body = delivery_from_json(canonical(letter.body))
     await at.database.run(hand_over, name, body, at.rules.fingerprints)
     deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this"))
-    await deliveries.lost([letter], RequestLost("The session is gone.", may_have_run=may_have_run))
+    await deliveries.record_lost([letter], RequestLost("The session is gone.", may_have_run=may_have_run))
     outcome = (await at.row(name)).outcome
     assert outcome is not None
     assert outcome.kind is became
@@ -84,7 +84,7 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
     assert (await at.row(name)).handed_at is not None
     session = await at.database.read(read_session, at.key)
 
-    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this")).not_reached(
+    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this")).record_not_reached(
         session, [letter]
     )
 

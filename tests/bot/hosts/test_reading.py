@@ -526,7 +526,7 @@ def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObjec
     again: JsonObject = {
         "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
     }
-    asking = read([*python(), event("hr", again)]).asking("r1")
+    asking = read([*python(), event("hr", again)]).adk_request("r1")
     assert asking is not None
     assert asking.twice is twice
     assert asking.request.call.arguments == {"amount": 1500}
@@ -549,7 +549,7 @@ def test_a_session_of_thousands_is_read_in_one_go() -> None:
     began = steps_of(lambda: read([*events[: len(events) // 4], *with_same[: many // 4]]))
     whole = steps_of(lambda: read([*events, *with_same]))
     assert whole < 6 * began
-    assert [one.after for one in read([*events, *with_same]).askings] == [
+    assert [one.after for one in read([*events, *with_same]).adk_requests] == [
         ({"result": number}, 1795224227.5) for number in range(many)
     ]
 

@@ -185,7 +185,7 @@ class Switch:
 async def test_a_model_that_fails_is_reported_and_the_session_goes_on(
     run: MakeRunner, make: Callable[[], object], code: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "runtime.run.asking")  # pytest's workers can't hand over half a letter
+    caplog.set_level(logging.CRITICAL, "runtime.run.ask_model")  # pytest's workers can't hand over half a letter
     agent = Agent("helper", Switch(make()))
     chat = Chat(run(agent, model_patience=0.5))
     heard = await chat.say("Hello")

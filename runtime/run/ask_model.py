@@ -18,7 +18,7 @@ _CLEANING_UP = 1.0
 _END = object()  # after a model's last piece
 
 
-async def ask(
+async def ask_model(
     model: Model, request: ModelRequest, patience: float, show: Callable[[ModelResponse], None]
 ) -> ModelResponse:
     """The complete answer; `show` gets the partial ones. Raises `ModelFailure` for an answer that is not valid, or if a
@@ -109,7 +109,7 @@ def describe_failure(error: BaseException, agent: str) -> tuple[str, str]:
     return type(error).__name__, message_of(error) or "The model failed."
 
 
-def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
+def content_with_ids(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
     """The answer's content, each call with an id of its own: models give none, or the same one again and again."""
     if response.content is None:
         return None
