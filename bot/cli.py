@@ -128,6 +128,9 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
         return 2
     except click.NoSuchOption as error:
         return _report_refusal(error.ctx.command_path if error.ctx else program, _no_such_option(error), given)
+    except click.MissingParameter as error:
+        said = f"{error.format_message()} Add --help to see what it takes."
+        return _report_refusal(error.ctx.command_path if error.ctx else program, said, given)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         return _report_refusal(context.command_path if context is not None else program, error.format_message(), given)

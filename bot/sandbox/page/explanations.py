@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from blocks import words
+from blocks.ledger_kinds import Reason
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.sandbox.people.plain import Reader
 from bot.sandbox.workspace.directory import Directory
@@ -122,6 +124,12 @@ class _Line:
         return f" ({self.text})" if self.text else ""
 
     @property
+    def why(self) -> str:
+        """Why a vote does not count."""
+        given = as_text(as_object(self.content.get("refusal")).get("reason"))
+        return f": {words.WHY_SHORT[Reason(given)]}" if given in {*Reason} else ""
+
+    @property
     def votes(self) -> str:
         votes, quorum = self.content.get("votes"), self.content.get("quorum")
         return f" That makes {votes} of {quorum}." if votes is not None and quorum is not None else ""
@@ -148,7 +156,7 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.EDITED: lambda it: (
         f"{it.who} changed {it.changes}, and approved that.{it.votes} Approvals from before the edit do not count."
     ),
-    LineKind.VOTE_REFUSED: lambda it: f"A vote by {it.who} did not count. The attempt stays on record.",
+    LineKind.VOTE_REFUSED: lambda it: f"A vote by {it.who} did not count{it.why}. The attempt stays on record.",
     LineKind.VOTE_FELL: lambda it: f"The approval by {it.who} no longer counts.",
     LineKind.REAPPLIED: lambda it: f"An operator put {it.tool} under the policies as they are now.",
     LineKind.APPROVED: lambda it: f"{it.people or 'Enough people'} approved {it.tool}. The agent gets a yes.",

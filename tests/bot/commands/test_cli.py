@@ -108,6 +108,7 @@ def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert "`adk-confirm --help` lists them. Did you mean 'api'?" in refusal(capsys, "aip")
     assert "Did you mean '--dialect'?" in refusal(capsys, "api", "--dialct", "x")
+    assert "Missing argument 'ID'. Add --help to see what it takes." in refusal(capsys, "withdraw")
 
 
 def test_after_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,11 @@ DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
         (LineKind.DENIED, {"who": BEN, "reason": "Not today"}, "The agent gets the reason “Not today”."),
         (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
         (LineKind.DONE, {"seconds": 2.5}, "deploy ran in 2.5 s."),
+        (
+            LineKind.VOTE_REFUSED,
+            {"who": BEN, "refusal": {"reason": "not an approver"}},
+            "A vote by ben did not count: the policy names others.",
+        ),
         (LineKind.UNKNOWN, {}, "deploy was started, and nothing was heard of how it ended."),
         (LineKind.SETTLED, {"who": BEN, "yes": False}, "ben said that deploy did not take effect."),
         (LineKind.PAUSED, {"who": OLGA, "text": "release freeze"}, "operator olga paused runs (release freeze)."),
