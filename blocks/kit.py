@@ -34,7 +34,7 @@ from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
 class Message:
     """The text and blocks for `chat.postMessage` and `chat.update`, without the place. It always has both.
 
-    The blocks may carry newer forms of themselves (`newer.best`).
+    The blocks may carry newer forms of themselves (`newer.newest_form`).
     """
 
     text: str

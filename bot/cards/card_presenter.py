@@ -238,7 +238,7 @@ def _votes(row: Confirmation) -> tuple[shown.VoteView, ...]:
     kind, verdict = VoteKind.APPROVE, shown.VoteSide.APPROVE
     if row.unknown:
         kind, verdict = VoteKind.RUN_AGAIN, shown.VoteSide.RUN_AGAIN
-    first = {vote.voter: vote for vote in reversed(row.standing(kind))}
+    first = {vote.voter: vote for vote in reversed(row.standing_votes(kind))}
     return tuple(shown.VoteView(vote.voter.user, verdict, epoch(vote.stored_at)) for vote in reversed(first.values()))
 
 
@@ -295,7 +295,7 @@ def _reason(row: Confirmation, redactor: Redactor) -> str | None:
         return readable(redactor, row.outcome.text) if row.outcome and row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None
     if row.state is State.WITHDRAWN:
-        said = next((vote.reason for vote in row.standing(VoteKind.WITHDRAW)), None)
+        said = next((vote.reason for vote in row.standing_votes(VoteKind.WITHDRAW)), None)
     return redactor.mask_text(said) if said else None
 
 

@@ -340,23 +340,23 @@ class Confirmation:
         return self.state is State.APPROVED and (self.outcome is None or self.outcome.kind is OutcomeKind.RUNNING)
 
     @property
-    def pending(self) -> tuple[Vote, ...]:
+    def pending_votes(self) -> tuple[Vote, ...]:
         """Stored votes not yet counted, oldest first."""
         return tuple(vote for vote in self.votes if vote.state is VoteState.PENDING)
 
-    def standing(self, kind: VoteKind) -> tuple[Vote, ...]:
+    def standing_votes(self, kind: VoteKind) -> tuple[Vote, ...]:
         """The counted votes of a kind on the current revision, in order."""
         here = self.revision.number
         return tuple(v for v in self.votes if v.kind is kind and v.state is VoteState.STANDING and v.stands_on == here)
 
     def voters(self, kind: VoteKind) -> tuple[Person, ...]:
         """The people who approved the current revision: each account once, whichever team it voted from."""
-        accounts = {vote.voter.user: vote.voter for vote in reversed(self.standing(kind))}
+        accounts = {vote.voter.user: vote.voter for vote in reversed(self.standing_votes(kind))}
         return tuple(reversed(accounts.values()))
 
     @property
     def approvals(self) -> tuple[Vote, ...]:
-        return self.standing(VoteKind.APPROVE)
+        return self.standing_votes(VoteKind.APPROVE)
 
     @property
     def answered(self) -> bool:

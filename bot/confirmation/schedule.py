@@ -46,7 +46,7 @@ def due_work(row: Confirmation, now: datetime) -> tuple[DueWork, ...]:
 
 def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
     """Everything that is or will be due, with times. Expiry and giving up wait until stored votes are counted."""
-    pending = row.pending
+    pending = row.pending_votes
     waiting = row.state is State.WAITING
     not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None
     places = [place for place in row.places if place.ts is not None or not row.quiet]

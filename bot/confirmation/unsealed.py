@@ -105,7 +105,7 @@ def _open_votes(row: Confirmation) -> tuple[Vote, ...]:
     """Votes that could still decide something."""
     live, here = row.state is State.WAITING or row.unknown, row.revision.number
     standing = (v for v in row.votes if live and v.state is VoteState.STANDING and v.stands_on == here)
-    return (*row.pending, *standing)
+    return (*row.pending_votes, *standing)
 
 
 def _remove_votes(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transition:

@@ -84,7 +84,7 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.PAYLOAD_WANTED)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
         return Refusal(reason=Reason.PAYLOAD_WANTED)
-    repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.standing(vote.kind))
+    repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.standing_votes(vote.kind))
     if repeats and not _edit_of(row, vote).changes:
         return Refusal(reason=Reason.ALREADY_VOTED)
     return None
@@ -119,7 +119,7 @@ def completing_votes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
     looked up again before a decision."""
     if vote.kind not in (VoteKind.APPROVE, VoteKind.RUN_AGAIN) or _edit_of(row, vote).changes:
         return ()
-    standing = row.standing(vote.kind)
+    standing = row.standing_votes(vote.kind)
     accounts = {one.voter.user for one in (*standing, vote)}
     return standing if len(accounts) >= row.policy.quorum else ()
 
@@ -152,7 +152,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     everybody who may not decide any more; if that can't be looked up, the quorum waits for another try. If a
     fingerprint does not fit, that is corrected and nothing is counted yet: call again if the vote still waits.
     """
-    pending = row.pending
+    pending = row.pending_votes
     if not pending or pending[0].id != vote_id:
         raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
     sound = without_unsealed(row, now, rules.policies, rules.fingerprints)
@@ -313,7 +313,7 @@ def _votes_of_barred(row: Confirmation, facts: Facts) -> tuple[str, ...]:
         for entry in (*row.policy.barred, *facts.barred)
         if not isinstance(people := people_of(entry, row.asked.team, facts.members), Unresolved)
     ]
-    standing = (*row.approvals, *row.standing(VoteKind.RUN_AGAIN))
+    standing = (*row.approvals, *row.standing_votes(VoteKind.RUN_AGAIN))
     return tuple(
         vote.id for vote in standing if any(vote.voter.is_also(person) for people in barred for person in people)
     )

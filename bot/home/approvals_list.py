@@ -44,7 +44,7 @@ class ApprovalsList:
     async def _any_pending(self, votes: dict[str, str]) -> bool:
         for confirmation, vote in votes.items():
             row = await self._database.read(read_confirmation, confirmation)
-            if row is not None and any(pending.id == vote for pending in row.pending):
+            if row is not None and any(pending.id == vote for pending in row.pending_votes):
                 return True
         return False
 

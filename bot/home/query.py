@@ -178,8 +178,8 @@ class HomeQuery:
     ) -> bool:
         """Whether this person's vote would count now and is still needed."""
         kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
-        given = row.standing(VoteKind.RUN_AGAIN if row.unknown else kind)
-        if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending)):
+        given = row.standing_votes(VoteKind.RUN_AGAIN if row.unknown else kind)
+        if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending_votes)):
             return False
         if not row.unknown and at >= row.deadline:
             return False

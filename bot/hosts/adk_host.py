@@ -152,12 +152,12 @@ class AdkHost:
 
     async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
-        standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
+        statuses = {answer.request_id: before.status(answer.request_id) for answer in answers}
         if any(
             (adk_request := before.adk_request(one.request_id)) is not None and adk_request.overtaken for one in answers
         ):
             raise RequestLost(ASKED_ANEW)
-        if RequestStatus.GONE in standing.values():
+        if RequestStatus.GONE in statuses.values():
             raise RequestLost(
                 GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers)
             )
@@ -255,7 +255,7 @@ class AdkHost:
             async for said in self._send_message(session, text, mark, 0.0):
                 yield said
             return
-        if adk_request.standing is RequestStatus.SETTLED or len(adk_request.given) > attempt:
+        if adk_request.status is RequestStatus.SETTLED or len(adk_request.given) > attempt:
             return  # the result arrived, or this was sent before
         self._wait_out(mark, None, self.server.patience)
         if again is None:

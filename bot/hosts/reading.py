@@ -109,7 +109,7 @@ class AdkRequest:
         return self.asked.ask if self.asked is not None else Ask.CONFIRMATION
 
     @property
-    def standing(self) -> RequestStatus:
+    def status(self) -> RequestStatus:
         if not self.given and self.not_begun is not None:
             return RequestStatus.PASSED_OVER
         if not self.given:
@@ -121,12 +121,12 @@ class AdkRequest:
     @property
     def open(self) -> bool:
         """Whether an answer may be sent: none was sent, or it was ignored because others came with it."""
-        return self.standing is RequestStatus.ABSENT or (self.standing is RequestStatus.PASSED_OVER and self.in_company)
+        return self.status is RequestStatus.ABSENT or (self.status is RequestStatus.PASSED_OVER and self.in_company)
 
     @property
     def left_behind(self) -> bool:
         """Whether the agent went on without an answer, so that the call can't run any more."""
-        return not self.given and self.standing is RequestStatus.PASSED_OVER
+        return not self.given and self.status is RequestStatus.PASSED_OVER
 
     @property
     def overtaken(self) -> bool:
@@ -179,9 +179,9 @@ class SessionReading:
     def adk_request(self, request_id: str) -> AdkRequest | None:
         return next((one for one in self.adk_requests if one.request.id == request_id), None)
 
-    def standing(self, request_id: str) -> RequestStatus:
+    def status(self, request_id: str) -> RequestStatus:
         adk_request = self.adk_request(request_id)
-        return RequestStatus.GONE if adk_request is None else adk_request.standing
+        return RequestStatus.GONE if adk_request is None else adk_request.status
 
     def heard(self, mark: str, text: str, since: float | None) -> AdkMessage | None:
         """Finds a message in the session: by its mark, or by its text. Ignores messages from before `since`."""
@@ -518,7 +518,7 @@ def _begun_outcome(adk_request: AdkRequest, confirmed: bool | None, running: Map
         return HostOutcome(request_id=adk_request.request.id, became=None)
     elif not confirmed:
         became = OutcomeKind.REFUSED
-    elif adk_request.standing is RequestStatus.PASSED_OVER:
+    elif adk_request.status is RequestStatus.PASSED_OVER:
         became, text, begun_at = OutcomeKind.REFUSED, adk_request.not_begun, None
     else:
         became = OutcomeKind.UNKNOWN

@@ -274,7 +274,7 @@ class ClicksAndForms:
         """A credential was typed in. It stays in memory."""
         view = body["view"]
         late = row.state is not State.WAITING or ref.revision != row.revision.number or not row.asked.sign_in
-        if late or row.pending or row.approvals:
+        if late or row.pending_votes or row.approvals:
             await ack(response_action="update", view=verdict.notice_modal(forms.OVER))
             return
         read = forms.read_sign_in(row, view["state"]["values"], self._sign_ins.addresses)

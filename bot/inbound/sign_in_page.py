@@ -99,7 +99,7 @@ class SignInPage:
         if row is None or not row.asked.sign_in or not self.addresses.is_for(row, state):
             log.warning("somebody came back from signing in with a state that is not ours, or is older")
             return _page(FAILED, NOT_OURS, HTTPStatus.BAD_REQUEST)
-        if row.state is not State.WAITING or row.pending or row.approvals:
+        if row.state is not State.WAITING or row.pending_votes or row.approvals:
             return _page(FAILED, USED, HTTPStatus.GONE)
         if not given.get("code"):
             return _page(FAILED, DECLINED, HTTPStatus.BAD_REQUEST)

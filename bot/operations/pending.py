@@ -118,7 +118,7 @@ def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:
 def _pending_row(row: Confirmation) -> Pending:
     arguments, hidden = row.redactor.mask_object(row.revision.arguments)
     unknown = row.unknown and row.outcome is not None
-    votes = row.standing(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)
+    votes = row.standing_votes(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)
     return Pending(
         id=row.id,
         what="outcome" if unknown else "approval",

@@ -83,8 +83,8 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     )
     vote = with_fingerprint(plain, sound.row, rules.fingerprints)
     stored = store_vote(sound.row, vote)
-    change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending)
-    first = stored.row.pending[:1]
+    change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending_votes)
+    first = stored.row.pending_votes[:1]
     if first and first[0].id == vote.id:
         facts = known(stored.row, vote, session.speakers)
         if facts is not None:
@@ -108,7 +108,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:
     """Counts the oldest stored vote, with the facts about its voter. Does nothing if another replica counted it."""
     session, row = lock_confirmation(tx, confirmation_id)
-    if not row.pending or row.pending[0].id != vote_id:
+    if not row.pending_votes or row.pending_votes[0].id != vote_id:
         return row
     if facts is not None:
         facts = with_speakers(tx, session, row, facts)
@@ -132,8 +132,8 @@ def _remove_unsealed(tx: Tx, session: Session, row: Confirmation, sound: Transit
 
 def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> None:
     """Answers each voter whose vote no longer waits."""
-    waiting = {vote.id for vote in change.row.pending}
-    for vote in before.pending:
+    waiting = {vote.id for vote in change.row.pending_votes}
+    for vote in before.pending_votes:
         if vote.id not in waiting:
             _store_answer(tx, vote, change)
 

@@ -185,7 +185,7 @@ class Worker:
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()
 
     async def _count(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
-        vote = row.pending[0]
+        vote = row.pending_votes[0]
         facts = None
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))

@@ -170,7 +170,7 @@ class Desk:
 
     def count(self, facts: Facts | None = None) -> Refusal | None:
         """Counts the oldest stored vote. Returns why it was refused, if it was."""
-        vote = self.row.pending[0]
+        vote = self.row.pending_votes[0]
         change = count(self.row, vote.id, facts or self.facts(vote.voter), self.now, self.rules)
         self.took(change)
         return refused(change.steps)
@@ -188,7 +188,7 @@ class Desk:
         """Stores a click and counts it at once."""
         told = len(self.steps)
         self.store(kind, who, revision=revision, reason=reason, edit=edit, grant=grant)
-        if self.row.pending:
+        if self.row.pending_votes:
             return self.count()
         return refused(self.steps[told:])
 

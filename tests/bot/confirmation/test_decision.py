@@ -366,7 +366,7 @@ class TestTheVotesBefore:
         self.lose(desk, "deactivated")
         desk.vote(VoteKind.RUN_AGAIN, BEN)
         assert desk.row.attempt == 1
-        assert [vote.voter for vote in desk.row.standing(VoteKind.RUN_AGAIN)] == [BEN]
+        assert [vote.voter for vote in desk.row.standing_votes(VoteKind.RUN_AGAIN)] == [BEN]
 
     def test_nobody_is_asked_about_before_it_matters(self) -> None:
         desk = Desk(make_policy(quorum=3))

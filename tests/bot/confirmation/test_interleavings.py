@@ -125,21 +125,21 @@ class Confirming(RuleBasedStateMachine):
         )
         change = store_vote(self.desk.row, with_fingerprint(vote, self.desk.row, FINGERPRINTS))
         self.took(change)
-        if change.row.pending:
-            assert store_vote(self.desk.row, change.row.pending[-1]).row is self.desk.row, "delivered again"
-        while at_once and self.desk.row.pending:
+        if change.row.pending_votes:
+            assert store_vote(self.desk.row, change.row.pending_votes[-1]).row is self.desk.row, "delivered again"
+        while at_once and self.desk.row.pending_votes:
             self.count(reachable=True)
 
-    @precondition(lambda self: self.desk.row.pending)
+    @precondition(lambda self: self.desk.row.pending_votes)
     @rule(reachable=st.booleans())
     def count(self, reachable: bool) -> None:
         row = self.desk.row
-        vote = row.pending[0]
+        vote = row.pending_votes[0]
         facts = self.facts(vote.voter, reachable=reachable)
         if isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted):
             self.permitted.add(vote.id)
         self.took(count(row, vote.id, facts, self.desk.now, self.desk.rules))
-        assert vote.id not in {pending.id for pending in self.desk.row.pending}
+        assert vote.id not in {pending.id for pending in self.desk.row.pending_votes}
 
     @rule(minutes=st.sampled_from([1, 5, 12, 25, 90, 1500]), look=st.booleans())
     def time_passes(self, minutes: int, look: bool) -> None:
@@ -271,7 +271,7 @@ class Confirming(RuleBasedStateMachine):
         assert (due is not None and due <= now) is bool(set(due_work(row, now)) - {DueWork.DRAW})
         if due is None:
             assert row.state is not State.WAITING
-            assert not row.pending
+            assert not row.pending_votes
             assert not row.unknown
 
     @invariant()

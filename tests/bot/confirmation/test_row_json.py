@@ -107,7 +107,7 @@ def test_what_goes_into_the_mailbox_comes_out_of_it() -> None:
 
 def test_what_version_1_wrote_is_read() -> None:
     row = row_from_json(WRITTEN_BY_VERSION_1)
-    assert (row.state, row.pending[0].voter.user, row.places[0].ts) == (State.WAITING, "U2", "1.2")
+    assert (row.state, row.pending_votes[0].voter.user, row.places[0].ts) == (State.WAITING, "U2", "1.2")
     assert row.policy == Policy(tools=("deploy*",), approvers=(Approver.parse("user:U2"),))
     assert read_anew(row_to_json(row)) == row
 

@@ -443,4 +443,4 @@ class TestRowsPutBack:
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
         self.looked_at(desk, LineKind.RUN_AGAIN)
         assert desk.row.unknown
-        assert desk.row.standing(VoteKind.RUN_AGAIN) == ()
+        assert desk.row.standing_votes(VoteKind.RUN_AGAIN) == ()

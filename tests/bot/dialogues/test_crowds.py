@@ -162,4 +162,4 @@ def test_a_button_pressed_again_before_it_is_counted_is_the_same_word() -> None:
 
 
 def waiting(desk: Desk) -> int:
-    return len(desk.row.pending)
+    return len(desk.row.pending_votes)

@@ -155,11 +155,11 @@ class TestEachADK:
         )
 
     def test_absent_begun_settled(self, shape: Shape) -> None:
-        events, standing = shape.events(), []
+        events, statuses = shape.events(), []
         for more in (None, event("user", answered({"confirmed": True}, shape.request)), event("clerk", responded({}))):
             events += [more] if more is not None else []
-            standing.append(read(events).standing(shape.request))
-        assert standing == [RequestStatus.ABSENT, RequestStatus.BEGUN, RequestStatus.SETTLED]
+            statuses.append(read(events).status(shape.request))
+        assert statuses == [RequestStatus.ABSENT, RequestStatus.BEGUN, RequestStatus.SETTLED]
 
     def test_the_outcome_of_an_approval(self, shape: Shape) -> None:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
@@ -184,7 +184,7 @@ class TestHoles:
         events = python()
         events[2], events[3] = events[3], events[2]
         ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
-        assert read(events).standing("r1") is RequestStatus.ABSENT
+        assert read(events).status("r1") is RequestStatus.ABSENT
         assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
 
     def test_a_denied_call_that_ran_all_the_same_is_no_refusal(self) -> None:
@@ -224,17 +224,17 @@ class TestHoles:
         wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
         for wrong in wrongs:
             events = [*python(), event("user", answered(wrong, "r1"))]
-            assert read(events).standing("r1") is RequestStatus.ABSENT
+            assert read(events).status("r1") is RequestStatus.ABSENT
 
     def test_a_response_before_the_answer_is_the_placeholder(self) -> None:
         events = [*python(), event("user", said("hello")), event("clerk", said("It waits."))]
-        assert read(events).standing("r1") is RequestStatus.ABSENT
+        assert read(events).status("r1") is RequestStatus.ABSENT
 
     def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
         assert (
-            read([*python(), event("user", answered({"confirmed": True}, "r2"))]).standing("r1") is RequestStatus.ABSENT
+            read([*python(), event("user", answered({"confirmed": True}, "r2"))]).status("r1") is RequestStatus.ABSENT
         )
-        assert read(python()).standing("r2") is RequestStatus.GONE
+        assert read(python()).status("r2") is RequestStatus.GONE
 
     def test_what_a_user_wrote_asks_nothing(self) -> None:
         events = python()
@@ -469,7 +469,7 @@ def test_whatever_a_server_sends_is_read(events: list[JsonObject]) -> None:
     """An event that means nothing is left out, and said; it never keeps the others from being read."""
     reading = read([*events, *python()])
     assert isinstance(reading, SessionReading)
-    assert reading.standing("r1") is RequestStatus.ABSENT
+    assert reading.status("r1") is RequestStatus.ABSENT
     for one in events:
         try:
             event_from(one)
@@ -497,14 +497,14 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
     answers = [i for i, step in enumerate(history) if step in ("approve", "deny")]
     ends = [next((j for j in range(i + 1, len(history)) if history[j] not in AGENTS), len(history)) for i in answers]
     went_on = all("reply" in history[i:end] for i, end in zip(answers, ends, strict=True))
-    standing = read(events).standing("r1")
+    status = read(events).status("r1")
     if not answers:
-        assert standing is RequestStatus.ABSENT
+        assert status is RequestStatus.ABSENT
         assert [one.request_id for one in looked(events).requests] == ["r1"]
     else:
         settled = "response" in history[answers[0] :]
         without = RequestStatus.PASSED_OVER if went_on else RequestStatus.BEGUN
-        assert standing is (RequestStatus.SETTLED if settled else without)
+        assert status is (RequestStatus.SETTLED if settled else without)
         assert looked(events).requests == ()
         unknown = without is RequestStatus.BEGUN and not settled and history[answers[0]] == "approve"
         assert (outcome(events).became is OutcomeKind.UNKNOWN) == unknown
@@ -586,5 +586,5 @@ def test_of_two_requests_under_one_id_the_older_takes_no_answer() -> None:
         return event("flow", call, id=event_id, longRunningToolIds=[node])
 
     reading = read([asks(5, "e1"), asks(9000, "e2")])
-    assert [reading.standing(f"{node}@{one}") for one in ("e1", "e2")] == [RequestStatus.GONE, RequestStatus.ABSENT]
+    assert [reading.status(f"{node}@{one}") for one in ("e1", "e2")] == [RequestStatus.GONE, RequestStatus.ABSENT]
     assert [one.arguments for one in reading.look({}, {}).requests] == [{"amount": 9000}]

@@ -194,7 +194,7 @@ async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
         f"`adk-confirm audit show {deploy}` shows the result.\n"
     )
     assert (await at.row(deploy)).state is State.WAITING
-    assert [vote.voter.user for vote in (await at.row(deploy)).pending] == ["U0ANNA", f"operator {account()}"]
+    assert [vote.voter.user for vote in (await at.row(deploy)).pending_votes] == ["U0ANNA", f"operator {account()}"]
 
 
 # The channel itself

@@ -43,7 +43,7 @@ async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoff
     name = await at.asks("deploy")
     for who in (ANNA, BEN):
         await at.vote(name, who, stored_only=True)
-    first, second = (vote.id for vote in (await at.row(name)).pending)
+    first, second = (vote.id for vote in (await at.row(name)).pending_votes)
     facts = {first: Facts(account=full_member(ANNA)), second: Facts(account=full_member(BEN))}
     for vote in (first, first, second, second, first):
         await at.database.run(count_next, name, vote, facts[vote], at.rules)
@@ -54,7 +54,7 @@ async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoff
 async def test_both_at_the_same_time(at: Backoffice) -> None:
     name = await at.asks("deploy")
     await at.vote(name, ANNA, stored_only=True)
-    (vote,) = (await at.row(name)).pending
+    (vote,) = (await at.row(name)).pending_votes
     facts = Facts(account=full_member(ANNA))
     others = [at.database]
     if at.url.startswith("postgresql"):
