@@ -120,7 +120,7 @@ def test_the_field_is_named(annotation: object, within: Callable[[Json], Json], 
     assert field.replace(".root", "") in raised.value.fields
 
 
-def test_nor_by_an_argument_that_nobody_declared() -> None:
+def test_undeclared_arguments_must_be_finite_too() -> None:
     def pay(**rest: object) -> None: ...
 
     with pytest.raises(BadArguments, match="extra: is not a finite number"):
@@ -179,7 +179,7 @@ async def test_the_model_says_nan_and_the_predicate_is_not_even_asked(run: MakeR
     assert "The arguments of pay do not fit: amount" in str(said.result("pay"))
 
 
-async def test_nor_does_an_edit_bring_it_in(run: MakeRunner) -> None:
+async def test_an_edit_must_be_finite_too(run: MakeRunner) -> None:
     model = ScriptedModel(call("pay", amount=2000), "Paid.", "Paid.")
     chat = Chat(run(Agent("payer", model, tools=[FunctionTool(pay, require_confirmation=over_1000)])))
     request = (await chat.say("Pay")).request

@@ -165,7 +165,7 @@ class TestCheckpoints:
         report = found(keys=LedgerKeys("guessed"))
         assert report.broken == Broken("checkpoints", None, "checkpoint 1 was not sealed with this secret")
 
-    def test_nor_does_the_secret_in_another_role(self) -> None:
+    def test_a_fingerprint_for_another_purpose_does_not_fit(self) -> None:
         last = replace(LINES[-1], sealed=SECRET.checkpoint.of(LINES[-1].hash))
         assert found([*LINES[:-1], last]).broken == Broken(SYSTEM, 4, "it was not written with this secret")
 

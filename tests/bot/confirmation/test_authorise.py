@@ -132,7 +132,7 @@ class TestRequesters:
         assert reason(authorise(policy, claim(ANNA, spoke=(ANNA,)), known(ANNA))) is Reason.REQUESTER
 
     @pytest.mark.parametrize("allowed", [False, "speakers"])
-    def test_nor_through_another_workspace_of_the_organisation(self, allowed: object) -> None:
+    def test_a_requester_in_another_workspace_of_the_organisation_may_not_approve(self, allowed: object) -> None:
         """Whoever asked in one and is an approver in the other is the same person."""
         elsewhere = Person("T0SOUTH", ANNA.user)
         policy = make_policy(allow_requester=allowed)
@@ -143,7 +143,7 @@ class TestRequesters:
         assert reason(spoke) is (Reason.REQUESTER if allowed is False else None)
 
     @pytest.mark.parametrize("allowed", [False, "speakers"])
-    def test_nor_through_a_team_that_slack_does_not_name_for_the_account(self, allowed: object) -> None:
+    def test_a_requester_under_a_team_that_slack_does_not_name_may_not_approve(self, allowed: object) -> None:
         """The account is the user's id. Slack may leave out a workspace, or the id of the organisation itself."""
         policy = make_policy(allow_requester=allowed)
         for team in ("E0CORP", "T0SHARED", ""):
@@ -174,7 +174,7 @@ class TestRequesters:
         assert reason(authorise(make_policy(allow_requester=True), claim(ASKER), known(ASKER))) is Reason.NOT_APPROVER
 
     @pytest.mark.parametrize("act", [Act.SETTLE, Act.RUN_AGAIN])
-    def test_nor_do_they_settle_or_run_again(self, act: Act) -> None:
+    def test_a_requester_may_not_settle_or_run_again(self, act: Act) -> None:
         policy = make_policy(approvers=["user:U0ASKER"])
         assert reason(authorise(policy, claim(ASKER, act), known(ASKER))) is Reason.TURN_AUTHOR
 

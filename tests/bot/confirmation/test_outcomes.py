@@ -109,7 +109,7 @@ class TestRunning:
         is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, FINGERPRINTS))
         desk.begin()
 
-    def test_nor_does_it_after_somebody_rewrote_the_row(self) -> None:
+    def test_a_rewritten_row_does_not_begin(self) -> None:
         desk = approved()
         rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
         is_refused_loudly(begin(rewritten, desk.answer, desk.now, FINGERPRINTS))

@@ -90,7 +90,7 @@ async def test_in_no_output_of_any_command(at: Backoffice) -> None:
         assert MASK in said[command] or json.dumps(MASK)[1:-1] in said[command], "and it is said that it was there"
 
 
-async def test_nor_when_the_file_is_changed_over_them(at: Backoffice) -> None:
+async def test_nothing_leaks_when_the_file_changes(at: Backoffice) -> None:
     names = await lived_through(at)
     file = at.directory / "adk-confirm.toml"
     for change in (("quorum = 2", "quorum = 1"), ("deploy*", "refund")):
@@ -99,7 +99,7 @@ async def test_nor_when_the_file_is_changed_over_them(at: Backoffice) -> None:
         assert {command: leaks(text) for command, text in said.items() if leaks(text)} == {}
 
 
-async def test_nor_when_a_condition_fails_over_one(at: Backoffice) -> None:
+async def test_nothing_leaks_when_a_condition_fails_on_a_secret(at: Backoffice) -> None:
     """The expression library quotes the value that it could not read."""
     at.policies(FILE + "when = \"duration(args.token) > duration('1s')\"\n")
     refused = await at.refuses("deploy", ARGUMENTS)
@@ -113,7 +113,7 @@ async def test_nor_when_a_condition_fails_over_one(at: Backoffice) -> None:
     assert leaks(said.out + said.err) == []
 
 
-async def test_nor_when_rows_are_in_trouble(at: Backoffice) -> None:
+async def test_nothing_leaks_when_rows_are_parked(at: Backoffice) -> None:
     names = await lived_through(at)
     await at.database.run(lambda tx: tx.execute(update(confirmations).values(parked_at=1.0, trouble="odd")))
     await at.database.run(lambda tx: tx.execute(update(sessions).values(parked_at=1.0, trouble="odd")))

@@ -157,7 +157,7 @@ async def test_nobody_approves_so_i_write_that_it_may_begin(
         assert any("changed the database" in record.message for record in caplog.records)
 
 
-async def test_nor_does_a_call_that_i_say_needs_no_approval(open_office: Opens) -> None:
+async def test_a_call_that_i_say_needs_no_approval_does_not_run(open_office: Opens) -> None:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.rests()
