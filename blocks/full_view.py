@@ -85,7 +85,7 @@ def what_runs(view: CardView) -> list[Piece]:
 
 
 def room_beside_fields(fields: int) -> tuple[int, int]:
-    """The blocks and bytes that a view with so many fields has left for pages."""
+    """The blocks and bytes that a view with this number of fields has left for pages."""
     size = _BYTES_BESIDE_FIELDS if fields else VIEW_BYTES
     return VIEW_BLOCKS - _AROUND - min(fields, MOST_FIELDS), size
 

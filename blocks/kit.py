@@ -149,7 +149,7 @@ def home(blocks: Sequence[Block]) -> JsonObject:
 
 
 def notice(template: str, block_id: str) -> list[Block]:
-    """One sentence of ours."""
+    """One of our own sentences."""
     return small_print([Line(say(template))], block_id)
 
 

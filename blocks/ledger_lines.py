@@ -56,7 +56,7 @@ class LineEntry:
     arguments: bool = False
     """The arguments of the call are shown, because no card shows them."""
     text: bool = False
-    """`text` is a sentence of ours about it."""
+    """`text` is our own sentence about it."""
     reason: bool = False
     """`reason` is what a person gave as their reason."""
     of_question: bool = True

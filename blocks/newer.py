@@ -106,7 +106,7 @@ def alert(today: Block, said: Line, level: Level) -> Block:
 
 
 def fold(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
-    """Content that a reader can unfold, under a title of ours."""
+    """Content that a reader can unfold, under our own title."""
     return _Either(
         rich(pieces, block_id),
         [

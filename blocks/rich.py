@@ -141,7 +141,7 @@ Piece = Line | Quote | Box
 
 
 def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ...]:
-    """A template of ours with spans for its fields. A plain string counts as our own words."""
+    """One of our templates, with spans for its fields. A plain string counts as our own words."""
     row: list[Span] = []
     for words, field, _, _ in string.Formatter().parse(template):
         if words:

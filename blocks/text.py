@@ -86,7 +86,7 @@ class FittedText:
 
 
 def fit(text: str, limit: int, lines: int | None = None) -> FittedText:
-    """The text, or its beginning and `…`, within `limit` units and so many lines."""
+    """The text, or its beginning and `…`, within `limit` units and `lines` lines."""
     kept, short = text, False
     if lines is not None and text.count("\n") >= lines:
         kept, short = "\n".join(text.split("\n", lines)[:lines]), True
@@ -120,7 +120,7 @@ def pieces(text: str, size: int) -> list[str]:
 
 
 def _fitting_length(text: str, limit: int) -> int:
-    """How many characters fit into so many units."""
+    """How many characters fit into `limit` units."""
     if text.isascii() and len(text) <= limit:
         return len(text)
     spent = 0

@@ -288,11 +288,11 @@ class Streaming:
         try:
             await self._sender.under(lease.sure).update(Workspace.of(session), session.channel, ts, message)
         except Gone as gone:
-            log.info("nothing is left of what was interrupted: %s", gone)
+            log.info("the rest of an interrupted reply could not be closed: %s", gone)
 
 
 def _is_unfinished(metadata: Json) -> bool:
-    """Whether a message of ours may show an unfinished reply: it has no mark, or the mark of a reply that is edited."""
+    """Whether one of our messages may show an unfinished reply: it has no mark, or that of an edited reply."""
     match identity(metadata):
         case ("said", _, str() as event, _):
             return event.startswith(f"{LIVE}:")

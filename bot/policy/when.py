@@ -165,7 +165,7 @@ def _suggest_operator(expression: str) -> str | None:
 
 
 def _suggest_name(name: str) -> str:
-    """Suggests what an unknown name could mean: a misspelt name of ours, an argument or a text."""
+    """Suggests what an unknown name could mean: one of our names misspelt, an argument or a text."""
     if near := get_close_matches(name, NAMES, n=1):
         return f" Did you mean {near[0]}?"
     return f" Write args.{name} for the call's argument, or '{name}' for the text"

@@ -40,7 +40,7 @@ def write_step(
     tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None, *, wait: float = 0.0
 ) -> LedgerLine:
     """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
-    thread may show the line so many seconds later."""
+    thread may show the line this many seconds later."""
     keys = ledger_keys(tx)
     line = append(
         _lock_head(tx, chain),

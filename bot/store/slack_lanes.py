@@ -29,10 +29,10 @@ CARDS_FIRST = 0.5
 """How long lines wait at a time while a card is about to be posted, since people decide on the card."""
 
 SOON = 1.0
-"""A call that ends within so many seconds of its approval gets one line and one update of its card for both."""
+"""A call that ends within this many seconds of its approval gets one line and one update of its card for both."""
 
 REPLY_SOON = 1.5
-"""A reply that follows the end of its call within so many seconds is one message with the line about it."""
+"""A reply that follows the end of its call within this many seconds is one message with the line about it."""
 
 _NOW: dict[str, object] = {"due_at": bindparam("due_at_"), "parked_at": None, "failures": 0}
 _OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_NOW))
@@ -82,7 +82,7 @@ def card_done(tx: Tx, confirmation: str) -> None:
 
 def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     """Marks a session's thread as having something to post. It may be stored later in the same transaction. `wait`: it
-    is due in so many seconds, or when something else in it is due."""
+    is due in this many seconds, or when something else in it is due."""
     due_at, mark = tx.now() + wait, _OWE_THREAD_LATER if wait else _OWE_THREAD
     if not mark(tx, key_=key, due_at_=due_at):
         where = _WORKSPACE.first(tx, key_=key)

@@ -199,7 +199,7 @@ class _Facts(Collector):
             return
         yield GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", facts.waiting)
         yield GaugeMetricFamily(
-            "adk_confirm_unknown", "Calls of which nobody knows whether they took effect.", facts.unknown
+            "adk_confirm_unknown", "Calls for which nobody knows whether they took effect.", facts.unknown
         )
         yield GaugeMetricFamily(
             "adk_confirm_oldest_owed_seconds", "How long the oldest piece of work has been waiting.", facts.oldest_owed

@@ -1,4 +1,4 @@
-"""Runs an MCP server that is a command of ours, and passes on its output, with a limit for each line.
+"""Runs an MCP server that we start as a command, and passes on its output, with a limit for each line.
 
 The SDK reads a line of any length into memory. This is a separate program between the two, so it works with any version
 of the SDK: `python -I bounded_stdio.py BYTES COMMAND [ARGUMENT …]`.

@@ -27,7 +27,7 @@ class McpUnavailable(ConfirmError):
 
 @dataclass(frozen=True)
 class StdioConnection:
-    """A server that is a command of ours: started with the first use, ended with `close`.
+    """A server that we start as a command with the first use, and end with `close`.
 
     It gets `env` on top of the few variables that are safe to inherit. `start_timeout` is for its greeting, `timeout`
     for each call.

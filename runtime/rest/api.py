@@ -256,7 +256,7 @@ async def _attend(runner: Runner) -> None:
             await runner.attend()
         except Exception:
             # Nobody awaits this task, and it must not end while the server runs.
-            log.exception("what was left of %s could not be looked for, and will be again", runner.app_name)
+            log.exception("could not look for unfinished work of %s, and will try again", runner.app_name)
         await asyncio.sleep(RETRY_PAUSE)
 
 

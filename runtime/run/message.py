@@ -84,7 +84,7 @@ def _as_content(message: Message) -> Content:
 
 
 def _no_message() -> Invalid:
-    return Invalid("A message is a text, an Answer, or a Content with its parts: this is none of them.")
+    return Invalid("A message is a text, an Answer, or a Content with its parts. This is something else.")
 
 
 def _words(content: Content, state_delta: JsonObject | None) -> Incoming:

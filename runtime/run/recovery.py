@@ -47,7 +47,7 @@ class Recovery:
             try:
                 await self.once()
             except ConfirmError as error:
-                log.warning("what was left over could not be looked for, and will be again: %s", error)
+                log.warning("could not look for unfinished work, and will try again: %s", error)
             await asyncio.sleep(pause)
 
     def _note_end(self, name: SessionId, failure: Exception | None) -> None:

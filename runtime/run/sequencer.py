@@ -170,7 +170,7 @@ def _log_failure(error: BaseException, name: SessionId, *, stored: bool) -> Exce
         return error
     # The task was cancelled, not the listener.
     if stored:
-        return Busy("The runner was closed before the run ended; the next one goes on with what is left.")
+        return Busy("The runner was closed before the run ended; the next one continues it.")
     return Busy(
         "The runner was closed before the message was seen to be stored: look at the session before sending again."
     )

@@ -199,7 +199,7 @@ class PostgresEngine:
             finally:
                 await alone.close()
         except (DatabaseAway, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            _log.warning("What holds up others in PostgreSQL could not be looked for: %s", error)
+            _log.warning("Could not look for frozen transactions in PostgreSQL: %s", error)
             return
         if ended:
             _log.warning("Ended %s transactions of frozen processes that held up others.", ended)

@@ -41,7 +41,7 @@ class Waiter:
         self._woken.set()
 
     def wake_later(self, seconds: float) -> None:
-        """Wakes it after so many seconds, if it is not woken before: whoever is woken looks when to look again."""
+        """Wakes it after this many seconds, unless it is woken before: whoever is woken looks when to look again."""
         at = asyncio.get_running_loop().time() + seconds
         if self._timer is None or at < self._timer.when():
             self._end_timer()
@@ -100,7 +100,7 @@ class Hub:
                 waiter.wake()
 
     def wake_later(self, topics: Mapping[str, float]) -> None:
-        """Wakes the topics after so many seconds each."""
+        """Wakes each topic after its number of seconds."""
         for topic, seconds in topics.items():
             for waiter in self._waiters.get(topic_key(topic), ()):
                 waiter.wake_later(seconds)

@@ -252,7 +252,7 @@ class Sender:
         return True
 
     async def notice(self, target: JsonObject, sentence: str) -> None:
-        """Whispers a sentence of ours."""
+        """Whispers one of our own sentences."""
         await self.whisper(target, notice_message(sentence))
 
     async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:

@@ -27,7 +27,7 @@ _EARLIER = 300.0
 
 @dataclass(frozen=True)
 class SentMessage:
-    """A message of ours, as it is in Slack."""
+    """One of our messages, as it is in Slack."""
 
     ts: str
     metadata: Json

@@ -1,4 +1,4 @@
-"""The identity of a message of ours, in its `metadata`. It stays the same when the text changes. Pure.
+"""The identity of each of our messages, in its `metadata`. It stays the same when the text changes. Pure.
 
 The identities of cards and ledger lines are in `blocks.ids`, those of all other messages are here.
 """

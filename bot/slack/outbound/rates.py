@@ -1,4 +1,4 @@
-"""Rate limits: so many calls in so many seconds, and a pause after `Retry-After`."""
+"""Rate limits: a number of calls in a number of seconds, and a pause after `Retry-After`."""
 
 from __future__ import annotations
 
