@@ -42,9 +42,9 @@ from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
 from bot.leasing.put_off import PutOff
 from bot.store.mailbox import (
+    DecisionsAhead,
     Letter,
     Mail,
-    Overtaking,
     approvals_held_back,
     is_stopped,
     read_first,
@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GLANCE = 1.0
+LOOK_WHILE_RUNNING = 1.0
 """Seconds between looks at the session of a running agent, to find calls that began."""
 
 LOOK_FOR_STOPS = 3.0
@@ -131,8 +131,11 @@ class _LeasedSession:
             await self._attend(key)
 
     async def _attend(self, key: str) -> None:
-        can = await self._capabilities()
-        together, several = can is None or can.siblings_together, can is not None and can.several_answers
+        capabilities = await self._capabilities()
+        together, several = (
+            capabilities is None or capabilities.siblings_together,
+            capabilities is not None and capabilities.several_answers,
+        )
         session, mail = await self._lease.read(read_first, key, together=together, several=several)
         sent_any = False
         while letters := mail.letters:
@@ -148,8 +151,8 @@ class _LeasedSession:
                     held: list[AgentMessage] = []
                     with self._with_priority(letters[0]) as self._started:
                         tasks = await self._deliver(session, mail, held)
-                    await self._take_in(session, letters[0], held)
-                    await self._say_tasks(session, letters[0], tasks)
+                    await self._store_news(session, letters[0], held)
+                    await self._store_task_reply(session, letters[0], tasks)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
@@ -174,7 +177,7 @@ class _LeasedSession:
         except Unreachable:
             return None
 
-    async def _decisions_first(
+    async def _wait_and_send_decisions(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
     ) -> T:
         """Waits for a question to Slack about the letters that are `under_way`, and sends decisions to the agent
@@ -182,7 +185,7 @@ class _LeasedSession:
         are taken in then."""
         task, sent = asyncio.ensure_future(asking), set(self._under_way)
         try:
-            while not (await asyncio.wait({task}, timeout=GLANCE))[0]:
+            while not (await asyncio.wait({task}, timeout=LOOK_WHILE_RUNNING))[0]:
                 await self._send_decisions(session, sent, turns)
             if isinstance(task.exception(), PutOff):
                 await self._send_decisions(session, sent, turns)
@@ -194,11 +197,16 @@ class _LeasedSession:
 
     async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
         """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
-        can = await self._capabilities()
-        together, several = can is None or can.siblings_together, can is not None and can.several_answers
+        capabilities = await self._capabilities()
+        together, several = (
+            capabilities is None or capabilities.siblings_together,
+            capabilities is not None and capabilities.several_answers,
+        )
         while True:
-            ahead = Overtaking(frozenset(sent), turns)
-            mail = await self._lease.read(read_mail, session.key, together=together, several=several, overtaking=ahead)
+            ahead = DecisionsAhead(frozenset(sent), turns)
+            mail = await self._lease.read(
+                read_mail, session.key, together=together, several=several, decisions_ahead=ahead
+            )
             if not mail.letters or mail.paused or not all(one.sealed for one in mail.letters):
                 return
             sent.update(one.id for one in mail.letters)
@@ -206,7 +214,7 @@ class _LeasedSession:
                 with self._with_priority(mail.letters[0]) as self._started:
                     tasks = await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
-                await self._say_tasks(session, mail.letters[0], tasks)
+                await self._store_task_reply(session, mail.letters[0], tasks)
             except (Unreachable, SendSeparately, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
                 return
@@ -224,7 +232,7 @@ class _LeasedSession:
         attachments: tuple[Attachment, ...] = ()
         stopped = mail.stopped
         if letters[0].files:
-            attachments = await self._decisions_first(session, self._thread.fetch(session, letters[0].files))
+            attachments = await self._wait_and_send_decisions(session, self._thread.fetch(session, letters[0].files))
             stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
         stop = asyncio.Event()
         if stopped:
@@ -235,12 +243,12 @@ class _LeasedSession:
         if exchange is None:
             return ()
         await self._lease.sure()
-        showing = ProgressDisplay(self._thread, self._lease, session)
-        hides = self._may_hide(mail.rows)
-        for task in [] if hides else self._deliveries.starting_calls(mail):
-            showing.task(task)
+        display = ProgressDisplay(self._thread, self._lease, session)
+        may_hide = self._may_hide(mail.rows)
+        for task in [] if may_hide else self._deliveries.starting_calls(mail):
+            display.task(task)
         try:
-            listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
+            listening = self._listen(session, letters[0], exchange, display, held if may_hide else None)
             await self._run_and_watch(session, letters[0], listening, stop)
         except Unreachable:
             await self._deliveries.record_not_reached(session, letters)
@@ -250,15 +258,15 @@ class _LeasedSession:
         except DeliveryUnknown as error:
             self._sign_ins.hide_in(error)
             if error.again_after is not None:
-                await self._say(session, delivery_unknown_line(letters[0]))
+                await self._put_in_outbox(session, delivery_unknown_line(letters[0]))
                 raise NotNow(error.again_after, str(error)) from error
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
         finally:
-            showing.end()
-        return showing.unanswered_tasks()
+            display.end()
+        return display.unanswered_tasks()
 
-    async def _say_tasks(self, session: Session, letter: Letter, tasks: Sequence[Task]) -> None:
+    async def _store_task_reply(self, session: Session, letter: Letter, tasks: Sequence[Task]) -> None:
         """Stores a reply that shows tool calls and has no text."""
         invocation = next((task.invocation_id for task in tasks if task.invocation_id), "")
         if invocation:
@@ -270,21 +278,21 @@ class _LeasedSession:
         for letter in letters:
             if letter.confirmation is not None:
                 await self._lease.run(out_of_reach, letter.confirmation)
-        await self._say(session, unreachable_line(letters[0], error))
+        await self._put_in_outbox(session, unreachable_line(letters[0], error))
 
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
         """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""
         for row, undecided in approvals_held_back(rows):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
-            await self._say(session, said)
+            await self._put_in_outbox(session, said)
 
     async def _listen(
         self,
         session: Session,
         letter: Letter,
         exchange: Exchange,
-        showing: ProgressDisplay,
+        display: ProgressDisplay,
         held: list[AgentMessage] | None,
     ) -> None:
         """Stores what the agent says. If `held` is a list, messages are collected there, because they may quote a call
@@ -294,17 +302,17 @@ class _LeasedSession:
             self._started()
             if isinstance(item, Task):
                 if held is None:
-                    showing.task(replace(item, result=self._sign_ins.hide(item.result)))
+                    display.task(replace(item, result=self._sign_ins.hide(item.result)))
                 continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
-                await self._glance(session, letter)
+                await self._look_while_running(session, letter)
             looks = letter.confirmation is not None and isinstance(item, AgentMessage)
             if held is not None:
                 held += [item] if isinstance(item, AgentMessage) else []
             elif isinstance(item, MessageDelta):
-                showing.add_part(replace(item, text=self._sign_ins.hide(item.text)))
+                display.add_part(replace(item, text=self._sign_ins.hide(item.text)))
             else:
-                await self._say(session, item, letter, showing.end_reply())
+                await self._put_in_outbox(session, item, letter, display.end_reply())
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a policy, of the current file or of a stored call, may hide something in this session."""
@@ -319,10 +327,10 @@ class _LeasedSession:
         watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
             while True:
-                ended, _ = await asyncio.wait({running}, timeout=GLANCE)
+                ended, _ = await asyncio.wait({running}, timeout=LOOK_WHILE_RUNNING)
                 if ended:
                     break
-                await self._glance(session, letter)
+                await self._look_while_running(session, letter)
         finally:
             watching.cancel()
             if not running.done():
@@ -340,7 +348,7 @@ class _LeasedSession:
             except ConfirmError as error:
                 log.info("not known whether the run is stopped: %s", error)
 
-    async def _glance(self, session: Session, letter: Letter) -> None:
+    async def _look_while_running(self, session: Session, letter: Letter) -> None:
         if letter.confirmation is not None:
             try:
                 await self._observe(session, await self._host.look(session.session))
@@ -349,7 +357,7 @@ class _LeasedSession:
 
     # In: what the session says
 
-    async def _take_in(self, session: Session, letter: Letter, held: Sequence[AgentMessage] = ()) -> None:
+    async def _store_news(self, session: Session, letter: Letter, held: Sequence[AgentMessage] = ()) -> None:
         look = await self._host.look(session.session)
         said_now = (*look.said, *held)
         rows, spoken = await self._lease.read(read_known, session.key)
@@ -357,7 +365,7 @@ class _LeasedSession:
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
-                await self._say(session, self._mask(session, said, look), letter)
+                await self._put_in_outbox(session, self._mask(session, said, look), letter)
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
             if waits.said.event not in spoken and waits.request not in operations:
@@ -369,7 +377,7 @@ class _LeasedSession:
         for request in new:
             with work_span("ask", session=session.session, tool=request.tool):
                 preparing = self._intake.prepare(self._lease, session, request, letter)
-                opening = await self._decisions_first(session, preparing, turns)
+                opening = await self._wait_and_send_decisions(session, preparing, turns)
                 opening = replace(opening, trace=tracing.traceparent())
                 await self._lease.run(open_request, session.key, opening, self._rules.now)
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
@@ -403,9 +411,9 @@ class _LeasedSession:
         for row in rows:
             outcome = outcomes.get(row.asked.request_id)
             if outcome is not None:
-                await self._copy(row, outcome)
+                await self._copy_outcome(row, outcome)
 
-    async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
+    async def _copy_outcome(self, row: Confirmation, outcome: HostOutcome) -> None:
         if row.state is not State.APPROVED and (line := _pointless_because(outcome)) is not None:
             await self._lease.run(not_asked_any_longer, row.id, line)
             return
@@ -425,7 +433,7 @@ class _LeasedSession:
         except Illegal as error:
             log.info("not copied: %s", error)  # the row has changed; the next look sorts it out
 
-    async def _say(
+    async def _put_in_outbox(
         self, session: Session, said: AgentMessage, letter: Letter | None = None, tasks: Sequence[Task] = ()
     ) -> None:
         """Puts a message into the outbox. If the agent failed on a person's message (`letter`), the person can try

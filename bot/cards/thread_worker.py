@@ -55,9 +55,13 @@ class ThreadWorker:
             shown = await self._thread.say(lease, session, said, rows=rows, retry=post.retry, tasks=post.tasks)
             return await _record_posted(lease, session, None, SaidInThread(said.event, shown.ts, shown.plan))
         at = look.at.timestamp()
-        if (wait := ends_soon(lines, rows, at)) > 0:
+        if (wait := seconds_until_end(lines, rows, at)) > 0:
             raise NotNow(wait, "A call was approved just now, and may end in a moment.")
-        if said is None and (wait := answered_soon(lines, at)) > 0 and await lease.read(reply_may_follow, session.key):
+        if (
+            said is None
+            and (wait := seconds_until_reply(lines, at)) > 0
+            and await lease.read(reply_may_follow, session.key)
+        ):
             raise NotNow(wait, "A call ended just now, and the agent may answer in a moment.")
         if said is not None and not post.tasks and not look.unfinished.live:
             ts = await self._thread.say_below(lease, session, lines, said, rows)
@@ -76,13 +80,13 @@ def _has_no_card(row: Confirmation) -> bool:
     return row.state is State.WAITING and not row.quiet and not row.card_channels
 
 
-def ends_soon(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: float) -> float:
+def seconds_until_end(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: float) -> float:
     """Seconds to wait for the end of a call that was just approved, so that one line says both."""
     approved = {line.confirmation for line in lines if line.kind is LineKind.APPROVED}
     still = [row for row in rows if row.id in approved and row.runs]
     return max((row.decision.at.timestamp() + SOON - at for row in still if row.decision), default=0.0)
 
 
-def answered_soon(lines: Sequence[LedgerLine], at: float) -> float:
+def seconds_until_reply(lines: Sequence[LedgerLine], at: float) -> float:
     """Seconds to wait for the agent's reply to a call that just ended, so that both are one message."""
     return lines[-1].at.timestamp() + REPLY_SOON - at if lines[-1].kind in _ANSWERED else 0.0

@@ -74,7 +74,7 @@ def read_session(tx: Tx, key: str) -> Session:
 
 
 @dataclass(frozen=True)
-class Overtaking:
+class DecisionsAhead:
     """While a message waits for Slack, decisions may overtake it. Leaves out those whose ids are in `sent`, and those
     of `turns` that have requests about which nobody was asked yet."""
 
@@ -83,17 +83,17 @@ class Overtaking:
 
 
 def next_letters(
-    tx: Tx, key: str, *, together: bool, several: bool = False, overtaking: Overtaking | None = None
+    tx: Tx, key: str, *, together: bool, several: bool = False, decisions_ahead: DecisionsAhead | None = None
 ) -> tuple[Letter, ...]:
     """The letters that the agent gets next, as one message.
 
     `together`: an answer waits until every request of its turn is decided, then all are sent. Messages do not wait.
     `several`: all waiting answers are sent in one message, even if other requests are undecided.
     """
-    rows = (_WAITING if together or overtaking else _NEXT_WAITING).all(tx, session_=key)
+    rows = (_WAITING if together or decisions_ahead else _NEXT_WAITING).all(tx, session_=key)
     letters = [_letter(tx, row) for row in rows]
-    if overtaking is not None:
-        letters = [one for one in letters if one.kind != "words" and one.id not in overtaking.sent]
+    if decisions_ahead is not None:
+        letters = [one for one in letters if one.kind != "words" and one.id not in decisions_ahead.sent]
     if not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
     if not together:
@@ -101,7 +101,7 @@ def next_letters(
     confirmations = session_confirmations(tx, key)
     turns = {row.id: row.asked.turn for row in confirmations}
     undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
-    undecided |= set(overtaking.turns) if overtaking else set()
+    undecided |= set(decisions_ahead.turns) if decisions_ahead else set()
     return next_together(letters, turns, undecided)
 
 
@@ -119,8 +119,10 @@ class Mail:
         return next(row for row in self.rows if row.id == letter.confirmation)
 
 
-def read_mail(tx: Tx, key: str, *, together: bool, several: bool, overtaking: Overtaking | None = None) -> Mail:
-    letters = next_letters(tx, key, together=together, several=several, overtaking=overtaking)
+def read_mail(
+    tx: Tx, key: str, *, together: bool, several: bool, decisions_ahead: DecisionsAhead | None = None
+) -> Mail:
+    letters = next_letters(tx, key, together=together, several=several, decisions_ahead=decisions_ahead)
     rows = tuple(session_confirmations(tx, key)) if letters or together else ()
     if not letters:
         return Mail((), paused=False, left=False, rows=rows)
