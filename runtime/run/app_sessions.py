@@ -119,7 +119,8 @@ class AppSessions(ABC):
             position = Position(stored.key, stored.created, stored.events)
             return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key)))
 
-        return await (await self.open()).read(read)
+        database = await self.open()
+        return await (database.read if since is None else database.read_few)(read)
 
     def _name(self, user_id: str, session_id: str) -> SessionId:
         return SessionId(self.app_name, user_id, session_id)

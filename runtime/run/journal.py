@@ -20,6 +20,9 @@ from runtime.store.records import Invocation, Rows, SessionChange, Stored
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
+_FEW = 20
+"""Not more events than these are a few rows."""
+
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
 
@@ -70,8 +73,9 @@ class Journal:
         """The history as the agent's model sees it. Call this after a `flush`: it reads events that the view has
         missed."""
         view = self._live.views.setdefault(agent, View(agent))
-        if view.seen < self._live.events:
-            for event in await self._database.read(read_view_events, self.stored.key, view.seen):
+        if missed := self._live.events - view.seen:
+            read = self._database.read_few if missed <= _FEW else self._database.read
+            for event in await read(read_view_events, self.stored.key, view.seen):
                 view.add(event)
         return view
 

@@ -197,7 +197,7 @@ class Runner(AppSessions):
     async def take_up(self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None) -> Run:
         """Resumes what a process that died left of the session, if anything."""
         name = self._name(user_id, session_id)
-        if await (await self.open()).read(active, name):
+        if await (await self.open()).read_few(active, name):
             return await self._sequencer.enter(replace(self._arrival(name), stop=stop))
         return _empty_run()
 
@@ -220,7 +220,7 @@ class Runner(AppSessions):
                 replace(arrival, incoming=incoming, approved=approved), streaming=streaming
             )
         database = await self.open()
-        found = await database.read(find_answered_calls, name, incoming, arrival.sender)
+        found = await database.read_few(find_answered_calls, name, incoming, arrival.sender)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
         decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
@@ -230,7 +230,7 @@ class Runner(AppSessions):
             return await self._sequencer.enter(arrival, streaming=streaming)
         # Nothing new. Resume what a process that died left of it, if anything.
         asking = [call.invocation_id for _, call in found or ()]
-        owed = await database.read(active, name, asking)
+        owed = await database.read_few(active, name, asking)
         if owed:
             return await self._sequencer.enter(replace(self._arrival(name), stop=arrival.stop), streaming=streaming)
         return _empty_run()

@@ -244,7 +244,7 @@ class Work:
             if whole is None:
                 return None
             given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
-            taken = await self._app.database.read(known_calls, self._journal.stored.key, given) if given else ()
+            taken = await self._app.database.read_few(known_calls, self._journal.stored.key, given) if given else ()
             event = self._answer(invocation, event_id, whole, taken)
             self._add(event)
         except BaseException as error:

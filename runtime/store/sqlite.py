@@ -67,6 +67,9 @@ class SqliteEngine:
         assert self._writer is not None
         return await self._writer.run(work, read_only=True)
 
+    async def read_few(self, work: Callable[[Tx], R]) -> R:
+        return await self.read(work) if self._readers is None else self._readers.run_here(work)
+
     async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
         await self.write(work)  # this process is the only one that writes
 
@@ -81,7 +84,7 @@ class SqliteEngine:
 
 
 class _Readers:
-    """A few read-only connections, used from a few threads. In WAL mode readers never wait."""
+    """A few read-only connections, used from a few threads and the event loop. In WAL mode readers never wait."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
@@ -91,15 +94,22 @@ class _Readers:
         self._closed = False
 
     async def run(self, work: Callable[[Tx], R]) -> R:
-        if self._closed:
-            raise StoreError("The store is closed.")
+        self._check_open()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+
+    def run_here(self, work: Callable[[Tx], R]) -> R:
+        self._check_open()
+        return self._read(work)
 
     async def close(self) -> None:
         self._closed = True
         await asyncio.to_thread(self._threads.shutdown)
         while not self._idle.empty():
             self._idle.get_nowait().close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("The store is closed.")
 
     def _read(self, work: Callable[[Tx], R]) -> R:
         try:

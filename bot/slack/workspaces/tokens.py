@@ -159,14 +159,14 @@ class SeveralWorkspaces:
         return "the workspaces that install it"
 
     async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:
-        bot = await self._database.read(self.installations.bot_for, Workspace(team, enterprise))
+        bot = await self._database.read_few(self.installations.bot_for, Workspace(team, enterprise))
         if bot is None:
             raise NotInstalled(team, enterprise)
         return self._client(bot.bot_token)
 
     async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
         at = Workspace(team_id or "", enterprise_id)
-        bot = await self._database.read(self.installations.bot_for, at)
+        bot = await self._database.read_few(self.installations.bot_for, at)
         return None if bot is None else _authorization(bot, at)
 
     async def handle_revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
@@ -195,7 +195,7 @@ class SeveralWorkspaces:
                 log.warning("%s may not use the app in %s any more. It is stopped there.", access.enterprise, team)
 
     async def why_unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
-        return await self._database.read(unfit, self._client_id, at, found)
+        return await self._database.read_few(unfit, self._client_id, at, found)
 
     def workspace_named(self, id_: str | None) -> Workspace:
         """An organisation is named by its own id."""
