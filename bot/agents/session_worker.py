@@ -162,8 +162,14 @@ class _LeasedSession:
                 self._sign_ins.hide_in(error)
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            mail = await self._lease.run(then_next_mail, key, letters, together=together, several=several)
+            # Runs of a host without patience have ended. Whoever has to forget credentials does that under the lease.
+            late = capabilities is None or capabilities.patience
+            may_end = not late and not self._sign_ins.holds_any
+            how = {"together": together, "several": several, "may_end": may_end}
+            mail = await self._lease.finish_if(_has_ended, then_next_mail, key, letters, **how)
             await self._deliveries.forget_credentials(letters)
+            if mail.ended:
+                return
             sent_any = True
         again = await self._look_again(session, sent_any)
         if together:
@@ -442,6 +448,10 @@ class _LeasedSession:
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
         await self._lease.run(say_later, session.key, said, retry, tasks)
+
+
+def _has_ended(mail: Mail) -> bool:
+    return mail.ended
 
 
 def _no_priority() -> None:

@@ -23,6 +23,7 @@ from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, objects
+from runtime.replacing import replace
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
@@ -114,6 +115,7 @@ class Mail:
     left: bool  # an earlier run ended and left an unfinished reply
     rows: tuple[Confirmation, ...]
     stopped: bool = False  # somebody stopped the run about the first letter
+    ended: bool = False  # nothing is left to do in the session, and this is stored
 
     def about(self, letter: Letter) -> Confirmation:
         return next(row for row in self.rows if row.id == letter.confirmation)
@@ -139,10 +141,19 @@ def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Sess
     return read_session(tx, key), read_mail(tx, key, together=together, several=several)
 
 
-def then_next_mail(tx: Tx, key: str, received: Sequence[Letter], *, together: bool, several: bool) -> Mail:
-    """Marks letters as received, and returns the next mail."""
+def then_next_mail(
+    tx: Tx, key: str, received: Sequence[Letter], *, together: bool, several: bool, may_end: bool = False
+) -> Mail:
+    """Marks letters as received, and returns the next mail. `may_end`: if there is none, and nobody has to be told that
+    an approval waits, the session is done."""
+    if may_end:
+        lock_session(tx, key)
     letters_done(tx, received)
-    return read_mail(tx, key, together=together, several=several)
+    mail = read_mail(tx, key, together=together, several=several)
+    if not may_end or mail.letters or any(approvals_held_back(mail.rows)):
+        return mail
+    _set_due(tx, key, None)
+    return replace(mail, ended=True)
 
 
 def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
@@ -213,6 +224,11 @@ def session_done(tx: Tx, key: str, *, together: bool = False, again: float | Non
     seconds."""
     lock_session(tx, key)
     due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
+    _set_due(tx, key, due_at)
+
+
+def _set_due(tx: Tx, key: str, due_at: float | None) -> None:
+    """Stores that a run has ended, and when the session is due again."""
     _REST(tx, key_=key, due_at_=due_at)
     note_run_ended(tx, key)
 

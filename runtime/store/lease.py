@@ -203,16 +203,24 @@ class Lease:
 
     async def finish(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The holder's last transaction, which also releases the row."""
+        return await self.finish_if(lambda _: True, fn, *args, **kwargs)
+
+    async def finish_if(
+        self, ended: Callable[[R], bool], fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Like `finish` if the work has `ended` with the transaction's result, otherwise like `run`."""
 
         @wraps(fn)
-        def released(tx: Tx) -> R:
+        def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            if not release(tx, self._table, self._where, self.token, topic=self._topic):
+            ours = (self._table, self._where, self.token)
+            if not (release(tx, *ours, topic=self._topic) if ended(result) else holds(tx, *ours)):
                 raise LeaseLost
             return result
 
-        result = await self._fenced(released)
-        self.stop()
+        result = await self._fenced(fenced)
+        if ended(result):
+            self.stop()
         return result
 
     async def _fenced(self, fn: Callable[[Tx], R]) -> R:

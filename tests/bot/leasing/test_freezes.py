@@ -58,9 +58,8 @@ TRANSACTIONS = (
     "hand_over",  # an answer is about to be sent
     "copy_report",
     "say_later",
-    "then_next_mail",  # an answer was sent
+    "then_next_mail",  # an answer was sent, and the session ends
     "mark_posted",
-    "session_done",
 )
 TAKEN_OVER = (
     *("addressed", "begin", "open_request", "save_drawn"),

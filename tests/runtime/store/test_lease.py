@@ -239,6 +239,20 @@ async def test_the_last_transaction_releases_the_row(lively: Database) -> None:
     assert await try_lease(lively, desks, MINE) is not None
 
 
+async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE, topic="desk")
+    assert lease is not None
+    async with lease:
+        assert await lease.finish_if(lambda due: due > 7, due_is, 7.0) == 7.0
+        await lease.sure()
+        assert await try_lease(lively, desks, MINE) is None
+        assert await lease.finish_if(lambda due: due > 7, due_is, 8.0) == 8.0
+        with pytest.raises(LeaseLost):
+            await lease.sure()
+        assert await try_lease(lively, desks, MINE) is not None
+    assert not lease.lost.is_set()
+
+
 async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -> None:
     lease = await try_lease(lively, desks, MINE)
     assert lease is not None
@@ -246,6 +260,8 @@ async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -
     async with lease:
         with pytest.raises(LeaseLost):
             await lease.finish(due_is, 7.0)
+        with pytest.raises(LeaseLost):
+            await lease.finish_if(lambda _: False, due_is, 7.0)
     assert await lively.read(due_is, None) != 7.0
     assert await lively.read(lambda tx: tx.execute(select(desks.c.lease_token).where(MINE)).scalar_one()) == "thief"
 
