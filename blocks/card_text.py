@@ -8,7 +8,24 @@ from dataclasses import replace
 from blocks import words
 from blocks.content import Space, headline, result
 from blocks.readable import LONGEST_TITLE
-from blocks.rich import Box, Group, Line, Piece, Prose, Quote, Say, Span, User, When, code, join_list, line, name, say
+from blocks.rich import (
+    Box,
+    Channel,
+    Group,
+    Line,
+    Piece,
+    Prose,
+    Quote,
+    Say,
+    Span,
+    User,
+    When,
+    code,
+    join_list,
+    line,
+    name,
+    say,
+)
 from blocks.text import fit_visible, plain
 from blocks.values import spell_on_one_line
 from blocks.view import (
@@ -303,9 +320,12 @@ def _revision_notes(view: CardView) -> tuple[Span, ...]:
     return _join_with_dots(parts)
 
 
-def grant_text(grant: GrantView) -> Line:
+def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
+    """`listed`: among grants of other conversations, so that it says where it holds."""
     calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
-    return line(words.GRANT, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses)
+    place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
+    template = words.GRANT_LISTED if listed else words.GRANT
+    return line(template, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses, place=place)
 
 
 def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:

@@ -204,7 +204,7 @@ def _request_item(view: CardView, version: int) -> list[Block]:
 def _grant(grant: GrantView, version: int) -> list[Block]:
     block = f"grant.{checked_id(grant.id)}.{version}"
     row = [revoke_button(grant.id, grant.tool)]
-    return [rich([grant_text(grant)], block), *actions(row, f"{block}.buttons")]
+    return [rich([grant_text(grant, listed=True)], block), *actions(row, f"{block}.buttons")]
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[Block]:

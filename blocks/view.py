@@ -105,6 +105,8 @@ class GrantView:
     uses: int | None = None
     """For how many calls. None: any number."""
     used: int = 0
+    channel: str | None = None
+    """Where its session is, in a list of grants. None: in direct messages."""
 
 
 @dataclass(frozen=True, slots=True)

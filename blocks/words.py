@@ -227,6 +227,7 @@ ENDS_TURN = (
 ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, outside this app."
 ATTEMPT = "Attempt {number}"
 GRANT = "🔓 {calls} run without asking until {when}, in this conversation{uses}. Allowed by {who}."
+GRANT_LISTED = "🔓 {calls} run without asking until {when}, in one conversation in {place}{uses}. Allowed by {who}."
 CALLS = "Calls of {tool}"
 CALLS_WITH = "Calls of {tool} with {on}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from blocks.view import CardView, HomeView
 from bot.cards.card_presenter import NO_LINKS, Links, card_view, grant_view
@@ -39,9 +40,14 @@ def home_view(
         waiting=cards(waiting),
         asked=cards(asked),
         here=cards(here),
-        grants=tuple(grant_view(grant, row.redactor) for grant, row in grants),
+        grants=tuple(replace(grant_view(grant, row.redactor), channel=_channel(row)) for grant, row in grants),
         more_waiting=more_waiting,
         more_asked=more_asked,
         more_here=more_here,
         paused=paused,
     )
+
+
+def _channel(row: Confirmation) -> str | None:
+    channel = row.asked.channel
+    return None if channel.startswith("D") else channel or None

@@ -268,7 +268,7 @@ HOME = HomeView(
         TIME_OFF,
     ),
     asked=(replace(WAITING, id="mine", tool="restart"), replace(DONE, id="mine2"), replace(DENIED, id="mine3")),
-    grants=(GRANT,),
+    grants=(replace(GRANT, channel="C0DEPLOYS"),),
     more_waiting=3,
 )
 

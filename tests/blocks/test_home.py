@@ -78,6 +78,11 @@ def test_home_says_what_waits_what_i_asked_for_and_what_i_granted() -> None:
     assert "Deploy checkout 2.14.0 to prod · denied · " in text
     assert "Your grants (1)" in text
     assert "run without asking until" in text
+    assert ", in one conversation in " in text
+    assert "in this conversation" not in text
+    assert "'channel_id': 'C0DEPLOYS'" in str(home_tab(samples.HOME))
+    private = replace(samples.HOME, grants=(samples.GRANT,))
+    assert ", in one conversation in direct messages. Allowed by" in inert.shown(home_tab(private))
     assert "… and 3 more" in text
 
 

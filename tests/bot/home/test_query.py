@@ -17,7 +17,9 @@ def waiting(name: str, **policy: object) -> Confirmation:
 
 
 def test_home_lists_what_i_may_decide_and_what_i_asked_for() -> None:
-    desk = Desk(make_policy(grant="30m", redact=["token"]), make_asked(arguments={"token": "s3cr3t-t0ken"}))
+    desk = Desk(
+        make_policy(grant="30m", redact=["token"]), make_asked(arguments={"token": "s3cr3t-t0ken"}, channel="C0DEPLOYS")
+    )
     desk.approve(ANNA, grant=True)
     view = home_view(
         3,
@@ -34,6 +36,7 @@ def test_home_lists_what_i_may_decide_and_what_i_asked_for() -> None:
     assert "k2.1" in home
     assert "s3cr3t-t0ken" not in home
     assert "Revoke grant" in home
+    assert view.grants[0].channel == "C0DEPLOYS"
     assert "They appear as these are decided" in home
 
 
