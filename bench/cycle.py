@@ -299,14 +299,15 @@ def _ratio(found: Rounds, ours: str, stored: list[str], column: str) -> float:
 
 
 _WAITS = (
-    "one session does everything in turn. On a quiet machine most of its time is CPU, 5 to 6 ms: 3.5 on the event "
-    "loop, 0.3 of it google-genai's, and 1.8 in the store's thread, where six bare inserts would take 0.6. The rest is "
-    "spread over events, calls and their JSON, a few percent each. Then there are six fsyncs"
+    "one session does everything in turn. On a quiet machine most of its time is CPU, about 4 ms: 2.1 on the event "
+    "loop, and 1.8 in the store's thread, where the bare statements would take 1.0, more than half of it for their six "
+    "fsyncs. The rest is spread over events, calls, their JSON and asyncio, a few percent each. Then it waits for the "
+    "fsyncs, and a dozen times for a thread to wake up"
 )
 _BUSY = (
-    "one process does all of it, on one core. 20 times would leave 2 to 3 ms of CPU for a cycle; it takes 3 to 4: 1.1 "
-    "in the store's thread, 0.6 with the model (half of it google-genai's), and the rest spread over events, calls, "
-    "their JSON and asyncio, a few percent each"
+    "one process does all of it, on one core. 20 times would leave 2 to 3 ms of CPU for a cycle; it takes 2.4 to 3: "
+    "1.0 in the store's thread, 0.3 with the model, and the rest spread over events, calls, their JSON and asyncio, a "
+    "few percent each"
 )
 _SIX = (
     "each of the six keeps a promise ([what is written when](runtime.md#what-is-written-when)). 16 sessions at once "
