@@ -87,7 +87,7 @@ async def _open_parts(
     """The parts, after the store and the agent are open. They are closed with the stack."""
     secret = _secret(settings)
     database = await open_store(settings.store_url, secret, clock)
-    stack.push_async_callback(stop.closed, "the store", database.close, StopDeadline.STORE)
+    stack.push_async_callback(stop.close_part, "the store", database.close, StopDeadline.STORE)
     metrics = Metrics(database)
     database.listen(metrics.heard)
     database.listen(log_line)
@@ -96,7 +96,7 @@ async def _open_parts(
     host = await open_host(
         settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
     )
-    stack.push_async_callback(stop.closed, "the agent", host.close, StopDeadline.AGENT)
+    stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
     workspaces = await open_workspaces(settings, database)
     session = slack_session()
     stack.push_async_callback(session.close)
@@ -151,11 +151,11 @@ async def _running_loops(stop: Shutdown, readiness: Readiness, parts: Parts, pau
             each.stop()
         listeners = (parts.clicks_and_forms, parts.home_events, parts.commands)
         drained = [asyncio.create_task(each.drain()) for each in listeners]
-        await stop.ended(
+        await stop.wait_for_tasks(
             *working, *drained, by=StopDeadline.WORK, cancelled_by=StopDeadline.CANCELLED, left=parts.worker
         )
         parts.checkpoints.stop()  # after the others: the last checkpoint covers what they did
-        await stop.ended(checkpoints, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)
+        await stop.wait_for_tasks(checkpoints, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)
         if reloading is not None:
             await stop_watching(reloading)
 

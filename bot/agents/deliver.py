@@ -39,7 +39,7 @@ from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.replicas import is_alive
 from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import copy_report, hand_over, never_arrived, out_of_reach, sign_in_again
+from bot.store.transactions import copy_report, hand_over, record_not_arrived, record_out_of_reach, sign_in_again
 from runtime.calls.call import Approved
 from runtime.store.lease import Lease
 
@@ -95,8 +95,8 @@ class Deliveries:
             await self._attempts.forget(session.key, _mark(letter))
             if letter.confirmation is not None:
                 with suppress(Illegal):  # not an approval, or not being delivered
-                    await self._lease.run(never_arrived, letter.confirmation)
-                await self._lease.run(out_of_reach, letter.confirmation)
+                    await self._lease.run(record_not_arrived, letter.confirmation)
+                await self._lease.run(record_out_of_reach, letter.confirmation)
 
     async def record_lost(self, letters: Sequence[Letter], lost: RequestLost) -> None:
         """Records that the session or the request no longer exists at the host. An approved call will not run, but it
@@ -211,7 +211,7 @@ class Deliveries:
             rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
             if rest > 0:
                 raise NotNow(rest, "It was sent before, and may still arrive.")
-            await self._lease.run(never_arrived, row.id)
+            await self._lease.run(record_not_arrived, row.id)
         elif patience and isinstance(delivery, AnswerDelivery):
             look = await self._host.look(row.asked.session)
             if _has_outcome(row, look) and not _open(row, look):

@@ -53,11 +53,11 @@ from bot.store.mailbox import (
     session_done,
     then_next_mail,
 )
-from bot.store.outbox import all_spoken, leave_unfinished, say_later, say_waits
+from bot.store.outbox import leave_unfinished, say_later, say_waits, spoken_events
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS
-from bot.store.transactions import answered_elsewhere, copy_report, not_asked_any_longer, out_of_reach
+from bot.store.transactions import close_unneeded_request, copy_report, record_answered_elsewhere, record_out_of_reach
 from bot.telemetry.tracing import work_span
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
@@ -283,7 +283,7 @@ class _LeasedSession:
         """Says on the cards of approved calls, and once in the thread, that delivery is tried again."""
         for letter in letters:
             if letter.confirmation is not None:
-                await self._lease.run(out_of_reach, letter.confirmation)
+                await self._lease.run(record_out_of_reach, letter.confirmation)
         await self._put_in_outbox(session, unreachable_line(letters[0], error))
 
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
@@ -421,13 +421,13 @@ class _LeasedSession:
 
     async def _copy_outcome(self, row: Confirmation, outcome: HostOutcome) -> None:
         if row.state is not State.APPROVED and (line := _pointless_because(outcome)) is not None:
-            await self._lease.run(not_asked_any_longer, row.id, line)
+            await self._lease.run(close_unneeded_request, row.id, line)
             return
         kind = outcome.became
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
             return
         if _was_answered_elsewhere(row, outcome):
-            await self._lease.run(answered_elsewhere, row.id, outcome.confirmed)
+            await self._lease.run(record_answered_elsewhere, row.id, outcome.confirmed)
         if outcome.confirmed is False and row.state is not State.APPROVED:
             return  # our own denial arrived
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
@@ -474,7 +474,7 @@ def _was_answered_elsewhere(row: Confirmation, outcome: HostOutcome) -> bool:
 
 def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
     """The session's confirmations, and the ids of the agent's events that are in the outbox or already posted."""
-    return session_confirmations(tx, key), all_spoken(tx, key)
+    return session_confirmations(tx, key), spoken_events(tx, key)
 
 
 def may_still_end(tx: Tx, key: str, patience: float) -> bool:

@@ -46,11 +46,11 @@ class LiveReply:
     def belongs_to(self, invocation: str) -> bool:
         return same_invocation(self.invocation, invocation)
 
-    def hear(self, words: str, at: float) -> None:
+    def add_text(self, words: str, at: float) -> None:
         self.text_since = self.text_since if self.text else at
         self.text += words
 
-    def take(self, task: Task, at: float) -> None:
+    def add_task(self, task: Task, at: float) -> None:
         self.tasks[task.call_id] = task
         self.since.setdefault(task.call_id, at)
 
@@ -61,7 +61,7 @@ class LiveReply:
             return now - self.last >= (EDITED_EVERY if self.stream is None else GROWS_EVERY)
         return (bool(self.text) and now - self.text_since >= SOON) or self._takes_long(now)
 
-    def fresh(self) -> tuple[str, int]:
+    def unseen_text(self) -> tuple[str, int]:
         """The text that people don't see yet, and where it ends. Never ends within a mention."""
         end = max(self.text.rfind(" "), self.text.rfind("\n")) + 1
         return markdown.inert(self.text[self.shown : end]), end

@@ -35,8 +35,8 @@ from bot.store.outbox import (
     note_begun,
     note_live,
     read_left,
+    read_unfinished,
     thread_is_behind,
-    unfinished,
 )
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import MANY_CARDS, count_due_cards
@@ -116,13 +116,13 @@ class Streaming:
         """Shows a part of a reply that takes a while. Shows none if a policy of the session hides something, or while
         earlier messages are still being sent."""
         live = self._current(session, piece.invocation_id)
-        live.hear(piece.text, self._clock())
+        live.add_text(piece.text, self._clock())
         await self._show(lease, session, live)
 
     def task(self, session: Session, task: Task) -> None:
         """Notes that a tool call began or ended. `show_due` shows it."""
         if self.shows_tasks(session):
-            self._current(session, task.invocation_id).take(task, self._clock())
+            self._current(session, task.invocation_id).add_task(task, self._clock())
 
     async def show_due(self, lease: Lease, session: Session) -> None:
         """Shows what is due."""
@@ -195,7 +195,7 @@ class Streaming:
                 live.over = True
 
     async def _may_begin(self, lease: Lease, session: Session, live: LiveReply) -> bool:
-        left = await lease.read(unfinished, session.key)
+        left = await lease.read(read_unfinished, session.key)
         live.elsewhere = {task.call_id for plan in left.plans for task in plan.tasks}
         if left.live or not live.is_due(self._clock()):
             return False  # another reply is being streamed, or an earlier message shows all of this
@@ -210,7 +210,7 @@ class Streaming:
 
     async def _send(self, lease: Lease, session: Session, live: LiveReply) -> None:
         views = await self._views(lease, session, live)
-        chunks, (fresh, end) = live.chunks(views), live.fresh()
+        chunks, (fresh, end) = live.chunks(views), live.unseen_text()
         if live.over or not (chunks or fresh.strip()):
             return
         live.last = self._clock()
@@ -234,7 +234,7 @@ class Streaming:
 
     async def _begin(self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], end: int) -> None:
         await lease.run(note_begun, session.key, live.invocation)
-        fresh, _ = live.fresh()
+        fresh, _ = live.unseen_text()
         try:
             if self._sender.features.accepts(Workspace.of(session), Feature.STREAM, session.channel):
                 await self._streams.start(lease, session, live, chunks, fresh)

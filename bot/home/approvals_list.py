@@ -23,7 +23,9 @@ class ApprovalsList:
 
     async def show(self, reader: HomeReader, channel: str, url: str) -> None:
         """Shows what waits for this person, and what else waits in this channel."""
-        await self._tell(reader, channel, url, approvals(await self._home_query.listed(reader, channel, _version())))
+        await self._tell(
+            reader, channel, url, approvals(await self._home_query.approvals_list(reader, channel, _version()))
+        )
 
     async def help(self, reader: HomeReader, channel: str, url: str) -> None:
         await self._tell(reader, channel, url, help_message())
@@ -38,7 +40,7 @@ class ApprovalsList:
                         await waiter.wait(0.5)
             except TimeoutError:
                 pass  # the list still shows their buttons; who presses again learns that their vote counts already
-        message = approvals(await self._home_query.listed(reader, channel, _version()))
+        message = approvals(await self._home_query.approvals_list(reader, channel, _version()))
         await self._sender.respond(url, message, replace_original=True)
 
     async def _any_pending(self, votes: dict[str, str]) -> bool:

@@ -101,7 +101,7 @@ class HomeQuery:
         stand = all(_is_intact(row) for row in (*mine.rows, *asked.rows))
         return ComposedTab(view, settled=stand and not names.more_later)
 
-    async def listed(self, reader: HomeReader, channel: str, version: int) -> HomeView:
+    async def approvals_list(self, reader: HomeReader, channel: str, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)

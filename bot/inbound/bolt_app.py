@@ -125,7 +125,7 @@ async def listen(stack: AsyncExitStack, settings: Settings, site: web.Applicatio
     slack = settings.slack
     served = server_for(site, shutdown_timeout=LAST_REQUESTS)
     await served.setup()
-    stack.push_async_callback(stop.closed, "the listener", served.cleanup, StopDeadline.REQUESTS)
+    stack.push_async_callback(stop.close_part, "the listener", served.cleanup, StopDeadline.REQUESTS)
     try:
         await web.TCPSite(served, slack.host, slack.port).start()
     except OSError as error:
@@ -137,5 +137,5 @@ async def listen(stack: AsyncExitStack, settings: Settings, site: web.Applicatio
 async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Shutdown, readiness: Readiness) -> None:
     handler = AsyncSocketModeHandler(app, token.get_secret_value())
     await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
-    stack.push_async_callback(stop.closed, "Socket Mode", handler.close_async, StopDeadline.SOCKET)
+    stack.push_async_callback(stop.close_part, "Socket Mode", handler.close_async, StopDeadline.SOCKET)
     readiness.watch("Slack", socket_probe(handler.client))

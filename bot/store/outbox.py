@@ -180,7 +180,7 @@ def has_spoken(tx: Tx, key: str, event: str) -> bool:
     return _HAS_SPOKEN.first(tx, key_=key, event_=event) is not None
 
 
-def all_spoken(tx: Tx, key: str) -> set[str]:
+def spoken_events(tx: Tx, key: str) -> set[str]:
     """The ids of the agent's events that are posted in the thread, or will be."""
     return {row.event for row in _SPOKEN.all(tx, key_=key)}
 
@@ -281,7 +281,7 @@ class Unfinished:
     plans: tuple[Plan, ...]
 
 
-def unfinished(tx: Tx, key: str) -> Unfinished:
+def read_unfinished(tx: Tx, key: str) -> Unfinished:
     rows = _UNFINISHED.all(tx, key_=key)
     plans = tuple(plan_from(row.event, row.ts, row.plan) for row in rows if row.plan is not None)
     live = [row for row in rows if row.plan is None]

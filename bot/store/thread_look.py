@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from bot.confirmation.model import Confirmation
 from bot.store.mailbox import read_session
-from bot.store.outbox import NextPost, Unfinished, copies_since, next_post, unfinished
+from bot.store.outbox import NextPost, Unfinished, copies_since, next_post, read_unfinished
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.database import Tx
@@ -40,7 +40,7 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
         next_post=next_post(tx, key),
         card_under_way=cards_under_way(tx, key),
         copies_since=copies_since(tx, key),
-        unfinished=unfinished(tx, key),
+        unfinished=read_unfinished(tx, key),
     )
 
 

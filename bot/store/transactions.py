@@ -77,13 +77,13 @@ def may_start(fingerprints: Fingerprints) -> StartCheck:
     return check
 
 
-def never_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
+def record_not_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
     """Records that the host does not have the approval."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, take_back(row, now(tx)))
 
 
-def out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
+def record_out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
     """Records that the host can't be reached now."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = record_unreached(row, now(tx))
@@ -97,13 +97,13 @@ def copy_report(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
     return row if change.row is row else save(tx, session, change)
 
 
-def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> Confirmation:
+def record_answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> Confirmation:
     session, row = lock_confirmation(tx, confirmation_id)
     change = record_outside_answer(row, confirmed, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 
-def not_asked_any_longer(tx: Tx, confirmation_id: str, line: LineKind) -> Confirmation:
+def close_unneeded_request(tx: Tx, confirmation_id: str, line: LineKind) -> Confirmation:
     """Ends a request that needs no answer any more; `line` says why."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = close_unneeded(row, now(tx), line)

@@ -64,7 +64,7 @@ class Shutdown:
         assert self._began is not None
         return max(0.0, self._began + mark - time.monotonic())
 
-    async def ended(
+    async def wait_for_tasks(
         self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: TracksWork | None = None
     ) -> None:
         """Waits for tasks to end until `by`, then cancels them and lets them clean up until `cancelled_by`."""
@@ -80,7 +80,7 @@ class Shutdown:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 log.error("%s had failed", task.get_name(), exc_info=error)
 
-    async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: StopDeadline) -> None:
+    async def close_part(self, what: str, close: Callable[[], Awaitable[object]], by: StopDeadline) -> None:
         """Closes a part, or abandons it at its deadline."""
         closing = asyncio.ensure_future(close())
         await asyncio.wait({closing}, timeout=self._seconds_until(by))

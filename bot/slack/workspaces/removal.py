@@ -104,7 +104,7 @@ def has_left(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
     return marked and find_serving(tx, at) is None
 
 
-def removed(tx: Tx, error: PutAside) -> bool:
+def waits_for_installation(tx: Tx, error: PutAside) -> bool:
     """Whether to leave work alone because the app was removed. It is due again once the app is installed there."""
     return isinstance(error, NotInstalled) and has_left(tx, Workspace.of(error), lock=True)
 

@@ -27,7 +27,7 @@ from bot.slack.workspaces.removal import (
     record_arrival,
     record_closed,
     record_departure,
-    removed,
+    waits_for_installation,
     withhold,
 )
 from bot.slack.workspaces.removal_cleanup import abandon
@@ -175,7 +175,7 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
     def fails(tx: Tx) -> None:
         tx.execute(update(homes).values(due_at=tx.now(), lease_token=None, lease_until=None))
         ((found, claim),) = claim_due(tx, kind, 10, 30.0)[0]
-        put_aside(tx, kind, found, claim.due_at, nobody, removed)
+        put_aside(tx, kind, found, claim.due_at, nobody, waits_for_installation)
 
     def row(tx: Tx) -> tuple[bool, bool, int]:
         found = tx.execute(select(homes.c.parked_at, homes.c.due_at, homes.c.failures)).one()

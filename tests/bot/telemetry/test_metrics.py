@@ -25,7 +25,7 @@ from bot.sandbox.server.faults import Fault
 from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
 from bot.store.tables import cards, confirmations
-from bot.store.transactions import answered_elsewhere
+from bot.store.transactions import record_answered_elsewhere
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
 from bot.telemetry.tallies import some_left, unscraped
@@ -136,7 +136,7 @@ async def test_an_answer_from_outside_counts_as_such(open_office: Opens) -> None
         await at.ask("reimburse 1500 for the team dinner")
         (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
         for _ in range(2):
-            await at.bot.database.run(answered_elsewhere, name, True)
+            await at.bot.database.run(record_answered_elsewhere, name, True)
 
         page = await scrape(at.bot.url)
         assert page.value("adk_confirm_outside_answers_total") == 1
