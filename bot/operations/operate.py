@@ -177,28 +177,28 @@ def _people(settings: Settings, database: Database) -> PeopleLookup:
 # What
 
 
-async def _pause(context: OperatorContext, request: CommandRequest) -> JsonObject:
-    return {"changed": await pause(context.database, request.by, request.reason)}
+async def _pause(context: OperatorContext, command: CommandRequest) -> JsonObject:
+    return {"changed": await pause(context.database, command.by, command.reason)}
 
 
-async def _resume(context: OperatorContext, request: CommandRequest) -> JsonObject:
-    return {"changed": await resume(context.database, request.by, request.reason)}
+async def _resume(context: OperatorContext, command: CommandRequest) -> JsonObject:
+    return {"changed": await resume(context.database, command.by, command.reason)}
 
 
-async def _withdraw(context: OperatorContext, request: CommandRequest) -> JsonObject:
-    found, done = await context.database.run(cast_as_operator, VoteKind.WITHDRAW, request, context.rules.now)
+async def _withdraw(context: OperatorContext, command: CommandRequest) -> JsonObject:
+    found, done = await context.database.run(cast_as_operator, VoteKind.WITHDRAW, command, context.rules.now)
     if done.refusal is not None:
         state = done.refusal.state or done.row.state
         raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
     return {"id": found, "state": str(done.row.state), "counted": done.settled}
 
 
-async def _revoke(context: OperatorContext, request: CommandRequest) -> JsonObject:
+async def _revoke(context: OperatorContext, command: CommandRequest) -> JsonObject:
     """A grant has the id of the confirmation that it was given with."""
     try:
-        found, done = await context.database.run(cast_as_operator, VoteKind.REVOKE, request, context.rules.now)
+        found, done = await context.database.run(cast_as_operator, VoteKind.REVOKE, command, context.rules.now)
     except NotFound as error:
-        name = request.text("id")
+        name = command.text("id")
         said = f"There is no grant {name}.{too_short(name)} `adk-confirm grants` lists those in force."
         raise NotFound(said) from error
     if done.refusal is not None:
@@ -206,28 +206,28 @@ async def _revoke(context: OperatorContext, request: CommandRequest) -> JsonObje
     return {"id": found, "counted": done.settled}
 
 
-async def _retry(context: OperatorContext, request: CommandRequest) -> JsonObject:
+async def _retry(context: OperatorContext, command: CommandRequest) -> JsonObject:
     """Retries what is parked."""
-    name = request.maybe("name")
-    found = await context.database.run(retry, name, request.by, request.reason)
+    name = command.maybe("name")
+    found = await context.database.run(retry, name, command.by, command.reason)
     if name is not None and not found:
         raise NotFound(f"Nothing that failed too often begins with {name}. `adk-confirm pending` lists it.")
     return {"again": [one.to_json() for one in found]}
 
 
-async def _reapply(context: OperatorContext, request: CommandRequest) -> JsonObject:
-    policies, dry_run = _policies(request.arguments), request.arguments.get("dry_run") is True
+async def _reapply(context: OperatorContext, command: CommandRequest) -> JsonObject:
+    policies, dry_run = _policies(command.arguments), command.arguments.get("dry_run") is True
     if context.reloading is not None:
         await context.reloading.look()  # new calls come under the file's policies first, then those that wait
     rules = replace(context.rules.now, policies=policies)
-    found = reapply_all(context.database, context.people, rules, dry_run=dry_run, by=request.by, reason=request.reason)
+    found = reapply_all(context.database, context.people, rules, dry_run=dry_run, by=command.by, reason=command.reason)
     rows: list[Json] = [done.to_json() async for done in found]
     restart = not dry_run and not same_policies(policies, context.rules.now.policies)
     return {"rows": rows, "restart": restart}
 
 
-async def _purge(context: OperatorContext, request: CommandRequest) -> JsonObject:
-    return (await purge(context.database, datetime.fromisoformat(request.text("before")))).to_json()
+async def _purge(context: OperatorContext, command: CommandRequest) -> JsonObject:
+    return (await purge(context.database, datetime.fromisoformat(command.text("before")))).to_json()
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -241,9 +241,9 @@ OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-def cast_as_operator(tx: Tx, kind: VoteKind, request: CommandRequest, rules: Rules) -> tuple[str, CastResult]:
+def cast_as_operator(tx: Tx, kind: VoteKind, command: CommandRequest, rules: Rules) -> tuple[str, CastResult]:
     """Casts the operator's vote. It waits its turn like any other: votes stored earlier are counted first."""
-    confirmation = find_confirmation(tx, request.text("id"))
+    confirmation = find_confirmation(tx, command.text("id"))
     row = read_confirmation(tx, confirmation)
     if row is None:
         raise NotFound(f"Confirmation {confirmation} was purged: only its ledger lines are left.")
@@ -252,8 +252,8 @@ def cast_as_operator(tx: Tx, kind: VoteKind, request: CommandRequest, rules: Rul
         confirmation=confirmation,
         revision=row.revision.number,
         kind=kind,
-        voter=request.by,
-        reason=request.reason,
+        voter=command.by,
+        reason=command.reason,
         way="command",
     )
     return confirmation, cast(tx, ballot, rules)
