@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
@@ -21,6 +20,7 @@ from bot.slack.scopes import SCOPES
 from bot.slack.workspaces.installations import bots, states
 from runtime.store.database import Tx
 from tests.support.office import Office, Opens, config, environment, office
+from tests.support.waiting import until
 from tests.support.workspaces import BACK, Branch, begin, distributed, install, several
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
@@ -163,9 +163,11 @@ async def test_a_policy_that_is_written_for_it_lets_it_in(
     async with running(load_settings(file, env), file=file) as bot:
         assert (await install(bot.url, globex.approver)).status == 400
         file.write_text(config(ACMES + ANYBODYS + 'team = "T0GLOBEX"\n'))
-        async with asyncio.timeout(30):
-            while (await install(bot.url, globex.approver)).status == 400:
-                pass  # the file is looked at every second
+
+        async def lets_it_in() -> bool:  # the file is looked at every second
+            return (await install(bot.url, globex.approver)).status != 400
+
+        await until(lets_it_in)
 
 
 async def test_policies_that_name_nobody_are_for_one_workspace_only(opens: Opens, slack: FakeSlack) -> None:
