@@ -158,7 +158,7 @@ def _make(config: Path, log: Path) -> None:
 
 async def serve(config: Path) -> None:
     """Runs the bot until it is ended."""
-    from bot.app import running
+    from bot.app import running_bot
     from bot.config.settings import load_settings
     from bot.slack.directory import channels
     from bot.slack.outbound import client, methods
@@ -171,7 +171,7 @@ async def serve(config: Path) -> None:
         vars(client)["UPDATE"] = replace(methods.UPDATE, per_minute=100_000)
         vars(channels)["CHANNEL_INFO"] = replace(methods.CHANNEL_INFO, per_minute=100_000)
         limits = CallLimits(posts=10_000)
-    async with running(load_settings(config, os.environ), limits=limits) as bot:
+    async with running_bot(load_settings(config, os.environ), limits=limits) as bot:
         tune_the_interpreter()
         print(bot.url, flush=True)
         await asyncio.Event().wait()

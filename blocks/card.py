@@ -9,7 +9,7 @@ from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, Ov
 
 from blocks import words
 from blocks.card_text import approval_status, confirm_withdraw, heading, notices, outcome, small_facts, title
-from blocks.content import CARD, DrawnCall, asked, content
+from blocks.content import CARD, DrawnCall, asked_by_line, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from blocks.kit import Message, actions, blocks_json, button, confirm, header, link_button, menu, small_print
 from blocks.newer import as_table, fold, has_table
@@ -38,7 +38,7 @@ def card(view: CardView) -> Message:
 
     blocks: list[Block] = [header(heading(view), named("title"))]
     if became:
-        blocks += [as_table(became, named("outcome")), *small_print([asked(view)], named("asked"))]
+        blocks += [as_table(became, named("outcome")), *small_print([asked_by_line(view)], named("asked"))]
     if what.intro:
         blocks.append(rich(what.intro, named("ask")))
     if what.arguments:
@@ -48,7 +48,7 @@ def card(view: CardView) -> Message:
             blocks.append(rich(pieces, named(part)))
     blocks += small_print(small, named("facts"))
     blocks += actions(buttons(view, blind=what.blind), named("buttons"))
-    over = [asked(view)] if became else []
+    over = [asked_by_line(view)] if became else []
     head = [Line(title(view)), *became, *over, *what.intro]
     return Message(
         text=text(head, what.arguments, [*votes, *wrong, *small], MESSAGE_TEXT),

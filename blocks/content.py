@@ -110,7 +110,7 @@ def content(view: CardView, room: Space) -> DrawnCall:
     drawing = _Drawing(room)
     _say_tool(view, drawing)
     if view.face is Face.WAITING:
-        drawing.add(asked(view))
+        drawing.add(asked_by_line(view))
     # Once it is decided, the reason to ask is behind "See everything".
     wanted = room.exact or view.question or view.face is Face.WAITING
     if view.hint and wanted and not _says_nothing(view.hint, view.tool):
@@ -191,7 +191,7 @@ def _say_tool(view: CardView, drawing: _Drawing) -> None:
         drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
 
-def asked(view: CardView) -> Line:
+def asked_by_line(view: CardView) -> Line:
     agent = name(view.agent, 80)
     template = words.ASKED_BY if view.asked_by else words.ASKED_BY_AGENT
     row = say(template, agent=agent, asker=User(view.asked_by or ""))

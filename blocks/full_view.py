@@ -16,7 +16,7 @@ from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option
 
 from blocks import words
 from blocks.card_text import approval_status, heading, notices, outcome, small_facts
-from blocks.content import WHOLE, asked, content
+from blocks.content import WHOLE, asked_by_line, content
 from blocks.ids import Action, Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.model_json import as_json
@@ -103,7 +103,7 @@ def needs_file(view: CardView) -> bool:
 
 def _everything(view: CardView) -> list[Piece]:
     became, _ = outcome(view, WHOLE)
-    over = [asked(view)] if became else []
+    over = [asked_by_line(view)] if became else []
     return [*became, *over, *what_runs(view), *approval_status(view, _NAMES), *notices(view)]
 
 

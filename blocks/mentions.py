@@ -72,7 +72,7 @@ def with_groups(message: Message, names: Mapping[str, str]) -> Message:
     return replace(message, text=in_markup(message.text), blocks=blocks)
 
 
-def notifying(message: Message, who: Approvers, name: str) -> Message:
+def with_mention_line(message: Message, who: Approvers, name: str) -> Message:
     """The message with a last line that mentions these people and groups."""
     said = line(words.NOTIFIED, approvers=approvers(who))
     text = fit(message.text, MESSAGE_TEXT - _ROOM).text + "\n" + markup(said.spans)

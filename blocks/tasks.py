@@ -76,7 +76,7 @@ def in_words(tasks: Sequence[TaskView]) -> str:
     )
 
 
-def ended(task: TaskView) -> TaskView:
+def final_task(task: TaskView) -> TaskView:
     """A task that will not change any more."""
     if task.status != "in_progress":
         return task

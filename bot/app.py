@@ -51,7 +51,7 @@ class Bot:
 
 
 @asynccontextmanager
-async def running(
+async def running_bot(
     settings: Settings,
     *,
     file: Path | None = None,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation import words
-from bot.confirmation.edits import amended
+from bot.confirmation.edits import changed_arguments
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport
@@ -238,7 +238,7 @@ def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) 
         call_id=asked.call_id,
         invocation_id=asked.invocation_id,
         confirmed=True,
-        payload=delivery.payload if asked.wants_payload else amended(asked.arguments, delivery.arguments),
+        payload=delivery.payload if asked.wants_payload else changed_arguments(asked.arguments, delivery.arguments),
         mark=letter.mark,
         tool=asked.tool,
         arguments=asked.arguments,

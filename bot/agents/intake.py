@@ -25,7 +25,7 @@ from bot.slack.outbound.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, session_confirmations
-from bot.store.requests import Opening, asked_of
+from bot.store.requests import Opening, asked_call
 from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import mail
 from runtime.errors import Invalid
@@ -79,7 +79,7 @@ class Intake:
 
     async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
         """Looks up the current rights of everyone whose grant covers this call. They may have changed since."""
-        asked, (at, stored) = asked_of(session, opening), await lease.read(read_grants, session.key)
+        asked, (at, stored) = asked_call(session, opening), await lease.read(read_grants, session.key)
         given = [grant for grant in stored if is_for(grant, asked, policy, at)]
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from blocks import full_view
 from blocks.card import card
 from blocks.kit import Message
-from blocks.mentions import groups, mentions, notifying, with_groups, with_names
+from blocks.mentions import groups, mentions, with_groups, with_mention_line, with_names
 from blocks.pointer import note, pointer
 from blocks.view import NOBODY, CardView, Face, Notice
 from bot.cards.card_presenter import Links, approvers_view, card_view
@@ -238,7 +238,7 @@ class Drawing:
             message = with_groups(
                 await self._with_all_names(message), await self._names.groups(self._at, groups(message))
             )
-            return notifying(message, notify, f"notify.{view.id}.{view.version}")
+            return with_mention_line(message, notify, f"notify.{view.id}.{view.version}")
         who = (view.approvers, view.escalated_to or NOBODY) if waits else ()
         asked = {user for one in who for user in (*one.users, *(email.user for email in one.emails))}
         return with_names(message, await self._names.of(self._at, mentions(message) - asked))

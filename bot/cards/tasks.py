@@ -86,4 +86,4 @@ def _without_card(task: Task, rows: Iterable[Confirmation], *, over: bool) -> Ta
     if over and task.state is TaskState.WAITING:  # nobody is asked about this call
         status, note = "error", words.TASKS[Face.REFUSED]
     view = TaskView(task.call_id, words_of(tool), status, note)
-    return shown.ended(view) if over else view
+    return shown.final_task(view) if over else view

@@ -46,7 +46,7 @@ SHORT = 3_000
 
 
 @dataclass(frozen=True)
-class Posted:
+class PostedMessage:
     """The first message that was posted, and what to keep of the tool calls that it shows."""
 
     ts: str
@@ -120,7 +120,7 @@ class Thread:
         rows: Sequence[Confirmation] = (),
         retry: str | None = None,
         tasks: Sequence[Task] = (),
-    ) -> Posted:
+    ) -> PostedMessage:
         """Posts what the agent said, in as many messages as needed.
 
         What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `tasks`: the tool
@@ -133,7 +133,7 @@ class Thread:
         messages = _reply_messages(session, said, retry)
         if not messages and not views:
             await self._end_stream(lease, session, live)
-            return Posted("")
+            return PostedMessage("")
         mark = f"said:{said.event}"[:300]
         before = await Attempts(lease).begin(session.key, mark)
         there = await self._posted_by_identity(session, before.at) if before is not None else {}
@@ -150,9 +150,9 @@ class Thread:
             ts = there.get(identity(message.metadata))
             posted.append(ts or await self._post(lease, session, message, mark, first=before is None and not posted))
         if not posted or shows is None or plans is None:
-            return Posted(posted[0] if posted else "")
+            return PostedMessage(posted[0] if posted else "")
         words = "" if said.failed or not messages else markdown.parts(said.text)[0]
-        return Posted(posted[0], plans.plan(said.event, posted[0], words, tasks, rows, shows))
+        return PostedMessage(posted[0], plans.plan(said.event, posted[0], words, tasks, rows, shows))
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
         """Updates a message that shows tool calls."""

@@ -48,11 +48,11 @@ def api(
     from bot.config.environment import Environment
     from bot.config.settings import sealing_secret
     from runtime.rest.guard import TOKEN_VARIABLE, Guard
-    from runtime.rest.serve import Serving, serve_until_stopped
+    from runtime.rest.serve import ServerOptions, serve_until_stopped
     from runtime.target import load_agent
 
     secret = sealing_secret(Environment.read(os.environ))
     sealer = None if secret is None else Fingerprints(secret.get_secret_value(), "stored call").of
     guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
     loaded = [load_agent(target) for target in agents]
-    return serve_until_stopped(Serving(loaded, guard, port, store, dialect, shared_state, sealer))
+    return serve_until_stopped(ServerOptions(loaded, guard, port, store, dialect, shared_state, sealer))

@@ -200,7 +200,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
     from blocks.text import visible
     from bot.audit.ledger import LedgerKeys
-    from bot.confirmation.words import verified
+    from bot.confirmation.words import verification_result
     from bot.operations.operate import secret_of
     from bot.store.audit_verify import verify_ledger
 
@@ -212,7 +212,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
             return await database.read(verify_ledger, keys, known)
 
     report = asyncio.run(look())
-    tell(paint(visible(verified(report)), "green" if report.broken is None else "red"))
+    tell(paint(visible(verification_result(report)), "green" if report.broken is None else "red"))
     return 0 if report.broken is None else 1
 
 
@@ -239,7 +239,7 @@ def purge(call: CommandLine, before: str, dry_run: bool) -> int:
     """Delete contents of what ended long ago. The ledger still verifies."""
     from bot.audit.ledger import stamp
     from bot.operations.operator_times import parse_start
-    from bot.store.purge import Purged, plan
+    from bot.store.purge import PurgeResult, plan
     from runtime.errors import Invalid
 
     at = call.now()
@@ -247,10 +247,10 @@ def purge(call: CommandLine, before: str, dry_run: bool) -> int:
     if until > at:
         raise Invalid(words.FUTURE.format(text=before))
 
-    async def look() -> Purged:
+    async def look() -> PurgeResult:
         async with call.reading() as database:
             return await plan(database, until)
 
-    purged = asyncio.run(look()) if dry_run else Purged.from_json(call.operate("purge", before=stamp(until)))
+    purged = asyncio.run(look()) if dry_run else PurgeResult.from_json(call.operate("purge", before=stamp(until)))
     tell(*words.purged(purged, until, dry_run=dry_run))
     return 0

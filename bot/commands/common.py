@@ -60,9 +60,9 @@ class CommandLine:
 
     def reading(self) -> AbstractAsyncContextManager[Database]:
         """The store, read-only."""
-        from bot.operations.operate import reading
+        from bot.operations.operate import open_for_reading
 
-        return reading(self.settings.store_url, self.clock)
+        return open_for_reading(self.settings.store_url, self.clock)
 
     def operate(self, operation: str, *, read_only: bool = False, **arguments: Any) -> JsonObject:
         """Carries out the operation under the operator's name."""

@@ -55,7 +55,7 @@ class _Found:
 async def _find(call: CommandLine, *, names: bool) -> tuple[_Found, KnownNames]:
     from bot.operations.names import NO_NAMES, Namer
     from bot.operations.pending import Pending, read_parked
-    from bot.operations.pending import pending as waiting
+    from bot.operations.pending import find_pending as waiting
     from bot.store.mailbox import read_pause
     from bot.store.repository import now
 

@@ -55,11 +55,11 @@ def _serve(call: CommandLine) -> int:
 
 
 async def _until_stopped(settings: Settings, file: Path) -> None:
-    from bot.app import running
+    from bot.app import running_bot
     from runtime.interpreter import tune_the_interpreter
 
     stopping = _stop_future()
-    async with running(settings, file=file) as bot:
+    async with running_bot(settings, file=file) as bot:
         tune_the_interpreter()
         print(f"Listening at {bot.url}.", flush=True)
         await stopping

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # `--help` needs these texts, and none of what fills them
     from bot.operations.pending import ParkedRow, Pending
     from bot.operations.reapply import ReapplyResult
     from bot.store.mailbox import PausedRuns
-    from bot.store.purge import Purged
+    from bot.store.purge import PurgeResult
 
 DEMO = """
   adk-confirm's sandbox: {url}
@@ -148,7 +148,7 @@ def reapplied(one: ReapplyResult, *, dry_run: bool) -> str:
     return visible(f"{one.id}  {one.tool}: {'; '.join(parts)}")
 
 
-def purged(what: Purged, before: datetime, *, dry_run: bool) -> Iterator[str]:
+def purged(what: PurgeResult, before: datetime, *, dry_run: bool) -> Iterator[str]:
     from bot.operations.operator_times import format_time
 
     verb = "would be purged" if dry_run else "is purged"

@@ -41,13 +41,13 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Permitted:
+class Permission:
     """The policy entry that permits the person; `None` for a withdrawal by the asker or the operator."""
 
     by: Approver | None = None
 
 
-Ruling = Permitted | Refusal
+Ruling = Permission | Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +104,9 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     """
     if claim.act is Act.WITHDRAW:
         own = claim.voter == claim.asked_by or is_operator(claim.voter)
-        return Permitted() if own else Refusal(reason=Reason.NOT_ASKER)
+        return Permission() if own else Refusal(reason=Reason.NOT_ASKER)
     if claim.act is Act.REVOKE and (claim.voter in claim.givers or is_operator(claim.voter)):
-        return Permitted()
+        return Permission()
     return (
         _refuse_account(claim, facts.account)
         or _refuse_barred(policy, claim, facts)
@@ -171,7 +171,7 @@ def _check_named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
         if isinstance(people, Unresolved):
             unresolved = unresolved or people
         elif claim.voter in people:
-            return Permitted(entry)
+            return Permission(entry)
         nobody = nobody and not people
     if unresolved is not None:
         return Refusal(reason=Reason.CANNOT_ASK, unresolved=unresolved)

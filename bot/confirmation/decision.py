@@ -53,7 +53,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.authorise import Reason
 from bot.confirmation.edits import amendments
-from bot.confirmation.effects import AnswerDelivery, Step, Unsealed
+from bot.confirmation.effects import AnswerDelivery, Step, UnsealedPart
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.fingerprints import with_decision, with_terms
@@ -181,7 +181,7 @@ def record_grant_check(row: Confirmation, now: datetime, why: GrantRefusal | Non
     ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
     if why.refusal.reason is not Reason.UNSEALED:
         return ended
-    alarm = replace(step_of(row, LineKind.UNSEALED, now), text=str(Unsealed.GRANT), grant=row.id)
+    alarm = replace(step_of(row, LineKind.UNSEALED, now), text=str(UnsealedPart.GRANT), grant=row.id)
     return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
 
 

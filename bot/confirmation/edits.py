@@ -85,10 +85,10 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
 
 def amendments(row: Confirmation) -> JsonObject | None:
     """The arguments that differ from what the model asked for. Only these are sent with the answer."""
-    return amended(row.asked.arguments, row.revision.arguments)
+    return changed_arguments(row.asked.arguments, row.revision.arguments)
 
 
-def amended(asked: JsonObject, now: JsonObject) -> JsonObject | None:
+def changed_arguments(asked: JsonObject, now: JsonObject) -> JsonObject | None:
     changed = {name: value for name, value in now.items() if name not in asked or not _are_equal(asked[name], value)}
     return changed or None
 

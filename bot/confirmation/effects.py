@@ -70,7 +70,7 @@ class AnswerDelivery:
     trace: str | None = None
 
 
-class Unsealed(StrEnum):
+class UnsealedPart(StrEnum):
     """A part whose fingerprint does not fit: somebody wrote it into the database, or an older version stored it."""
 
     VOTES = "votes"

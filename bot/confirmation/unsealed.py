@@ -14,7 +14,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, step_of
-from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.fingerprints import (
     revision_by_fingerprint,
     revision_is_sealed,
@@ -71,7 +71,7 @@ def _resolve_doubt(
         return record_altered(row, now)
     if not waits and not row.unknown:
         row = next_version(replace(row, unsealed=True), now)
-        return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
+        return Transition(row=row, steps=(_alarm(row, UnsealedPart.ROW, now),))
     if LineKind.REAPPLIED in happened:
         return _put_under_file(row, now, policies, fingerprints)
     if row.unknown or happened & _VOTES_GONE:
@@ -81,7 +81,7 @@ def _resolve_doubt(
     if sound.row is not row:
         return Transition(row=row).then(sound)
     row = next_version(replace(row, unsealed=True), now)  # only where its cards are, or when to remind
-    return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
+    return Transition(row=row, steps=(_alarm(row, UnsealedPart.ROW, now),))
 
 
 def under_policy(row: Confirmation, found: GoverningPolicy, fingerprints: Fingerprints) -> Confirmation:
@@ -116,7 +116,7 @@ def _remove_votes(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> T
     votes = tuple(vote for vote in row.votes if vote.id not in gone)
     people = tuple(dict.fromkeys(vote.voter for vote in lost))[:MOST_NAMED]
     row = next_version(replace(row, votes=votes, unsealed=True), now)
-    alarm = replace(_alarm(row, Unsealed.VOTES, now), people=people)
+    alarm = replace(_alarm(row, UnsealedPart.VOTES, now), people=people)
     waiting = [vote for vote in lost if vote.state is VoteState.PENDING][:MOST_NAMED]
     return Transition(row=row, steps=(alarm, *(_refusal_step(row, vote, now) for vote in waiting)))
 
@@ -131,7 +131,7 @@ def _put_under_file(row: Confirmation, now: datetime, policies: Policies, finger
     change = _remove_votes(row, _open_votes(row), now)
     steps: tuple[Step, ...] = change.steps
     if row.sealed and not steps:
-        steps = (_alarm(row, Unsealed.TERMS, now),)
+        steps = (_alarm(row, UnsealedPart.TERMS, now),)
     row = replace(change.row, unsealed=row.unsealed or bool(steps))
     row = next_version(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
@@ -175,10 +175,10 @@ def _leave_to_nobody(
 def _not_the_call(row: Confirmation, now: datetime) -> Transition:
     """The row does not hold the call that people were asked about, so the call does not run."""
     change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
-    return change.after(_alarm(row, Unsealed.CALL, now))
+    return change.after(_alarm(row, UnsealedPart.CALL, now))
 
 
-def _alarm(row: Confirmation, what: Unsealed, now: datetime) -> Step:
+def _alarm(row: Confirmation, what: UnsealedPart, now: datetime) -> Step:
     return replace(step_of(row, LineKind.UNSEALED, now), text=str(what))
 
 

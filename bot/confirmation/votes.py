@@ -16,7 +16,7 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import (
     Claim,
     Facts,
-    Permitted,
+    Permission,
     Reason,
     Refusal,
     Ruling,
@@ -219,7 +219,7 @@ def _reject(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> T
     return Transition(row=row, steps=(step,))
 
 
-def _apply(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
+def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, rules: Rules) -> Transition:
     match vote.kind:
         case VoteKind.APPROVE:
             return _approval(row, vote, permitted, now, rules)
@@ -241,7 +241,7 @@ def _apply(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
     assert_never(vote.kind)
 
 
-def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
+def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, rules: Rules) -> Transition:
     """A plain approval counts for the revision. One with an edit makes the next revision, and is its only vote."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
@@ -287,7 +287,7 @@ def _count_vote(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
     return next_version(replace(row, votes=votes), now)
 
 
-def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKind, now: datetime) -> Step:
+def _vote_step(row: Confirmation, vote: Vote, permitted: Permission, kind: LineKind, now: datetime) -> Step:
     """A step with the number of votes now, and the entry that permitted the person."""
     return replace(
         step_of(row, kind, now),

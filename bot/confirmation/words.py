@@ -132,7 +132,7 @@ FIELD_REFUSALS = {
 """Errors at a form's field when `check_edit` refuses it."""
 
 
-def verified(report: Report) -> str:
+def verification_result(report: Report) -> str:
     """The last line of `audit verify`."""
     broken = report.broken
     if broken is not None:

@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from bot.app import running
+from bot.app import running_bot
 from bot.config.settings import Settings, parse_settings
 from bot.demo.orders import AHEAD, CRASH_IN_CALL
 from bot.slack.outbound.calls import CallLimits
@@ -67,7 +67,7 @@ async def serve(settings: Settings, ahead: float) -> None:
     def clock() -> float:
         return time.time() + ahead
 
-    async with running(settings, clock=clock, limits=LIMITS) as bot:
+    async with running_bot(settings, clock=clock, limits=LIMITS) as bot:
         print(bot.url, flush=True)
         while line := (await orders.readline()).decode():
             order, _, value = line.strip().partition(" ")

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from blocks.view import HomeView
 from bot.cards.card_presenter import Links
 from bot.config.rules import RulesInForce
-from bot.confirmation.authorise import Facts, Permitted, authorise
+from bot.confirmation.authorise import Facts, Permission, authorise
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, Vote, VoteKind
 from bot.confirmation.votes import claim_of
@@ -185,7 +185,7 @@ class HomeQuery:
             return False
         vote = probe(row, reader.person, at, kind)
         facts = await self._directory.facts(row, vote, self._rules.now.policies, speakers)
-        return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
+        return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission)
 
     # Links
 

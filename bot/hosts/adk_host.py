@@ -42,8 +42,8 @@ from bot.hosts.words import (
     GONE,
     NOT_KEPT,
     NOT_LOADED,
-    broken_off,
-    denied,
+    broken_connection_message,
+    denial_message,
     nobody_answered,
     nobody_signed_in,
     settlement_message,
@@ -122,7 +122,7 @@ class AdkHost:
         since = None if since is None else since - CLOCK_TOLERANCE
         if (heard := before.heard(mark, message.text, since)) is not None:
             if not heard.replied and not self._is_stopped(session):
-                yield broken_off(heard.event)
+                yield broken_connection_message(heard.event)
             return
         if self._is_stopped(session):
             return
@@ -139,7 +139,7 @@ class AdkHost:
             if heard is None:
                 raise await self._not_arrived_error(cut, min(RESEND_AFTER, self.server.patience)) from cut
             if not heard.replied and not self._is_stopped(session):
-                yield broken_off(heard.event, str(cut))
+                yield broken_connection_message(heard.event, str(cut))
 
     # Answers
 
@@ -322,7 +322,7 @@ class AdkHost:
         elif adk_request.announcement is not None or adk_request.ask is not Ask.CONFIRMATION:
             return  # the plugin passes it on, or a message would restart the workflow
         else:
-            text = Content.of_text(denied(adk_request, answer.reason))
+            text = Content.of_text(denial_message(adk_request, answer.reason))
         async for said in self._send_message(session, text, f"{answer.mark}:reason", 0.0):
             yield said
 

@@ -118,7 +118,7 @@ ASKED_TWICE = (
 )
 
 
-def asked_twice(event: Event, call_id: str, tool: str) -> UnansweredWait:
+def second_request_in(event: Event, call_id: str, tool: str) -> UnansweredWait:
     return _unanswered_wait(event, call_id, "second approval", ASKED_TWICE.format(name=tool))
 
 

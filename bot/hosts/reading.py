@@ -36,11 +36,11 @@ from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapsh
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import (
     PauseRequest,
-    asked_twice,
     form_of,
     other_waits_in,
     pause_requests_in,
     read_stored_answer,
+    second_request_in,
     stuck_in,
     unfinished_operation,
 )
@@ -311,7 +311,7 @@ def _find_second_asks(gathered: _SessionParts, raw: JsonObject, event: Event) ->
     for response in event.responses() if asks else ():
         request = gathered.by_call.get(response.id or "")
         if response.id in asks and request in gathered.given:
-            gathered.waits[f"{response.id}!again"] = asked_twice(event, response.id, response.name or "")
+            gathered.waits[f"{response.id}!again"] = second_request_in(event, response.id, response.name or "")
 
 
 def _follow_moves(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:

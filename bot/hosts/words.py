@@ -24,7 +24,7 @@ NOT_LOADED = (
 NOT_KEPT = "The agent's server took the answer, and has not kept it."
 
 
-def denied(adk_request: AdkRequest, reason: str) -> str:
+def denial_message(adk_request: AdkRequest, reason: str) -> str:
     return f"The call {adk_request.request.call.name} ({adk_request.call_id}) was denied: {reason}"
 
 
@@ -40,7 +40,7 @@ def nobody_answered(adk_request: AdkRequest, reason: str) -> str:
     return f"Nobody answered your question{question}: {reason}. Go on without the answer."
 
 
-def broken_off(event: str, why: str = "") -> AgentMessage:
+def broken_connection_message(event: str, why: str = "") -> AgentMessage:
     text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
     return AgentMessage(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 

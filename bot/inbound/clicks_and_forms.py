@@ -81,7 +81,7 @@ FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Cal
 
 
 @dataclass(frozen=True)
-class Submitted:
+class SubmittedForm:
     """What a submitted form says."""
 
     kind: VoteKind
@@ -325,25 +325,27 @@ _SAYS = {
 }
 
 
-def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | FormErrors:
+def _read(
+    callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies
+) -> SubmittedForm | FormErrors:
     """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
     it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
-        return Submitted(_SAYS.get(callback, VoteKind.APPROVE))
+        return SubmittedForm(_SAYS.get(callback, VoteKind.APPROVE))
     match callback:
         case Callback.DENY:
             denial = forms.read_denial(row, values)
-            return denial if isinstance(denial, FormErrors) else Submitted(VoteKind.DENY, reason=denial.reason)
+            return denial if isinstance(denial, FormErrors) else SubmittedForm(VoteKind.DENY, reason=denial.reason)
         case Callback.WITHDRAW:
-            return Submitted(VoteKind.WITHDRAW)
+            return SubmittedForm(VoteKind.WITHDRAW)
         case Callback.EDIT:
             edit = forms.read_edit(row, values, policies)
-            return edit if isinstance(edit, FormErrors) else Submitted(VoteKind.APPROVE, edit=edit)
+            return edit if isinstance(edit, FormErrors) else SubmittedForm(VoteKind.APPROVE, edit=edit)
         case _:
             approval = forms.read_approval(row, values, policies)
             if isinstance(approval, FormErrors):
                 return approval
-            return Submitted(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
+            return SubmittedForm(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
 
 
 def _strip_address(target: JsonObject) -> tuple[JsonObject, str]:

@@ -34,7 +34,7 @@ from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.open import HISTORY, open_beside, socket_path
 from bot.store.purge import purge
 from bot.store.repository import read_confirmation
-from bot.telemetry.tallies import unscraped
+from bot.telemetry.tallies import leave_for_scraping
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
@@ -119,12 +119,12 @@ async def operate(
         people = _people(settings, database)
         return await OPERATIONS[name](OperatorContext(database, RulesInForce(rules), people), CommandRequest(arguments))
 
-    async with reading(settings.store_url, clock) as database:
+    async with open_for_reading(settings.store_url, clock) as database:
         if read_only:
             return await work(database)
     database = await open_beside(settings.store_url, secret, clock)  # `reading` has just seen that it is up to date
     try:
-        return await unscraped(database, work)
+        return await leave_for_scraping(database, work)
     finally:
         await database.close()
 
@@ -139,7 +139,7 @@ def operator_handlers(context: OperatorContext) -> Mapping[str, Handler]:
 
 
 @asynccontextmanager
-async def reading(url: str, clock: Clock | None = None) -> AsyncIterator[Database]:
+async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterator[Database]:
     """The store, opened read-only while another process may write to it. Raises an error with a sentence if it does not
     exist or does not fit."""
     path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None

@@ -86,7 +86,7 @@ class ParkedRow:
         return {"kind": self.kind, "name": self.name, "since": since, "trouble": self.trouble}
 
 
-async def pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
+async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
     """What waits, oldest first. A confirmation that a newer version wrote is returned as `ParkedRow`: this version
     can't read it."""
     after: tuple[float, str] | None = None

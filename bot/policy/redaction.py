@@ -16,7 +16,7 @@ from functools import lru_cache
 from bot.policy.text_masking import MASK, SHORTEST, HiddenValues
 from runtime.jsontypes import Json, JsonObject, is_deeper
 
-__all__ = ["MASK", "Masked", "Redactor"]
+__all__ = ["MASK", "MaskedValue", "Redactor"]
 
 _LONGEST_KNOWN = 200
 _DEEPEST = 64
@@ -29,7 +29,7 @@ class _TooDeep(Exception):
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskedValue:
     """What may be shown, and how many values it hides."""
 
     value: Json
@@ -39,7 +39,7 @@ class Masked:
 class Redactor:
     """
     >>> Redactor(["token"]).mask({"url": "https://x/?t=s3cr3t-1", "auth": {"Token": "s3cr3t-1"}})
-    Masked(value={'url': 'https://x/?t=••••', 'auth': {'Token': '••••'}}, hidden=2)
+    MaskedValue(value={'url': 'https://x/?t=••••', 'auth': {'Token': '••••'}}, hidden=2)
     """
 
     def __init__(self, names: Iterable[str], *known: Json) -> None:
@@ -56,9 +56,9 @@ class Redactor:
         """Whether a value contains something hidden, at any depth."""
         return self.mask(value).hidden > 0
 
-    def mask(self, value: Json) -> Masked:
+    def mask(self, value: Json) -> MaskedValue:
         if not self._names:
-            return Masked(value, 0)
+            return MaskedValue(value, 0)
         return self._mask(value, HiddenValues(self._secrets.union(self._find(value))))
 
     def mask_object(self, value: JsonObject) -> tuple[JsonObject, int]:
@@ -74,19 +74,21 @@ class Redactor:
             return text
         return self._mask_string(text, HiddenValues(self._secrets.union(self._find(text))))[0]
 
-    def _mask(self, value: Json, secrets: HiddenValues) -> Masked:
+    def _mask(self, value: Json, secrets: HiddenValues) -> MaskedValue:
         match value:
             case dict():
-                return Masked(*self._mask_object(value, secrets))
+                return MaskedValue(*self._mask_object(value, secrets))
             case list():
                 inner = [self._mask(item, secrets) for item in value]
-                return Masked([item.value for item in inner], sum(item.hidden for item in inner))
+                return MaskedValue([item.value for item in inner], sum(item.hidden for item in inner))
             case str():
-                return Masked(*self._mask_string(value, secrets))
+                return MaskedValue(*self._mask_string(value, secrets))
             case bool() | None:
-                return Masked(value, 0)
+                return MaskedValue(value, 0)
             case int() | float():
-                return Masked(MASK, 1) if not secrets.values.isdisjoint(_numerals(value)) else Masked(value, 0)
+                return (
+                    MaskedValue(MASK, 1) if not secrets.values.isdisjoint(_numerals(value)) else MaskedValue(value, 0)
+                )
 
     def _mask_string(self, text: str, secrets: HiddenValues) -> tuple[str, int]:
         try:

@@ -16,7 +16,7 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import open_confirmation
-from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.grants import Grant, GrantRefusal, is_for, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, Vote, VoteKind
 from bot.confirmation.states import Transition
@@ -123,7 +123,9 @@ def _is_in_force(tx: Tx, key: str, grant_id: str) -> bool:
 def _end_forged(tx: Tx, key: str, grant: Grant, tool: str) -> None:
     """Reports once a grant that nobody gave through this app. It lets nothing through."""
     tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
-    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
+    write_step(
+        tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(UnsealedPart.GRANT), grant=grant.id), None, tool
+    )
     _recheck_card(tx, key, grant.id, now(tx))
 
 

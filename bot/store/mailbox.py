@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Row, bindparam, case, exists, null, select, update
 
 from bot.audit.ledger import LineKind
-from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.model import Confirmation, State
 from bot.store.agent_sessions import note_run_ended
 from bot.store.attempts import earlier_attempts
@@ -212,7 +212,7 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     that may be forged as well."""
     lock_session(tx, key)
     letters_done(tx, [letter])
-    what = Unsealed.WORDS if letter.kind == "words" else Unsealed.LETTER
+    what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(what)))
     if letter.confirmation is not None:
         tx.execute(update(confirmations).where(confirmations.c.id == letter.confirmation).values(due_at=tx.now()))

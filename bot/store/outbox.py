@@ -272,7 +272,7 @@ _UNFINISHED = Prepared(
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedParts:
     """The parts of a thread that are not final. `live`: a reply that is being streamed. `stale`: a reply whose run
     died, or ended without the whole reply."""
 
@@ -281,13 +281,13 @@ class Unfinished:
     plans: tuple[Plan, ...]
 
 
-def read_unfinished(tx: Tx, key: str) -> Unfinished:
+def read_unfinished(tx: Tx, key: str) -> UnfinishedParts:
     rows = _UNFINISHED.all(tx, key_=key)
     plans = tuple(plan_from(row.event, row.ts, row.plan) for row in rows if row.plan is not None)
     live = [row for row in rows if row.plan is None]
     cut = any(row.ts.startswith(_CUT) for row in live)
     stale = cut or (bool(live) and _nothing_to_say(tx, key) and _is_idle(tx, key))
-    return Unfinished(live=bool(live), stale=stale, plans=plans)
+    return UnfinishedParts(live=bool(live), stale=stale, plans=plans)
 
 
 def note_begun(tx: Tx, key: str, invocation: str) -> None:

@@ -53,7 +53,7 @@ _EVIDENCE = (str(LineKind.PURGED), str(LineKind.CHECKPOINT))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Purged:
+class PurgeResult:
     """How many of each kind were purged, or would be. `kept`: sessions in use, which keep what they need."""
 
     lines: int = 0
@@ -63,12 +63,14 @@ class Purged:
     histories: int = 0
     kept: int = 0
 
-    def __add__(self, other: Purged) -> Purged:
-        return Purged(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(Purged)})
+    def __add__(self, other: PurgeResult) -> PurgeResult:
+        return PurgeResult(
+            **{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(PurgeResult)}
+        )
 
     def __str__(self) -> str:
         """
-        >>> str(Purged(lines=12, confirmations=1, kept=3))
+        >>> str(PurgeResult(lines=12, confirmations=1, kept=3))
         '12 lines, 1 confirmation'
         """
         return ", ".join(f"{n} {_ONE[name] if n == 1 else name}" for name, n in self._counts if n) or "nothing"
@@ -85,8 +87,8 @@ class Purged:
         return {**asdict(self)}
 
     @staticmethod
-    def from_json(stored: JsonObject) -> Purged:
-        return Purged(**{part.name: int(str(stored.get(part.name, 0))) for part in fields(Purged)})
+    def from_json(stored: JsonObject) -> PurgeResult:
+        return PurgeResult(**{part.name: int(str(stored.get(part.name, 0))) for part in fields(PurgeResult)})
 
 
 _ONE = {
@@ -98,7 +100,7 @@ _ONE = {
 }
 
 
-async def purge(database: Database, before: datetime) -> Purged:
+async def purge(database: Database, before: datetime) -> PurgeResult:
     planned = await plan(database, before)
     if not planned.any:
         return planned
@@ -106,22 +108,22 @@ async def purge(database: Database, before: datetime) -> Purged:
     async for part in _key_pages(database, before):
         done += await database.run(purge_sessions, part, before, dry_run=False)
     async for names in _own_sessions(database, before):
-        done += Purged(histories=await database.run(purge_histories, names, before, dry_run=False))
+        done += PurgeResult(histories=await database.run(purge_histories, names, before, dry_run=False))
     await _wipe(database)
     return done
 
 
-async def plan(database: Database, before: datetime) -> Purged:
+async def plan(database: Database, before: datetime) -> PurgeResult:
     """What a purge would remove. Changes nothing."""
     found = await database.read(purge_rest, before, dry_run=True)
     async for part in _key_pages(database, before):
         found += await database.read(purge_sessions, part, before, dry_run=True)
     async for names in _own_sessions(database, before):
-        found += Purged(histories=await database.read(purge_histories, names, before, dry_run=True))
+        found += PurgeResult(histories=await database.read(purge_histories, names, before, dry_run=True))
     return found
 
 
-def _record(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
+def _record(tx: Tx, before: datetime, gone: PurgeResult, lines: _Lines) -> PurgeResult:
     """Writes the ledger line about a purge, in the purging transaction itself."""
     if gone.any and not lines.dry_run:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
@@ -149,7 +151,7 @@ class _Lines:
 # Data without a session
 
 
-def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
+def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> PurgeResult:
     with _overwriting(tx, dry_run=dry_run):
         at, lines = seconds(before), _Lines(tx, dry_run)
         old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
@@ -157,7 +159,7 @@ def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
         _delete_or_count(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
         # The row is created again when the person opens the tab.
         _delete_or_count(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
-        return _record(tx, before, Purged(lines=lines.empty(old)), lines)
+        return _record(tx, before, PurgeResult(lines=lines.empty(old)), lines)
 
 
 # Sessions
@@ -177,20 +179,20 @@ def read_keys(tx: Tx, before: datetime, after: str) -> Sequence[str]:
     return tx.execute(found.order_by(sessions.c.key).limit(AT_ONCE)).scalars().all()
 
 
-def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bool) -> Purged:
+def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bool) -> PurgeResult:
     with _overwriting(tx, dry_run=dry_run):
         lines = _Lines(tx, dry_run)
-        gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), Purged())
+        gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), PurgeResult())
         return _record(tx, before, gone, lines)
 
 
-def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> Purged:
+def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> PurgeResult:
     found = select(sessions).where(sessions.c.key == key)
     row = tx.execute(found if dry_run else for_update(found)).one()
     at, given_up = seconds(before) or 0.0, row.parked_at is not None
     leased = row.lease_until is not None and row.lease_until > tx.now()
     if leased or (row.due_at is not None and not given_up) or _has_unposted(tx, key):
-        return Purged(kept=1)
+        return PurgeResult(kept=1)
     kept = (
         tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_ended_before(at))).scalars().all()
     )
@@ -200,7 +202,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     stood = session is not None and session_is_sealed(tx, session)
     if not dry_run:
         tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
-    gone = Purged(
+    gone = PurgeResult(
         lines=lines.empty(_lines(key, at, kept)),
         letters=_delete_letters(tx, _letters(key, at, kept, ended=ended), ended=ended, dry_run=dry_run),
         grants=_delete_or_count(tx, grants, _grants(key, at, kept), dry_run=dry_run),
@@ -218,7 +220,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
             tx.execute(delete(spoken).where(spoken.c.session == key))
             session = replace(session, speakers=frozenset(), present=frozenset())
         save_people(tx, session, stood=stood)
-    return gone + Purged(histories=1 if forgotten else 0)
+    return gone + PurgeResult(histories=1 if forgotten else 0)
 
 
 def _delete_letters(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
@@ -311,7 +313,7 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry
     at = seconds(before) or 0.0
     with _overwriting(tx, dry_run=dry_run):
         gone = sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
-        return _record(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
+        return _record(tx, before, PurgeResult(histories=gone), _Lines(tx, dry_run)).histories
 
 
 def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:

@@ -68,7 +68,7 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     request = opening.request
     if _KNOWN.first(tx, key_=key, request_=request.request_id) is not None or has_mail(tx, key, _refusal_mark(request)):
         return None
-    asked, at = asked_of(session, opening), now(tx)
+    asked, at = asked_call(session, opening), now(tx)
     found = opening.governs
     if not session_is_sealed(tx, session) or opening.place != session.place:
         found = CallRefusal(CallRefusalReason.SESSION_CHANGED)
@@ -87,7 +87,7 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     return save(tx, session, change, new=True)
 
 
-def asked_of(session: Session, opening: Opening) -> AskedCall:
+def asked_call(session: Session, opening: Opening) -> AskedCall:
     """The call as people will see it."""
     request = opening.request
     return AskedCall(

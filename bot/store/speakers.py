@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts
-from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.model import Confirmation
 from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
@@ -27,4 +27,4 @@ def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> 
 def warn_of_session(tx: Tx, session: Session) -> None:
     """Warns once that a session's row was changed from outside."""
     if begin(tx, session.key, "unsealed session") is None:
-        write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.SESSION)))
+        write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(UnsealedPart.SESSION)))

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from bot.confirmation.model import Confirmation
 from bot.store.mailbox import read_session
-from bot.store.outbox import NextPost, Unfinished, copies_since, next_post, read_unfinished
+from bot.store.outbox import NextPost, UnfinishedParts, copies_since, next_post, read_unfinished
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.database import Tx
@@ -29,7 +29,7 @@ class ThreadLook:
     next_post: NextPost | None
     card_under_way: bool
     copies_since: float | None
-    unfinished: Unfinished
+    unfinished: UnfinishedParts
 
 
 def look_at_thread(tx: Tx, key: str) -> ThreadLook:

@@ -64,7 +64,7 @@ def tallies(change: Transition) -> Iterator[Tally]:
         yield Tally(verdict, row.redactor.mask_text(row.asked.tool), seconds)
 
 
-async def unscraped(database: Database, work: Callable[[Database], Awaitable[R]]) -> R:
+async def leave_for_scraping(database: Database, work: Callable[[Database], Awaitable[R]]) -> R:
     """Runs a command's work, and leaves its decisions in the store for the next replica that is scraped."""
     decided: list[Tally] = []
 

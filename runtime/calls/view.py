@@ -35,7 +35,7 @@ class _Turn:
         return len(self.final) == len(self.responses)
 
 
-class _Asked(WireModel):
+class _RequestedConfirmations(WireModel):
     requested_tool_confirmations: JsonObject = Field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ class ViewEvent(WireModel):
     content: Content | None = None
     partial: bool | None = None
     author: str = ""
-    actions: _Asked = Field(default_factory=_Asked)
+    actions: _RequestedConfirmations = Field(default_factory=_RequestedConfirmations)
 
 
 class View:

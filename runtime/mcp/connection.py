@@ -70,7 +70,7 @@ def require_mcp() -> None:
 
 
 @asynccontextmanager
-async def connected(connection: Connection) -> AsyncGenerator[ClientSession, None]:
+async def open_session(connection: Connection) -> AsyncGenerator[ClientSession, None]:
     """A session after the server's greeting. The SDK requires that the same task enters and leaves it."""
     import anyio
     from mcp import ClientSession

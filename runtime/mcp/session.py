@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
-from runtime.mcp.connection import Connection, McpUnavailable, connected, require_mcp
+from runtime.mcp.connection import Connection, McpUnavailable, open_session, require_mcp
 from runtime.tool import ToolOutcomeUnknown
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class McpSession:
 
     async def _keep_open(self) -> None:
         try:
-            async with connected(self._connection) as session:
+            async with open_session(self._connection) as session:
                 self._ready.set_result(session)
                 await self._closing.wait()
         except Exception as error:  # noqa: BLE001  (whatever the cause, the result is a broken connection)

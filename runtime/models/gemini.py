@@ -193,16 +193,16 @@ class GeminiModel:
     def _trouble(self, error: Exception, model: str, *, begun: bool) -> Trouble:
         match error:
             case TimeoutError():
-                return gemini_failures.timed_out(model, self._patience)
+                return gemini_failures.explain_time_out(model, self._patience)
             case errors.APIError():
-                return gemini_failures.refused(error.code or 0, error.details, _headers(error), model)
+                return gemini_failures.explain_refusal(error.code or 0, error.details, _headers(error), model)
             case GoogleAuthError():
                 failure = ModelFailure("UNAUTHENTICATED", f"Google Cloud's credentials do not work: {error}.")
                 return Trouble(failure, passing=bool(error.retryable))
             case aiohttp.ClientError() | OSError():
-                return gemini_failures.cut(error, model, begun=begun)
+                return gemini_failures.explain_break(error, model, begun=begun)
             case _:
-                return gemini_failures.unreadable(model)
+                return gemini_failures.explain_unreadable(model)
 
     def _gemini_request(self, request: ModelRequest) -> _GeminiRequest:
         vertex = request.model.startswith("projects/") or _says_vertex()

@@ -21,7 +21,7 @@ class Trouble:
     wait: float = 0.0
 
 
-def refused(code: int, details: object, headers: Mapping[str, str], model: str) -> Trouble:
+def explain_refusal(code: int, details: object, headers: Mapping[str, str], model: str) -> Trouble:
     """Explains an HTTP error. `details` is its body, as far as it could be read."""
     body = _error_in(details)
     status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
@@ -43,7 +43,7 @@ def refused(code: int, details: object, headers: Mapping[str, str], model: str) 
     return Trouble(ModelFailure(status, f"Gemini does not take the request to {model}: {message}."))
 
 
-def cut(error: Exception, model: str, *, begun: bool) -> Trouble:
+def explain_break(error: Exception, model: str, *, begun: bool) -> Trouble:
     if begun:
         return Trouble(ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again."))
     return Trouble(
@@ -52,12 +52,12 @@ def cut(error: Exception, model: str, *, begun: bool) -> Trouble:
     )
 
 
-def timed_out(model: str, patience: float) -> Trouble:
+def explain_time_out(model: str, patience: float) -> Trouble:
     failure = ModelFailure("MODEL_TIMEOUT", f"{model} did not answer within {patience:g} s: try again.")
     return Trouble(failure, passing=True)
 
 
-def unreadable(model: str) -> Trouble:
+def explain_unreadable(model: str) -> Trouble:
     return Trouble(
         ModelFailure("BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini."),
         passing=True,

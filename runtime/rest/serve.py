@@ -32,7 +32,7 @@ _NOT_SEALED = (
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServerOptions:
     """What to serve, and on which address."""
 
     agents: Sequence[Agent]
@@ -44,7 +44,7 @@ class Serving:
     sealer: Sealer | None = None  # for stored calls
 
 
-def serve_until_stopped(serving: Serving) -> int:
+def serve_until_stopped(serving: ServerOptions) -> int:
     """Serves until SIGINT or SIGTERM, then stops within ten seconds. Returns the exit code."""
     configure()
     asyncio.run(_until_stopped(serving))
@@ -56,7 +56,7 @@ def serve_until_stopped(serving: Serving) -> int:
     return 0
 
 
-async def _until_stopped(serving: Serving) -> None:
+async def _until_stopped(serving: ServerOptions) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -72,7 +72,7 @@ async def _until_stopped(serving: Serving) -> None:
 
 
 @asynccontextmanager
-async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
+async def serving_at(serving: ServerOptions) -> AsyncIterator[tuple[str, str]]:
     """The addresses of the server and of its store, while it listens. Raises `CannotServe` and `StoreError`."""
     database = await open_store(serving.store)
     try:

@@ -16,7 +16,7 @@ from runtime.run.sequencer import Sequencer
 from runtime.store.database import Database, Tx
 from runtime.store.desk import Writer
 from runtime.store.lookup import read_calls, read_events
-from runtime.store.records import SessionChange, SessionId, Stored
+from runtime.store.records import SessionChange, SessionId, StoredSession
 from runtime.store.sessions import create_with, delete_session, find, list_sessions, update_state
 from runtime.store.shared_state import split_temporary
 from runtime.wire import USER, Event, EventActions, SessionRecord
@@ -126,7 +126,7 @@ class AppSessions(ABC):
         return SessionId(self.app_name, user_id, session_id)
 
 
-def _record(stored: Stored, events: list[Event]) -> SessionRecord:
+def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:
     return SessionRecord(
         id=stored.name.id,
         app_name=stored.name.app,

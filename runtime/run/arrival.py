@@ -16,12 +16,12 @@ from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.replacing import replace
 from runtime.run.decisions import CallDecision, decide, one_per_call
-from runtime.run.message import Incoming
+from runtime.run.message import IncomingMessage
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
 from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
-from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
-from runtime.store.sessions import Locked, adopt, claim_and_write, claim_locked, create, find, lock, set_aside
+from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, StoredSession
+from runtime.store.sessions import LockedSession, adopt, claim_and_write, claim_locked, create, find, lock, set_aside
 from runtime.store.shared_state import split_temporary
 from runtime.wire import (
     REQUEST_CONFIRMATION,
@@ -39,8 +39,8 @@ from runtime.wire import (
 class AcceptedMessage:
     """A message that is stored, with its session leased."""
 
-    before: Stored  # as a cache may know it
-    stored: Stored
+    before: StoredSession  # as a cache may know it
+    stored: StoredSession
     token: str
     events: tuple[Event, ...]
     work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order in which it is done
@@ -56,7 +56,7 @@ class Arrival:
     name: SessionId
     root: str
     term: float
-    incoming: Incoming | None = None
+    incoming: IncomingMessage | None = None
     decisions: tuple[CallDecision, ...] = ()
     approved: Mapping[str, Approved] | None = None  # what the approvers of each request saw
     create: bool = False
@@ -87,7 +87,7 @@ class Arrival:
 
 
 def find_answered_calls(
-    tx: Tx, name: SessionId, incoming: Incoming, sender: Writer
+    tx: Tx, name: SessionId, incoming: IncomingMessage, sender: Writer
 ) -> list[tuple[Answer, Call]] | None:
     """The calls that a message answers. Raises the error for its sender if it does not fit. None: the session does not
     exist yet."""
@@ -98,7 +98,7 @@ def find_answered_calls(
     return _match_answers(tx, stored, incoming)
 
 
-def _match_answers(tx: Tx, stored: Stored, incoming: Incoming) -> list[tuple[Answer, Call]]:
+def _match_answers(tx: Tx, stored: StoredSession, incoming: IncomingMessage) -> list[tuple[Answer, Call]]:
     for foreign in incoming.foreign:
         if (call := call_asked_by(tx, stored.key, foreign)) is not None:
             raise Invalid(
@@ -157,7 +157,7 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
 
 
 def _decide_answers(
-    tx: Tx, arrival: Arrival, session: Stored, approved: Mapping[str, Approved], known: dict[str, Call]
+    tx: Tx, arrival: Arrival, session: StoredSession, approved: Mapping[str, Approved], known: dict[str, Call]
 ) -> Arrival | None:
     """The arrival with the decisions of its answers; the calls that it read are added to `known`. None: everything was
     said before, and no work is left."""
@@ -174,7 +174,7 @@ def _decide_answers(
     return replace(arrival, decisions=decisions)
 
 
-def _lock_session(tx: Tx, arrival: Arrival) -> Locked:
+def _lock_session(tx: Tx, arrival: Arrival) -> LockedSession:
     """The locked session, created if necessary. If another service made a session of the desk's name, the desk takes it
     over only if it is empty. Otherwise the old session is renamed and a new one is created, because what it holds was
     never said at the desk."""
@@ -208,7 +208,9 @@ def _checked_turn(tx: Tx, arrival: Arrival, key: int, turn: int, altered: list[C
         yield checked
 
 
-def _admit(tx: Tx, arrival: Arrival, session: Stored, change: SessionChange, known: Mapping[str, Call]) -> JsonObject:
+def _admit(
+    tx: Tx, arrival: Arrival, session: StoredSession, change: SessionChange, known: Mapping[str, Call]
+) -> JsonObject:
     """Adds the message to the change. Returns the state that is only for this run."""
     decided = [d for d in arrival.decisions if _apply(tx, arrival, session, change, d, known)]
     if arrival.incoming is not None and arrival.speaks:
@@ -231,7 +233,7 @@ def _admit(tx: Tx, arrival: Arrival, session: Stored, change: SessionChange, kno
 def _apply(
     tx: Tx,
     arrival: Arrival,
-    session: Stored,
+    session: StoredSession,
     change: SessionChange,
     decision: CallDecision,
     known: Mapping[str, Call],
@@ -265,7 +267,7 @@ def _apply_decision(tx: Tx, arrival: Arrival, call: Call, decision: CallDecision
 
 
 def _admit_answers(
-    tx: Tx, arrival: Arrival, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
+    tx: Tx, arrival: Arrival, session: StoredSession, change: SessionChange, decided: Sequence[CallDecision]
 ) -> JsonObject:
     """Adds answers to the invocations that asked, even if another agent has the conversation now."""
     parts: dict[str, list[Part]] = {}

@@ -16,7 +16,7 @@ from runtime.run.session_cache import CachedSession
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost
 from runtime.store.lookup import read_view_events
-from runtime.store.records import Invocation, Rows, SessionChange, Stored
+from runtime.store.records import Invocation, Rows, SessionChange, StoredSession
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
@@ -48,7 +48,7 @@ class Journal:
         self._writing = asyncio.Lock()
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredSession:
         """The session as it was last written."""
         return self._live.stored
 
@@ -105,7 +105,7 @@ class Journal:
 
     async def _write(
         self, change: SessionChange, starting: Sequence[tuple[Call, bool]], refused: dict[str, Call]
-    ) -> Stored:
+    ) -> StoredSession:
         before, check, seal = self.stored, self._may_start, self._fingerprints.seal
         rows = change.rows(before.key, before.events, seal)
 

@@ -23,7 +23,7 @@ _ADKS_OWN = "__adk_internal_"
 
 
 @dataclass(frozen=True)
-class Incoming:
+class IncomingMessage:
     """A message that was read. Without content nothing was said, and the agent continues with what it knows."""
 
     content: Content | None
@@ -37,10 +37,10 @@ class Incoming:
         return next(p for p in parts or () if p.function_response and p.function_response.id == answer.id)
 
 
-def read_message(message: Message | None, state_delta: JsonObject | None = None) -> Incoming:
+def read_message(message: Message | None, state_delta: JsonObject | None = None) -> IncomingMessage:
     """Reads a message. Raises `Invalid` if it can't be acted on; then nothing is stored."""
     if message is None:
-        return Incoming(None, state_delta=state_delta)
+        return IncomingMessage(None, state_delta=state_delta)
     content = _storable_content(_as_content(message))
     responses = [p.function_response for p in content.parts or () if p.function_response]
     if not responses:
@@ -60,7 +60,7 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
             kept.append(Part(function_response=response))
         answers[answer.id] = answer
     foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, *REQUEST_NAMES))
-    return Incoming(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
+    return IncomingMessage(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
 
 
 def _as_content(message: Message) -> Content:
@@ -87,10 +87,10 @@ def _no_message() -> Invalid:
     return Invalid("A message is a text, an Answer, or a Content with its parts. This is something else.")
 
 
-def _words(content: Content, state_delta: JsonObject | None) -> Incoming:
+def _words(content: Content, state_delta: JsonObject | None) -> IncomingMessage:
     if any(part.function_call for part in content.parts or ()):
         raise Invalid("A user's message cannot call functions: send text, files, or answers.")
-    return Incoming(content.model_copy(update={"role": "user"}), state_delta=state_delta)
+    return IncomingMessage(content.model_copy(update={"role": "user"}), state_delta=state_delta)
 
 
 def _warn(response: FunctionResponse) -> None:

@@ -22,7 +22,7 @@ from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Arrival, find_answered_calls
 from runtime.run.decisions import CallDecision, decide, one_per_call
 from runtime.run.live_run import Run
-from runtime.run.message import Incoming, Message, check_state, kept_metadata, read_message
+from runtime.run.message import IncomingMessage, Message, check_state, kept_metadata, read_message
 from runtime.run.recovery import Recovery, Resume
 from runtime.run.sequencer import Sequencer
 from runtime.run.work import AppContext
@@ -212,7 +212,13 @@ class Runner(AppSessions):
     # Helpers
 
     async def _answer(
-        self, arrival: Arrival, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
+        self,
+        arrival: Arrival,
+        incoming: IncomingMessage,
+        approved: Mapping[str, Approved],
+        *,
+        create: bool,
+        streaming: bool,
     ) -> Run:
         name = arrival.name
         if _needs_no_tools(incoming) and not self._sequencer.is_busy_with(name):
@@ -236,7 +242,7 @@ class Runner(AppSessions):
         return _empty_run()
 
     async def _decide(
-        self, incoming: Incoming, answer: Answer, call: Call, approved: Approved | None
+        self, incoming: IncomingMessage, answer: Answer, call: Call, approved: Approved | None
     ) -> CallDecision | None:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
         tools = await _checking_tools(owner) if owner else {}
@@ -292,7 +298,7 @@ class Runner(AppSessions):
         )
 
 
-def _needs_no_tools(incoming: Incoming) -> bool:
+def _needs_no_tools(incoming: IncomingMessage) -> bool:
     """Plain approvals and denials, which can be decided in the transaction that stores them."""
     plain = [answer.payload is None and not answer.question for answer in incoming.answers]
     return bool(plain) and all(plain) and not incoming.foreign

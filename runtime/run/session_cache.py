@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from runtime.calls.view import View
-from runtime.store.records import SessionId, Stored
+from runtime.store.records import SessionId, StoredSession
 from runtime.wire import Event
 
 MOST_SESSIONS = 1024
@@ -17,7 +17,7 @@ MOST_EVENTS = 400_000
 class CachedSession:
     """A session in memory. A view may lack events that others wrote; these are read when it is used."""
 
-    stored: Stored
+    stored: StoredSession
     views: dict[str, View] = field(default_factory=dict)
     events: int = field(init=False)  # events that are written, or about to be
 
@@ -39,7 +39,7 @@ class SessionCache:
         self._kept: OrderedDict[SessionId, CachedSession] = OrderedDict()
         self._events = 0
 
-    def take(self, stored: Stored) -> CachedSession:
+    def take(self, stored: StoredSession) -> CachedSession:
         """Takes the session as far as it is known (events never change). Put it back if its run went well."""
         live = self._kept.pop(stored.name, None)
         if live is not None:
@@ -56,6 +56,6 @@ class SessionCache:
             self._events -= dropped.stored.events
 
 
-def _identity(stored: Stored) -> tuple[int, float]:
+def _identity(stored: StoredSession) -> tuple[int, float]:
     """Identifies a session. A database may give the key of a deleted session to the next one."""
     return stored.key, stored.created

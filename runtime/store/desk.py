@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, select
 from runtime.errors import Forbidden
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
-from runtime.store.records import SessionId, Stored
+from runtime.store.records import SessionId, StoredSession
 from runtime.store.tables import desks
 from runtime.store.upsert import upsert
 
@@ -43,7 +43,7 @@ def open_desk(tx: Tx, app: str, prefix: str) -> None:
 
 
 def check_sender(
-    tx: Tx, sender: Writer, name: SessionId, session: Stored | None = None, keys: Iterable[str] = ()
+    tx: Tx, sender: Writer, name: SessionId, session: StoredSession | None = None, keys: Iterable[str] = ()
 ) -> None:
     """Raises `Forbidden` for what only the desk may write. `session` is the existing session of that name, `keys` are
     those of the state that would be written."""
@@ -52,7 +52,7 @@ def check_sender(
 
 
 def check_against(
-    prefix: str | None, sender: Writer, name: SessionId, session: Stored | None, keys: Iterable[str] = ()
+    prefix: str | None, sender: Writer, name: SessionId, session: StoredSession | None, keys: Iterable[str] = ()
 ) -> None:
     """The same for a caller that has read the prefix of the desk's names."""
     if sender.desk:

@@ -63,7 +63,7 @@ class Invocation:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSession:
     """A session's row."""
 
     key: int
@@ -78,7 +78,7 @@ class Stored:
     created: float
     updated: float
 
-    def after(self, change: SessionChange) -> Stored:
+    def after(self, change: SessionChange) -> StoredSession:
         own, user, app = change.state()
         return replace(
             self,

@@ -22,7 +22,7 @@ from runtime.store.database import Tx, for_update
 from runtime.store.desk import RESERVED, Writer, check_against, check_sender
 from runtime.store.lease import LeaseLost, free, new_token
 from runtime.store.prepared import Prepared
-from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
+from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, StoredSession
 from runtime.store.shared_state import merge_shared, read_shared, split_state
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.store.upsert import insert_if_absent, upsert
@@ -49,12 +49,12 @@ _BY_NAME = select(sessions).where(
 _FIND, _LOCK = Prepared(_BY_NAME), Prepared(for_update(_BY_NAME.add_columns(RESERVED)))
 
 
-def find(tx: Tx, name: SessionId) -> Stored | None:
+def find(tx: Tx, name: SessionId) -> StoredSession | None:
     row = _row(tx, name, lock=False)
     return None if row is None else as_stored(tx, row)
 
 
-def list_sessions(tx: Tx, app: str, user_id: str) -> list[Stored]:
+def list_sessions(tx: Tx, app: str, user_id: str) -> list[StoredSession]:
     rows = tx.execute(
         select(sessions).where(sessions.c.app == app, sessions.c.user_id == user_id).order_by(sessions.c.key)
     ).all()
@@ -65,8 +65,8 @@ def _row(tx: Tx, name: SessionId, *, lock: bool) -> Any:
     return (_LOCK if lock else _FIND).first(tx, app_=name.app, user_=name.user_id, id_=name.id)
 
 
-def as_stored(tx: Tx, row: Any) -> Stored:
-    return Stored(
+def as_stored(tx: Tx, row: Any) -> StoredSession:
+    return StoredSession(
         key=row.key,
         name=SessionId(row.app, row.user_id, row.id),
         opened_by=row.opened_by,
@@ -110,7 +110,7 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
 
 def create_with(
     tx: Tx, name: SessionId, agent: str, state: JsonObject, history: SessionChange, sender: Writer
-) -> Stored:
+) -> StoredSession:
     """Creates a session with a history. Raises `Conflict` if there is one of that name."""
     check_sender(tx, sender, name, keys=state)
     if not create(tx, name, agent, state):
@@ -120,12 +120,12 @@ def create_with(
     return stored
 
 
-def adopt(tx: Tx, session: Stored) -> None:
+def adopt(tx: Tx, session: StoredSession) -> None:
     """Makes the desk the only writer of a session that others made."""
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(opened_by="desk"))
 
 
-def set_aside(tx: Tx, session: Stored) -> None:
+def set_aside(tx: Tx, session: StoredSession) -> None:
     """Renames a session. It keeps its content."""
     name = f"{session.name.id[:200]}~{session.key}"
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(id=name))
@@ -148,24 +148,24 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
 
 
 @dataclass(frozen=True)
-class Locked:
+class LockedSession:
     """A session whose row this transaction has locked: until the commit, nobody else can lease it or write to it."""
 
-    session: Stored
+    session: StoredSession
     is_free: bool  # nobody works on it
     reserved: str | None  # names that begin with it are the desk's
 
 
-def lock(tx: Tx, name: SessionId) -> Locked | None:
+def lock(tx: Tx, name: SessionId) -> LockedSession | None:
     """Locks a session. None: there is no such session."""
     row = _row(tx, name, lock=True)
     if row is None:
         return None
     is_free = row.lease_until is None or row.lease_until <= tx.now()
-    return Locked(as_stored(tx, row), is_free, row.reserved)
+    return LockedSession(as_stored(tx, row), is_free, row.reserved)
 
 
-def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
+def claim(tx: Tx, name: SessionId, term: float) -> tuple[StoredSession, str] | None:
     """The session and a new lease on it. None while somebody else works on it."""
     locked = lock(tx, name)
     if locked is None:
@@ -173,7 +173,7 @@ def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
     return (locked.session, claim_locked(tx, locked, term=term)) if locked.is_free else None
 
 
-def claim_locked(tx: Tx, locked: Locked, *, term: float) -> str:
+def claim_locked(tx: Tx, locked: LockedSession, *, term: float) -> str:
     """Leases a locked session on which nobody works."""
     token = lease.claim(tx, sessions, row_of(locked.session.key), term=term)
     if token is None:
@@ -181,7 +181,7 @@ def claim_locked(tx: Tx, locked: Locked, *, term: float) -> str:
     return token
 
 
-def give_back(tx: Tx, session: Stored, token: str) -> None:
+def give_back(tx: Tx, session: StoredSession, token: str) -> None:
     lease.release(tx, sessions, row_of(session.key), token, topic=topic(session.name))
 
 
@@ -218,7 +218,9 @@ _PUT_ROWS = {
 }
 
 
-def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows | Callable[[Tx], Rows]) -> Stored:
+def write(
+    tx: Tx, session: StoredSession, token: str, change: SessionChange, rows: Rows | Callable[[Tx], Rows]
+) -> StoredSession:
     """Adds to a session under its lease, and returns the session as it is now. If `rows` is a function, it is called
     first, before the session's row is locked."""
     if not isinstance(rows, dict):
@@ -234,8 +236,8 @@ def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows
 
 
 def claim_and_write(
-    tx: Tx, locked: Locked, change: SessionChange, seal: Callable[[Call], Call], *, term: float
-) -> tuple[Stored, str]:
+    tx: Tx, locked: LockedSession, change: SessionChange, seal: Callable[[Call], Call], *, term: float
+) -> tuple[StoredSession, str]:
     """Adds to a session on which nobody works, and leases it in the same statement. Returns the session as it is now,
     and the lease's token."""
     session, token, now = locked.session, new_token(), tx.now()
@@ -247,7 +249,7 @@ def claim_and_write(
     return after, token
 
 
-def _values(session: Stored, after: Stored) -> dict[str, object]:
+def _values(session: StoredSession, after: StoredSession) -> dict[str, object]:
     return {
         "key_": session.key,
         "before_": session.version,
@@ -260,7 +262,7 @@ def _values(session: Stored, after: Stored) -> dict[str, object]:
     }
 
 
-def _add(tx: Tx, session: Stored, change: SessionChange, rows: Rows) -> None:
+def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows) -> None:
     if rows["events"]:
         _ADD_EVENTS.many(tx, rows["events"])
     for name, put in _PUT_ROWS.items():
@@ -270,14 +272,14 @@ def _add(tx: Tx, session: Stored, change: SessionChange, rows: Rows) -> None:
     merge_shared(tx, session.name.app, session.name.user_id, user, app)
 
 
-def was_written(tx: Tx, after: Stored, token: str, change: SessionChange) -> bool:
+def was_written(tx: Tx, after: StoredSession, token: str, change: SessionChange) -> bool:
     """Whether a write with an unknown outcome was the last one, and not somebody else's with the same version."""
     written = (sessions.c.version == after.version, sessions.c.events == after.events)
     found = tx.execute(select(sessions.c.lease_token).where(sessions.c.key == after.key, *written)).one_or_none()
     return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
 
 
-def update_state(tx: Tx, name: SessionId, event: Event, sender: Writer) -> Stored | None:
+def update_state(tx: Tx, name: SessionId, event: Event, sender: Writer) -> StoredSession | None:
     """Appends an event that only changes the state. None while somebody works on the session."""
     check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
     change = SessionChange()
@@ -285,7 +287,7 @@ def update_state(tx: Tx, name: SessionId, event: Event, sender: Writer) -> Store
     return _write_at_once(tx, name, change)
 
 
-def _write_at_once(tx: Tx, name: SessionId, change: SessionChange) -> Stored | None:
+def _write_at_once(tx: Tx, name: SessionId, change: SessionChange) -> StoredSession | None:
     claimed = claim(tx, name, 1.0)
     if claimed is None:
         return None

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 import pytest
 from sqlalchemy import or_, select
 
-from bot.app import Bot, running
+from bot.app import Bot, running_bot
 from bot.config.settings import Settings, parse_settings
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
@@ -190,7 +190,7 @@ async def office(
         async def opens(policies: str) -> AsyncIterator[Bot]:
             settings = configured(workspace, database_url, policies, target=target, socket=socket, env=env)
             clock = workspace.clock.now if time_moves else None
-            async with running(settings, clock=clock, limits=limits, pauses=pauses) as bot:
+            async with running_bot(settings, clock=clock, limits=limits, pauses=pauses) as bot:
                 if not socket:
                     workspace.sends_to(f"{bot.url}/slack/events")
                 yield bot

@@ -20,7 +20,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from bot.app import running
+from bot.app import running_bot
 from bot.config.settings import load_settings
 from bot.sandbox.server.server import FakeSlack
 from runtime.store.database import Database, Tx
@@ -76,7 +76,7 @@ async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
     settings = load_settings(Path(path), os.environ)
     if os.environ.get(STANDS_BY):
         here(STANDS_BY)
-    async with running(settings, file=Path(path), clock=clock if ahead else None, limits=AT_ONCE) as bot:
+    async with running_bot(settings, file=Path(path), clock=clock if ahead else None, limits=AT_ONCE) as bot:
         print(f"Listening at {bot.url}.", flush=True)
         await asyncio.Event().wait()
 

@@ -63,7 +63,7 @@ class ViewTurn:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedView:
     """A view in Slack. An update with its `hash` fails if the view has changed since."""
 
     id: str
@@ -280,7 +280,7 @@ class Sender:
         self._views.take(*theirs)
         return ViewTurn(at)
 
-    async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> Opened:
+    async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> OpenedView:
         """Opens a view. Does not wait, since a trigger is valid for three seconds only."""
 
         async def open_(blocks: list[JsonObject]) -> JsonObject:
@@ -296,7 +296,7 @@ class Sender:
 
     async def update_view(
         self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
-    ) -> Opened:  # fmt: skip
+    ) -> OpenedView:  # fmt: skip
         async def update(blocks: list[JsonObject]) -> JsonObject:
             whole = {**view, "blocks": blocks}
             return await self.ask(
@@ -311,7 +311,7 @@ class Sender:
 
     async def publish_home(
         self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
-    ) -> Opened:  # fmt: skip
+    ) -> OpenedView:  # fmt: skip
         answer = await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
         return _opened_view(answer)
 
@@ -335,6 +335,6 @@ def _workspace_of(target: JsonObject) -> Workspace:
     return Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
 
 
-def _opened_view(answer: JsonObject) -> Opened:
+def _opened_view(answer: JsonObject) -> OpenedView:
     view = as_object(answer.get("view"))
-    return Opened(as_text(view.get("id")), as_text(view.get("hash")))
+    return OpenedView(as_text(view.get("id")), as_text(view.get("hash")))

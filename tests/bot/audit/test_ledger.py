@@ -19,7 +19,7 @@ from bot.audit.purges import Purges, group_emptied
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
-from bot.confirmation.words import verified
+from bot.confirmation.words import verification_result
 from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
@@ -86,12 +86,12 @@ class TestSound:
     def test_with_an_anchor_it_is_untampered(self) -> None:
         report = found(anchor=ANCHOR)
         assert (report.finding, report.anchored, report.lines, report.chains) == (Integrity.UNTAMPERED, 2, 12, 3)
-        assert verified(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
+        assert verification_result(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
 
     def test_without_one_it_is_consistent_and_no_more(self) -> None:
         report = found()
         assert report.finding is Integrity.CONSISTENT
-        assert verified(report).startswith("consistent: 12 lines in 3 chains; only an anchor")
+        assert verification_result(report).startswith("consistent: 12 lines in 3 chains; only an anchor")
 
     def test_an_empty_ledger(self) -> None:
         assert found([], []).finding is Integrity.CONSISTENT
@@ -102,7 +102,7 @@ class TestSound:
         told = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
         report = found([*(without_content(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
         assert (report.finding, report.purged) == (Integrity.UNTAMPERED, 6)
-        assert "6 of them purged" in verified(report)
+        assert "6 of them purged" in verification_result(report)
 
     def test_the_same_instant_in_another_zone_is_the_same_line(self) -> None:
         east = timezone(timedelta(hours=5))
@@ -157,7 +157,7 @@ def test_the_first_broken_line_is_named(case: str) -> None:
     lines, name, seq, why = BREAKS[case]
     report = found(lines, anchor=ANCHOR)
     assert (report.finding, report.broken) == (Integrity.BROKEN, Broken(name, seq, why))
-    assert verified(report) == f"broken: {name}, line {seq}: {why}"
+    assert verification_result(report) == f"broken: {name}, line {seq}: {why}"
 
 
 class TestCheckpoints:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.authorise import Act, Claim, Facts, Permitted, Reason, Ruling, authorise, people_of, to_look_up
+from bot.confirmation.authorise import Act, Claim, Facts, Permission, Reason, Ruling, authorise, people_of, to_look_up
 from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy.model import Policy, may_decide
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
@@ -29,19 +29,19 @@ def known(voter: Person, **members: frozenset[Person] | Unresolved) -> Facts:
 
 
 def reason(verdict: Ruling) -> Reason | None:
-    return None if isinstance(verdict, Permitted) else verdict.reason
+    return None if isinstance(verdict, Permission) else verdict.reason
 
 
 class TestWhoIsNamed:
     def test_a_member_of_the_group_as_it_is_now(self) -> None:
         policy = make_policy(approvers=["group:S0ONCALL"])
-        assert authorise(policy, claim(ANNA), known(ANNA, oncall=frozenset({ANNA}))) == Permitted(ONCALL)
+        assert authorise(policy, claim(ANNA), known(ANNA, oncall=frozenset({ANNA}))) == Permission(ONCALL)
         assert reason(authorise(policy, claim(ANNA), known(ANNA, oncall=frozenset({BEN})))) is Reason.NOT_APPROVER
 
     def test_an_address_and_a_function_name_people_too(self) -> None:
         policy = make_policy(approvers=["email:ben@example.com", "python:my.rota:on_call"])
-        assert authorise(policy, claim(BEN), known(BEN, mail=frozenset({BEN}))) == Permitted(MAIL)
-        assert authorise(policy, claim(ANNA), known(ANNA, mail=frozenset({BEN}), rota=frozenset({ANNA}))) == Permitted(
+        assert authorise(policy, claim(BEN), known(BEN, mail=frozenset({BEN}))) == Permission(MAIL)
+        assert authorise(policy, claim(ANNA), known(ANNA, mail=frozenset({BEN}), rota=frozenset({ANNA}))) == Permission(
             ROTA
         )
 
@@ -49,14 +49,14 @@ class TestWhoIsNamed:
         policy = make_policy(approvers=["group:S0ONCALL", "user:U0BEN"])
         facts = known(ANNA, oncall=Unresolved("group:S0ONCALL", "Slack did not answer within 30 s"))
         verdict = authorise(policy, claim(ANNA), facts)
-        assert not isinstance(verdict, Permitted)
+        assert not isinstance(verdict, Permission)
         assert verdict.reason is Reason.CANNOT_ASK
         assert verdict.unresolved == Unresolved("group:S0ONCALL", "Slack did not answer within 30 s")
 
     def test_who_is_named_directly_needs_no_group(self) -> None:
         policy = make_policy(approvers=["group:S0ONCALL", "user:U0BEN"])
         facts = known(BEN, oncall=Unresolved("group:S0ONCALL", "Slack did not answer"))
-        assert isinstance(authorise(policy, claim(BEN), facts), Permitted)
+        assert isinstance(authorise(policy, claim(BEN), facts), Permission)
 
     def test_a_group_that_was_never_looked_up_is_no_yes(self) -> None:
         policy = make_policy(approvers=["group:S0ONCALL"])
@@ -76,8 +76,8 @@ class TestWhoIsNamed:
     def test_escalation_adds_people(self) -> None:
         policy = make_policy(escalate_to=["user:U0LEAD"], escalate_after="20m")
         assert reason(authorise(policy, claim(LEAD), known(LEAD))) is Reason.NOT_APPROVER
-        assert isinstance(authorise(policy, claim(LEAD, escalated=True), known(LEAD)), Permitted)
-        assert isinstance(authorise(policy, claim(ANNA, escalated=True), known(ANNA)), Permitted)
+        assert isinstance(authorise(policy, claim(LEAD, escalated=True), known(LEAD)), Permission)
+        assert isinstance(authorise(policy, claim(ANNA, escalated=True), known(ANNA)), Permission)
 
 
 class TestAccounts:
@@ -165,12 +165,12 @@ class TestRequesters:
 
     def test_speakers_lets_all_but_the_turns_author(self) -> None:
         policy = make_policy(approvers=["user:U0ASKER", "user:U0ANNA"], allow_requester="speakers")
-        assert isinstance(authorise(policy, claim(ANNA, spoke=(ANNA,)), known(ANNA)), Permitted)
+        assert isinstance(authorise(policy, claim(ANNA, spoke=(ANNA,)), known(ANNA)), Permission)
         assert reason(authorise(policy, claim(ASKER), known(ASKER))) is Reason.TURN_AUTHOR
 
     def test_true_lets_the_asker_too_if_named(self) -> None:
         policy = make_policy(approvers=["user:U0ASKER"], allow_requester=True)
-        assert isinstance(authorise(policy, claim(ASKER), known(ASKER)), Permitted)
+        assert isinstance(authorise(policy, claim(ASKER), known(ASKER)), Permission)
         assert reason(authorise(make_policy(allow_requester=True), claim(ASKER), known(ASKER))) is Reason.NOT_APPROVER
 
     @pytest.mark.parametrize("act", [Act.SETTLE, Act.RUN_AGAIN])
@@ -180,7 +180,7 @@ class TestRequesters:
 
     def test_denying_harms_nobody(self) -> None:
         policy = make_policy(approvers=["user:U0ASKER"])
-        assert isinstance(authorise(policy, claim(ASKER, Act.DENY), known(ASKER)), Permitted)
+        assert isinstance(authorise(policy, claim(ASKER, Act.DENY), known(ASKER)), Permission)
         assert reason(authorise(make_policy(), claim(ASKER, Act.DENY), known(ASKER))) is Reason.NOT_APPROVER
 
 
@@ -188,11 +188,11 @@ class TestRequesters:
 def test_withdrawing_is_the_askers_and_the_operators(voter: Person, may: bool) -> None:
     nothing_known = Facts(account=Unresolved("", ""))
     verdict = authorise(make_policy(), claim(voter, Act.WITHDRAW), nothing_known)
-    assert isinstance(verdict, Permitted) is may
+    assert isinstance(verdict, Permission) is may
 
 
 def test_the_operator_approves_nothing() -> None:
-    assert not isinstance(authorise(make_policy(), claim(OPERATOR), known(OPERATOR)), Permitted)
+    assert not isinstance(authorise(make_policy(), claim(OPERATOR), known(OPERATOR)), Permission)
 
 
 def test_only_what_must_be_asked_is_looked_up() -> None:
@@ -249,7 +249,7 @@ def test_permitted_only_if_every_question_has_a_good_answer(
         and any(holds(entry) is True for entry in approvers)
         and (act is Act.DENY or voter != ASKER)
     )
-    assert isinstance(verdict, Permitted) is good
+    assert isinstance(verdict, Permission) is good
 
 
 def test_every_way_of_being_nobody_is_distinguished() -> None:

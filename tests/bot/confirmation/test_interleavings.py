@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
-from bot.confirmation.authorise import Facts, Permitted, authorise
+from bot.confirmation.authorise import Facts, Permission, authorise
 from bot.confirmation.decision import record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.fingerprints import with_fingerprint
@@ -136,7 +136,7 @@ class Confirming(RuleBasedStateMachine):
         row = self.desk.row
         vote = row.pending_votes[0]
         facts = self.facts(vote.voter, reachable=reachable)
-        if isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted):
+        if isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission):
             self.permitted.add(vote.id)
         self.took(count(row, vote.id, facts, self.desk.now, self.desk.rules))
         assert vote.id not in {pending.id for pending in self.desk.row.pending_votes}

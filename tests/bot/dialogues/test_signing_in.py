@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession
 from sqlalchemy import text
 
-from bot.app import running
+from bot.app import running_bot
 from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Modal, Seen, find_control
 from runtime.jsontypes import objects
@@ -241,7 +241,7 @@ async def test_the_replica_that_somebody_came_back_to_gives_it_to_the_agent(
     target = "tests.support.foreign.signing_in:calendar_resumable"
     async with office(postgres_stocked, tmp_path / "log", monkeypatch, POLICY, target=target) as at:
         said, card = await asked(at)
-        async with running(configured(at.slack, postgres_stocked, POLICY, target=target), limits=AT_ONCE) as other:
+        async with running_bot(configured(at.slack, postgres_stocked, POLICY, target=target), limits=AT_ONCE) as other:
             await pause(at.bot.database)
             assert await comes_back(at, (await service.allows(link(card))).replace(PUBLIC, other.url)) == 200
             await resume(at.bot.database)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from bot.app import running
+from bot.app import running_bot
 from bot.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, Office, Opens, configured
 
@@ -264,7 +264,7 @@ async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Ope
         pytest.skip("a SQLite file has one writing process")
     async with open_office(ONE, target=LAB) as at, AsyncExitStack() as stack:
         settings = configured(at.slack, database_url, ONE, target=LAB)
-        second = await stack.enter_async_context(running(settings, clock=at.slack.clock.now, limits=AT_ONCE))
+        second = await stack.enter_async_context(running_bot(settings, clock=at.slack.clock.now, limits=AT_ONCE))
         doors = [f"{at.bot.url}/slack/events", f"{second.url}/slack/events"]
 
         async def through(door: int, person: int, n: int) -> Seen:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.confirmation.authorise import Permitted, authorise
+from bot.confirmation.authorise import Permission, authorise
 from bot.confirmation.model import Edit, Vote, VoteKind
 from bot.confirmation.votes import claim_of, waits_for_slack
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
@@ -299,7 +299,7 @@ async def test_of_more_groups_than_can_be_asked_about_in_a_minute_each_has_its_t
 
     out.slack.clock.advance(62)
     facts = await out.directory.facts(row, ours, Policies.of())
-    assert authorise(row.policy, claim_of(row, ours), facts) == Permitted(row.policy.approvers[20])
+    assert authorise(row.policy, claim_of(row, ours), facts) == Permission(row.policy.approvers[20])
 
 
 async def test_a_click_of_the_same_user_id_from_elsewhere_is_not_taken_for_the_member(out: Outgoing) -> None:

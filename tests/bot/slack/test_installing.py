@@ -13,7 +13,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import func, select, update
 
-from bot.app import running
+from bot.app import running_bot
 from bot.config.settings import load_settings
 from bot.sandbox.server.server import FakeSlack
 from bot.slack.scopes import SCOPES
@@ -160,7 +160,7 @@ async def test_a_policy_that_is_written_for_it_lets_it_in(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "tools.log"))
     file.write_text(config(ACMES))
-    async with running(load_settings(file, env), file=file) as bot:
+    async with running_bot(load_settings(file, env), file=file) as bot:
         assert (await install(bot.url, globex.approver)).status == 400
         file.write_text(config(ACMES + ANYBODYS + 'team = "T0GLOBEX"\n'))
 

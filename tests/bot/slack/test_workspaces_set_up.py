@@ -12,7 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import text
 
-from bot.app import running
+from bot.app import running_bot
 from bot.cli import main
 from bot.commands.manifest import manifest_text as manifest
 from bot.config.settings import parse_settings, serving_problems
@@ -121,12 +121,12 @@ async def test_no_token_is_in_the_database_and_keys_can_change(
             assert not any(token.token.encode() in file for file in files)
 
         with pytest.raises(Unopenable, match="ADK_CONFIRM_TOKEN_KEY"):
-            async with running(configured(slack, database_url, BOTHS, env=several(slack, new))):
+            async with running_bot(configured(slack, database_url, BOTHS, env=several(slack, new))):
                 pass
-        async with running(configured(slack, database_url, BOTHS, env=several(slack, f"{new},{old}"))) as bot:
+        async with running_bot(configured(slack, database_url, BOTHS, env=several(slack, f"{new},{old}"))) as bot:
             after = await bot.database.read(stored)
             assert set(after) & set(before) == set()
-        async with running(configured(slack, database_url, BOTHS, env=several(slack, new))) as bot:
+        async with running_bot(configured(slack, database_url, BOTHS, env=several(slack, new))) as bot:
             slack.sends_to(f"{bot.url}/slack/events")
             await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
             await at.ann.finds("[Approve]", at.deploys, timeout=30)
@@ -141,7 +141,7 @@ async def test_with_two_installed_a_policy_has_to_say_whose_it_is(
             for person in (at.lead, globex.approver):
                 assert (await install(at.bot.url, person)).status == 200
         with pytest.raises(SettingsError, match=r"policy\[1\].team: is missing; several workspaces are installed"):
-            async with running(
+            async with running_bot(
                 configured(slack, sqlite_stocked, BOTHS.replace('team = "T0GLOBEX"', ""), env=several(slack))
             ):
                 pass

@@ -16,7 +16,7 @@ from bot.cli import main
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import OutcomeKind, SessionKey, State, VoteKind
 from bot.hosts import host
-from bot.operations.operate import reading
+from bot.operations.operate import open_for_reading
 from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from bot.store.repository import find_session
 from bot.store.tables import grants, homes, mail, metadata, sessions, threads
@@ -305,7 +305,7 @@ async def test_after_a_real_conversation_nothing_of_it_is_in_the_store(
     assert await asyncio.to_thread(main, ["audit", "purge", "--before", now]) == 0
     assert "1 confirmation, " in (said := capsys.readouterr().out), said
     assert ", 1 history." in said
-    async with reading(database_url) as database:
+    async with open_for_reading(database_url) as database:
         assert SECRET not in await database.read(everything)
     stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db")]
     assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []

@@ -11,7 +11,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.kit import Message
-from bot.app import running
+from bot.app import running_bot
 from bot.sandbox.server.server import FakeSlack
 from bot.slack.outbound.calls import Calls
 from bot.slack.outbound.client import Sender
@@ -78,10 +78,10 @@ def rows(tx: Tx) -> int:
 async def test_a_bot_counts_from_its_start_to_its_stop(postgres_stocked: str) -> None:
     async with FakeSlack() as slack, AsyncExitStack() as others:
         settings = configured(slack, postgres_stocked)
-        async with running(settings, limits=AT_ONCE) as bot:
+        async with running_bot(settings, limits=AT_ONCE) as bot:
             await alive(bot.database, 1)
             for _ in range(THREE - 1):
-                await others.enter_async_context(running(settings, limits=AT_ONCE))
+                await others.enter_async_context(running_bot(settings, limits=AT_ONCE))
             await alive(bot.database, THREE)
             await others.aclose()
             await alive(bot.database, 1)

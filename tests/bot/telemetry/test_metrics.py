@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
-from bot.app import running
+from bot.app import running_bot
 from bot.confirmation.model import State
 from bot.confirmation.states import Transition
 from bot.operations.operate import operate
@@ -28,7 +28,7 @@ from bot.store.tables import cards, confirmations
 from bot.store.transactions import record_answered_elsewhere
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
-from bot.telemetry.tallies import some_left, unscraped
+from bot.telemetry.tallies import leave_for_scraping, some_left
 from runtime.store.database import Database, Tx
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
@@ -204,7 +204,7 @@ async def test_replicas_add_up_and_agree(postgres_url: str, tmp_path: Path, monk
     async with FakeSlack() as slack:
         at = Office.of(slack, tmp_path / "log")
         settings = configured(slack, postgres_url, POLICIES)
-        async with running(settings, limits=AT_ONCE) as first, running(settings, limits=AT_ONCE) as second:
+        async with running_bot(settings, limits=AT_ONCE) as first, running_bot(settings, limits=AT_ONCE) as second:
             slack.sends_to(f"{first.url}/slack/events")
             await at.ask("reimburse 1500 for the team dinner")
             card = await at.ask("reimburse 1700 for the offsite")
@@ -227,7 +227,7 @@ async def test_what_a_command_decides_is_counted_once_over_all_replicas(
     async with FakeSlack() as slack:
         at = Office.of(slack, tmp_path / "log")
         settings = configured(slack, postgres_url, POLICIES)
-        async with running(settings, limits=AT_ONCE) as first, running(settings, limits=AT_ONCE) as second:
+        async with running_bot(settings, limits=AT_ONCE) as first, running_bot(settings, limits=AT_ONCE) as second:
             slack.sends_to(f"{first.url}/slack/events")
             await at.ask("reimburse 1500 for the team dinner")
             (name,) = await first.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
@@ -259,7 +259,7 @@ async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
             """As the command does it, with somebody to ask about people."""
             return [done async for done in reapply_all(database, at.office, at.rules)]
 
-        (done,) = await unscraped(at.database, reapplies)
+        (done,) = await leave_for_scraping(at.database, reapplies)
         assert (done.id, done.state) == (lowered, State.APPROVED)
         await at.database.close()
         await at.reopen()  # the service

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-from bot.app import running
+from bot.app import running_bot
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import AT_ONCE, Opens, configured
 from tests.support.scraping import get
@@ -87,7 +87,7 @@ async def test_not_ready_while_it_stops(sqlite_url: str) -> None:
     async with FakeSlack() as slack:
         ann = slack.person("ann")
         slack.channel("deploys", ann, id="C0DEPLOYS")
-        async with running(configured(slack, sqlite_url), limits=AT_ONCE) as bot:
+        async with running_bot(configured(slack, sqlite_url), limits=AT_ONCE) as bot:
             slack.sends_to(f"{bot.url}/slack/events")
             held = slack.faults.hangs("chat.postMessage")
             await ann.says("@adk-confirm hello", "C0DEPLOYS")

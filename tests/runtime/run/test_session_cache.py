@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from runtime.calls.view import View
 from runtime.run.session_cache import CachedSession, SessionCache
-from runtime.store.records import SessionId, Stored
+from runtime.store.records import SessionId, StoredSession
 from runtime.wire import Content, Event
 
 
-def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, created: float = 1.0) -> Stored:
-    return Stored(
+def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, created: float = 1.0) -> StoredSession:
+    return StoredSession(
         key=key,
         name=SessionId("app", "ann", name),
         opened_by="anyone",
@@ -29,7 +29,7 @@ def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, 
     )
 
 
-def warm(session: Stored) -> CachedSession:
+def warm(session: StoredSession) -> CachedSession:
     return CachedSession(session, {"a": View("a")})
 
 
@@ -74,7 +74,7 @@ def test_another_session_is_not_the_same_though_it_looks_like_it() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 30), st.booleans()), max_size=60))
 def test_what_is_kept_is_bounded_by_sessions_and_by_events(moves: list[tuple[str, int, bool]]) -> None:
     kept = SessionCache(most_sessions=4, most_events=50)
-    last: dict[str, Stored] = {}
+    last: dict[str, StoredSession] = {}
     for name, events, back in moves:
         live = kept.take(last.get(name, stored(name)))
         live.stored = stored(name, events=events)
@@ -89,7 +89,7 @@ def test_what_is_kept_is_bounded_by_sessions_and_by_events(moves: list[tuple[str
             assert name in found
 
 
-def _is_kept(kept: SessionCache, session: Stored) -> bool:
+def _is_kept(kept: SessionCache, session: StoredSession) -> bool:
     live = kept.take(session)
     if live.views:
         kept.put(live)

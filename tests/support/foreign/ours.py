@@ -22,7 +22,7 @@ from runtime import (
     Toolset,
 )
 from runtime.rest.guard import Guard
-from runtime.rest.serve import Serving, serving_at
+from runtime.rest.serve import ServerOptions, serving_at
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import reply
 
@@ -64,7 +64,7 @@ class Obliging:
 
 async def main() -> None:
     agents = [agent(name) for name in ("clerk", "filer", "front")]
-    serving = Serving(agents, Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"])
+    serving = ServerOptions(agents, Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"])
     async with serving_at(serving) as (url, _):
         print(url.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()
