@@ -285,12 +285,22 @@ async def _commit(transaction: AsyncTransaction) -> None:
     try:
         await transaction.commit()
     except (DBAPIError, OSError) as error:
-        if isinstance(error, OSError) or error.connection_invalidated:
+        if isinstance(error, OSError) or (error.connection_invalidated and not _never_sent(error)):
             raise OutcomeUnknown(
                 "The connection to PostgreSQL broke during the commit: whether this was stored is not known. "
                 "Look before trying again."
             ) from error
         raise
+
+
+def _never_sent(error: DBAPIError) -> bool:
+    """Whether the driver refused the statement, so the server never got it.
+
+    PostgreSQL may end a transaction that waits for its next statement: the server shuts down, or the process was frozen
+    or had no CPU for as long as `idle_in_transaction_session_timeout`. It sends an error, and then closes the
+    connection. Between the two, asyncpg refuses every statement as if another operation were in progress."""
+    cause = error.orig.__cause__ if error.orig is not None else None
+    return isinstance(cause, asyncpg.InternalClientError) and str(cause).startswith("cannot switch to state")
 
 
 def _why_again(error: DBAPIError) -> str | None:

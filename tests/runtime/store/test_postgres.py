@@ -186,6 +186,36 @@ async def test_a_replica_that_is_frozen_does_not_keep_its_locks(replicas: Replic
     assert await replicas[0].read(amounts) == [89, 90]
 
 
+async def take_and_freeze_before_the_last_answer_is_read(url: str) -> None:
+    runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = "200"
+    attempts: list[int] = []
+
+    def take_slowly(tx: Tx) -> None:
+        tx.execute(one, {"account": 2})  # prepares the statement: from now on it is one message to the server
+        take(tx, 1, 10)
+        attempts.append(1)
+        if len(attempts) == 1:
+            asyncio.get_running_loop().call_soon(here, "holds the row")  # when the next statement has been sent
+        tx.execute(one, {"account": 2})
+
+    database = await Database.open(url)
+    await database.run(take_slowly)
+    await database.close()
+    print("attempts:", len(attempts))
+
+
+async def test_a_commit_that_is_not_sent_since_postgresql_ended_the_transaction_is_no_unknown_outcome(
+    replicas: Replicas, postgres_url: str
+) -> None:
+    """The driver reads the last answer together with the end of the transaction, but not yet of the connection."""
+    async with child(take_and_freeze_before_the_last_answer_is_read, postgres_url) as process:
+        await process.reached("holds the row")
+        await replicas[0].run(take, 1, 1)
+        process.go_on()
+        assert await process.finished() == ["attempts: 2"]
+    assert await replicas[0].read(amounts) == [89, 100]
+
+
 async def freeze_between_two_messages(url: str) -> None:
     """asyncpg prepares a statement in two steps. Between them PostgreSQL waits, and does not call that idle."""
     connection = await asyncpg.connect(url, server_settings=runtime.store.postgres.SESSION)
