@@ -37,6 +37,7 @@ AWAY_SECONDS = 5.0
 _ERRNO = re.compile(r"\[Errno (-?\d+)\]")
 _READ_ONLY = "25006"  # read_only_sql_transaction
 _LOCKED = "55P03"  # lock_not_available
+_IDLE = "25P03"  # idle_in_transaction_session_timeout
 _TRY_AGAIN = frozenset({"40001", "40P01", _LOCKED})  # serialization_failure, deadlock_detected
 SESSION = {
     "application_name": "adk-confirm",
@@ -285,7 +286,7 @@ async def _commit(transaction: AsyncTransaction) -> None:
     try:
         await transaction.commit()
     except (DBAPIError, OSError) as error:
-        if isinstance(error, OSError) or (error.connection_invalidated and not _never_sent(error)):
+        if isinstance(error, OSError) or (error.connection_invalidated and not _not_stored(error)):
             raise OutcomeUnknown(
                 "The connection to PostgreSQL broke during the commit: whether this was stored is not known. "
                 "Look before trying again."
@@ -293,14 +294,17 @@ async def _commit(transaction: AsyncTransaction) -> None:
         raise
 
 
-def _never_sent(error: DBAPIError) -> bool:
-    """Whether the driver refused the statement, so the server never got it.
+def _not_stored(error: DBAPIError) -> bool:
+    """Whether a broken connection certainly ended before PostgreSQL saw the COMMIT.
 
     PostgreSQL may end a transaction that waits for its next statement: the server shuts down, or the process was frozen
     or had no CPU for as long as `idle_in_transaction_session_timeout`. It sends an error, and then closes the
-    connection. Between the two, asyncpg refuses every statement as if another operation were in progress."""
-    cause = error.orig.__cause__ if error.orig is not None else None
-    return isinstance(cause, asyncpg.InternalClientError) and str(cause).startswith("cannot switch to state")
+    connection. Between the two, asyncpg refuses every statement as if another operation were in progress. A COMMIT that
+    it sent before it read that error is answered with it, but a transaction ended by this time-out never gets one."""
+    refused = error.orig.__cause__ if error.orig is not None else None
+    if isinstance(refused, asyncpg.InternalClientError):
+        return str(refused).startswith("cannot switch to state")
+    return refused is not None and _state(refused.__cause__) == _IDLE
 
 
 def _why_again(error: DBAPIError) -> str | None:

@@ -14,9 +14,11 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, bindparam, insert, select, text, update
 
 import runtime.store.postgres
+from bench.chaos.wires import Wire
 from runtime.errors import StoreError
 from runtime.store.database import Database, OutcomeUnknown, Tx, for_update
 from tests.support.kill import child, here
+from tests.support.postgres import PostgresServer
 
 metadata = MetaData()
 accounts = Table(
@@ -186,7 +188,7 @@ async def test_a_replica_that_is_frozen_does_not_keep_its_locks(replicas: Replic
     assert await replicas[0].read(amounts) == [89, 90]
 
 
-async def take_and_freeze_before_the_last_answer_is_read(url: str) -> None:
+async def take_and_freeze_before_the_commit(url: str, moment: str) -> None:
     runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = "200"
     attempts: list[int] = []
 
@@ -194,9 +196,11 @@ async def take_and_freeze_before_the_last_answer_is_read(url: str) -> None:
         tx.execute(one, {"account": 2})  # prepares the statement: from now on it is one message to the server
         take(tx, 1, 10)
         attempts.append(1)
-        if len(attempts) == 1:
+        if len(attempts) == 1 and moment == "with its answer unread":
             asyncio.get_running_loop().call_soon(here, "holds the row")  # when the next statement has been sent
         tx.execute(one, {"account": 2})
+        if len(attempts) == 1 and moment == "with its answer read":
+            here("holds the row")
 
     database = await Database.open(url)
     await database.run(take_slowly)
@@ -204,16 +208,24 @@ async def take_and_freeze_before_the_last_answer_is_read(url: str) -> None:
     print("attempts:", len(attempts))
 
 
-async def test_a_commit_that_is_not_sent_since_postgresql_ended_the_transaction_is_no_unknown_outcome(
-    replicas: Replicas, postgres_url: str
+@pytest.mark.parametrize("moment", ["with its answer unread", "with its answer read"])
+async def test_a_replica_that_is_frozen_after_its_last_statement_runs_the_transaction_again(
+    replicas: Replicas, postgres: PostgresServer, postgres_url: str, moment: str
 ) -> None:
-    """The driver reads the last answer together with the end of the transaction, but not yet of the connection."""
-    async with child(take_and_freeze_before_the_last_answer_is_read, postgres_url) as process:
-        await process.reached("holds the row")
-        await replicas[0].run(take, 1, 1)
-        process.go_on()
-        assert await process.finished() == ["attempts: 2"]
-    assert await replicas[0].read(amounts) == [89, 100]
+    """PostgreSQL ended the transaction, so the outcome of its COMMIT is known. Over TCP, since a closed socket file
+    takes no COMMIT, and the driver then does not read what PostgreSQL said."""
+    wire = Wire(f"{postgres.socket_directory}/.s.PGSQL.5432")
+    await wire.open()
+    try:
+        url = re.sub(r"@.*?/", f"@127.0.0.1:{wire.port}/", postgres_url).partition("?")[0]
+        async with child(take_and_freeze_before_the_commit, url, moment) as process:
+            await process.reached("holds the row")
+            await replicas[0].run(take, 1, 1)
+            process.go_on()
+            assert await process.finished() == ["attempts: 2"]
+        assert await replicas[0].read(amounts) == [89, 100]
+    finally:
+        await wire.close()
 
 
 async def freeze_between_two_messages(url: str) -> None:
