@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
 
 from runtime.errors import Busy, StoreError
-from runtime.store.postgres_wakeups import PRESENCE, DriverConnection, WakeupConnection
+from runtime.store.postgres_wakeups import BROKEN, PRESENCE, DriverConnection, WakeupConnection
 from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
@@ -202,7 +202,7 @@ class PostgresEngine:
                 ended = await alone.fetchval(END_FROZEN)
             finally:
                 await alone.close()
-        except (DatabaseAway, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (*BROKEN, DatabaseAway) as error:
             _log.warning("Could not look for frozen transactions in PostgreSQL: %s", error)
             return
         if ended:
@@ -251,7 +251,7 @@ class PostgresEngine:
                 f"PostgreSQL at {self._name} takes no writes: it is a standby, or was made read-only. Wait for the "
                 "failover to end, or name the primary in the store's URL."
             ) from error
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        except (*BROKEN, ValueError) as error:
             raise DatabaseAway(
                 f"PostgreSQL at {self._name} can't be reached: {why_away(error)}. Start it, or correct the store's URL."
             ) from error

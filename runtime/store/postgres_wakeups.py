@@ -26,6 +26,8 @@ PRESENCE = int.from_bytes(b"adk-conf", signed=True)
 """An advisory lock: shared by all processes that use the store, taken exclusively by one that is alone."""
 PING_SECONDS = 30.0
 RETRY_SECONDS = 1.0
+BROKEN = (OSError, PostgresError, InterfaceError, InternalClientError)
+"""What asyncpg raises when there is no connection, or no longer one."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ class WakeupConnection:
                     connection = await self._listen()
                     self._hub.wake_all()
                 await self._talk(connection)
-            except (OSError, PostgresError, InterfaceError, InternalClientError, StoreError) as error:
+            except (*BROKEN, StoreError) as error:
                 _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
             except Exception:  # noqa: BLE001  (nobody awaits this task)
                 _log.exception("The connection for wake-ups failed; polling until it is back.")

@@ -17,6 +17,8 @@ import runtime.store.postgres
 from bench.chaos.wires import Wire
 from runtime.errors import StoreError
 from runtime.store.database import Database, OutcomeUnknown, Tx, for_update
+from runtime.store.postgres import PostgresEngine
+from runtime.store.postgres_wakeups import DriverConnection
 from tests.support.kill import child, here
 from tests.support.postgres import PostgresServer
 
@@ -248,6 +250,32 @@ async def test_a_replica_that_is_frozen_while_it_prepares_a_statement_does_not_k
         await asyncio.gather(*(awake.run(take, 1, 1) for _ in range(20)))
         assert await awake.read(amounts) == [80, 100]
     await awake.close()
+
+
+async def test_what_waits_for_a_lock_goes_on_if_the_look_for_frozen_replicas_is_broken_off(
+    replicas: Replicas, postgres: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, looked = PostgresEngine._connect, asyncio.Event()
+
+    async def connect_and_be_ended(self: PostgresEngine) -> DriverConnection:
+        connection = await connect(self)
+        postgres.psql(f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
+        await asyncio.sleep(0)  # the loop sees that there is something to read
+        await asyncio.sleep(0)  # the driver reads that the connection ends, and not yet its end
+        looked.set()
+        return connection
+
+    monkeypatch.setitem(runtime.store.postgres.SESSION, "lock_timeout", "100")
+    waits = await Database.open(postgres_url)
+    holder = await asyncpg.connect(postgres_url)
+    await holder.execute("BEGIN; SELECT * FROM accounts WHERE id = 1 FOR UPDATE")
+    monkeypatch.setattr(PostgresEngine, "_connect", connect_and_be_ended)
+    waiting = asyncio.create_task(waits.run(take, 1, 1))
+    await looked.wait()
+    await holder.close()
+    await waiting
+    assert await replicas[0].read(amounts) == [99, 100]
+    await waits.close()
 
 
 async def take_and_freeze_with_others_behind(url: str) -> None:
