@@ -16,10 +16,11 @@ from functools import cache
 from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
 
 from bot.leasing.backpressure import Backpressure, Pace
-from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
+from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
+from runtime.store.frozen import end_frozen
 from runtime.store.lease import TERM, Lease, LeaseLost
 from runtime.store.prepared import Prepared
 from runtime.store.wakeups import until_stopped
@@ -36,6 +37,9 @@ REFILL = 0.05
 """Seconds between the end of a row and the next claim when all slots were taken, so that several ended rows are
 replaced together."""
 AGAIN = 1.0
+LEFT = 1.0
+"""Seconds for which a loop leaves due rows before it ends frozen transactions. Claims skip the rows that these have
+locked."""
 OVERTAKEN_TRIES = 10
 FEW = 4
 """How many rows are claimed at once in a pause between clicks."""
@@ -78,6 +82,7 @@ class LeaseLoop:
         self._backpressure = backpressure or Backpressure()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
+        self._left_since: float | None = None  # since when every claim has left due rows
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -141,12 +146,20 @@ class LeaseLoop:
         self._full = room <= 0
         if self._full:
             return [], self._poll
+        now = asyncio.get_running_loop().time()
         try:
+            if self._left_since is not None and now >= self._left_since + LEFT:
+                self._left_since = now
+                await self._database.run(end_frozen)
             at_work = dict(self._tasks.values())
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except StoreError as error:
             log.warning("the store did not answer: %s", error)
             return [], min(self._poll, AGAIN)
+        if next_due is None or next_due > SKIPPED:
+            self._left_since = None
+        elif self._left_since is None:
+            self._left_since = now
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
     async def _attend(self, key: str, claim: ClaimedRow) -> None:

@@ -21,6 +21,7 @@ from bot.confirmation.states import Transition
 from bot.store.tables import switches
 from runtime.jsontypes import canonical
 from runtime.store.database import Database, Tx, for_update
+from runtime.store.frozen import end_frozen
 
 R = TypeVar("R")
 
@@ -97,6 +98,7 @@ def some_left(tx: Tx) -> bool:
 def take(tx: Tx) -> None:
     """Takes the decisions out of the store. They are reported after the commit, so that only one replica counts
     them."""
+    end_frozen(tx)  # what it keeps locked is taken when a replica is scraped again
     found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(_LEFT, autoescape=True))
     rows = tx.execute(for_update(found.order_by(switches.c.name).limit(_AT_ONCE), skip_locked=True)).all()
     tx.execute(delete(switches).where(switches.c.name.in_([row.name for row in rows])))

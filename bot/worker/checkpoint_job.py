@@ -26,6 +26,7 @@ from bot.store.sealed_index import correct_index
 from bot.store.tables import chains
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, for_update
+from runtime.store.frozen import end_frozen
 
 AT_ONCE = 1000
 """The most chains in one checkpoint. If there are more, at the first checkpoint of a store for example, further
@@ -161,6 +162,7 @@ def seal_moved(
             before = known
     if before is not None and not at_once and before.at <= at < before.at + every:
         return SealingResult(None, before.at + every - at, last=before, gone=gone)
+    end_frozen(tx)  # what it keeps locked is in the next checkpoint
     heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(_MOVED)}
     if not heads:
         return SealingResult(None, every, last=before, gone=gone)

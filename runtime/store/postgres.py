@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
 
 from runtime.errors import Busy, StoreError
+from runtime.store.frozen import END_FROZEN, log_ended
 from runtime.store.postgres_wakeups import BROKEN, PRESENCE, DriverConnection, WakeupConnection
 from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
 from runtime.store.wakeups import Hub, topic_key
@@ -47,14 +48,6 @@ SESSION = {
     "lock_timeout": "3000",
     "tcp_keepalives_idle": "30",
 }
-END_FROZEN = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = current_user
-  AND application_name = current_setting('application_name') AND state = 'active' AND wait_event = 'ClientRead'
-  AND clock_timestamp() - state_change > current_setting('idle_in_transaction_session_timeout')::interval
-"""
-"""asyncpg prepares a statement in two steps. PostgreSQL does not call a transaction idle whose client froze between
-them, and no other time-out ends it (`transaction_timeout` would, from version 17 on). Whoever it holds up does."""
 
 
 class DatabaseAway(StoreError):
@@ -205,8 +198,7 @@ class PostgresEngine:
         except (*BROKEN, DatabaseAway) as error:
             _log.warning("Could not look for frozen transactions in PostgreSQL: %s", error)
             return
-        if ended:
-            _log.warning("Ended %s transactions of frozen processes that held up others.", ended)
+        log_ended(ended)
 
     async def _attempt(self, pool: AsyncEngine, job: Job[Any]) -> None:
         try:

@@ -37,6 +37,7 @@ STANDS_BY = "SERVE_STANDS_BY"
 UNIMPORTANT = {
     *(
         "claim_due",
+        "end_frozen",
         "renew",
         "release",
         "pause_runs",

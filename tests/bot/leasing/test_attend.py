@@ -15,7 +15,9 @@ from bot.slack.outbound.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
+from runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
+from tests.support.freezing import frozen_while_preparing
 
 pytestmark = pytest.mark.every_case
 
@@ -396,6 +398,29 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
         ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 2."),
         ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 3."),
     ]
+
+
+async def test_a_row_that_a_frozen_process_has_locked_is_attended(
+    postgres_stocked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims skip locked rows, so nobody waits for the lock."""
+    monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
+    attended = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        await lease.finish(done, key)
+        attended.set()
+
+    awake = await Database.open(postgres_stocked)
+    await with_rows(awake, "x")
+    async with frozen_while_preparing(postgres_stocked, "SELECT * FROM test_rows FOR UPDATE"):
+        attendant = LeaseLoop(awake, RowKind(rows, rows.c.key, "test:rows", attend))
+        running = asyncio.create_task(attendant.run())
+        async with asyncio.timeout(20):
+            await attended.wait()
+        attendant.stop()
+        await running
+    await awake.close()
 
 
 async def nobody(key: str, lease: Lease) -> None:

@@ -28,10 +28,12 @@ from bot.store.tables import cards, confirmations
 from bot.store.transactions import record_answered_elsewhere
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
-from bot.telemetry.tallies import leave_for_scraping, some_left
+from bot.telemetry.tallies import Tally, leave, leave_for_scraping, some_left
 from runtime.store.database import Database, Tx
+from runtime.store.postgres import SESSION
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
+from tests.support.freezing import frozen_while_preparing
 from tests.support.office import AT_ONCE, Office, Opens, configured, withdraws
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
@@ -270,6 +272,21 @@ async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
     for verdict, tool in (("withdrawn", "refund"), ("approved", "deploy")):
         assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
     assert page.value("adk_confirm_decided_total") == 2
+
+
+async def test_what_a_frozen_replica_has_begun_to_count_is_counted_by_another(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
+    database = await open_store(postgres_url, SECRET)
+    await database.run(leave, [Tally("withdrawn", "refund", None)])
+    metrics = Metrics(database)
+    database.listen(metrics.heard)
+    async with frozen_while_preparing(postgres_url, "SELECT * FROM bot_switches FOR UPDATE"), asyncio.timeout(20):
+        while await database.read(some_left):
+            page = Scraped((await metrics.page(""))[0].decode())
+    assert page.value("adk_confirm_decided_total", verdict="withdrawn", tool="refund") == 1
+    await database.close()
 
 
 @asynccontextmanager

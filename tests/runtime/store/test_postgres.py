@@ -19,6 +19,7 @@ from runtime.errors import StoreError
 from runtime.store.database import Database, OutcomeUnknown, Tx, for_update
 from runtime.store.postgres import PostgresEngine
 from runtime.store.postgres_wakeups import DriverConnection
+from tests.support.freezing import frozen_while_preparing
 from tests.support.kill import child, here
 from tests.support.postgres import PostgresServer
 
@@ -230,23 +231,13 @@ async def test_a_replica_that_is_frozen_after_its_last_statement_runs_the_transa
         await wire.close()
 
 
-async def freeze_between_two_messages(url: str) -> None:
-    """asyncpg prepares a statement in two steps. Between them PostgreSQL waits, and does not call that idle."""
-    connection = await asyncpg.connect(url, server_settings=runtime.store.postgres.SESSION)
-    await connection.execute("BEGIN; SELECT * FROM accounts WHERE id = 1 FOR UPDATE")
-    parse = b"\0SELECT 1\0\0\0"
-    connection._transport.write(b"P" + (len(parse) + 4).to_bytes(4, "big") + parse + b"H\0\0\0\4")
-    here("holds the row")
-
-
 async def test_a_replica_that_is_frozen_while_it_prepares_a_statement_does_not_keep_its_locks(
     replicas: Replicas, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(runtime.store.postgres.SESSION, "lock_timeout", "100")
     monkeypatch.setitem(runtime.store.postgres.SESSION, "idle_in_transaction_session_timeout", "200")
     awake = await Database.open(postgres_url)
-    async with child(freeze_between_two_messages, postgres_url) as process:
-        await process.reached("holds the row")
+    async with frozen_while_preparing(postgres_url, "SELECT * FROM accounts WHERE id = 1 FOR UPDATE"):
         await asyncio.gather(*(awake.run(take, 1, 1) for _ in range(20)))
         assert await awake.read(amounts) == [80, 100]
     await awake.close()
