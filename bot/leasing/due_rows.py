@@ -105,7 +105,8 @@ def claim_due(
     ours = at_work.keys() | {key for key, _ in claimed}
     soon = (statements.next_due.all(tx, now=now, most=len(ours) + 1), statements.next_lapse.all(tx, most=len(ours) + 1))
     times = [at for rows in soon for key, at in rows if str(key) not in ours]
-    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment.
+    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment, unless
+    # that process is frozen. The loop looks for that.
     return claimed, max(min(times) - now, SKIPPED) if times else None
 
 
