@@ -305,9 +305,9 @@ _WAITS = (
     "fsyncs, and a dozen times for a thread to wake up"
 )
 _BUSY = (
-    "one process does all of it, on one core. 20 times would leave 2 to 3 ms of CPU for a cycle; it takes 2.4 to 3: "
-    "1.0 in the store's thread, 0.3 with the model, and the rest spread over events, calls, their JSON and asyncio, a "
-    "few percent each"
+    "one process does all of it, on one core. A cycle takes 2.2 to 2.9 ms of CPU: 0.8 to 1.0 in the store's thread, "
+    "0.3 with the model, and the rest spread over events, calls, their JSON and asyncio, a few percent each. 16 "
+    "sessions at once also wait for the disk now and then; 64 hardly do"
 )
 _SIX = (
     "each of the six keeps a promise ([what is written when](runtime.md#what-is-written-when)). 16 sessions at once "

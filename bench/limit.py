@@ -42,11 +42,11 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
             table(["", "a second"], rows),
             "A cycle of the runtime has six transactions (see [the runtime](runtime.md#what-is-written-when)), so one "
             f"session alone cannot do more than {found.median(_SQLITE) / 6:,.0f} cycles a second on this disk. More "
-            "sessions at once share commits. Of the CPU of a cycle the event loop takes two thirds and the "
-            "store's thread a third. Of the event loop's part a sixth is google-genai's, which takes "
-            "each request through its own types; the rest is spread over events, calls and their JSON, "
-            "a few percent each. In the store's thread a quarter is SQLite's own, and the rest is Python around "
-            "it.",
+            "sessions at once share commits. Of the CPU of a cycle the event loop takes a little more than half with "
+            "one session and almost two thirds with 16, and the store's thread the rest. Of the event loop's part "
+            "a sixth is the calls to the model; the rest is spread over events, calls and their JSON, a few percent "
+            "each. In the store's thread more than half is what the bare statements and their fsyncs take, and the "
+            "rest is Python around them.",
         ]
     )
 

@@ -30,8 +30,8 @@ _MANY = (
 )
 _SHARED = "the people and their Slack use the same two cores"
 _ONE_CORE = (
-    "until its tool starts, a click costs about 10 ms of CPU, half of it in the store's thread: 100 a second keep the "
-    "one core busy that a Python process can use. Cards and lines hardly progress meanwhile"
+    "a click costs about 12 ms of CPU in all, and twice that on a slow day, so 100 a second keep the one core busy "
+    "that a Python process can use. Cards and lines hardly progress meanwhile"
 )
 
 
