@@ -150,7 +150,9 @@ async def test_a_lost_answer_leaves_the_right_status_and_an_old_session_gets_a_t
     mouth.say("Hello.", None)
     await at.ann.finds("Hello.", None, thread=said)
     await at.later(seconds=10)
-    assert (await shows(at, said, "active")).title == "hello"
+    title = await at.slack.until(lambda: direct.sessions[said.thread].title or None, what="the title of the session")
+    assert title == "hello"
+    await shows(at, said, "active")
 
 
 @pytest.mark.parametrize("refused", [False, True])
