@@ -12,7 +12,7 @@ from blocks.card import withdraw_button
 from blocks.card_text import by
 from blocks.content import headline
 from blocks.kit import Message, actions, blocks_json
-from blocks.rich import Channel, Line, Link, Prose, Say, User, When, line, name, rich, say, text
+from blocks.rich import Channel, Line, Link, Prose, Say, User, When, call_name, line, name, rich, say, text
 from blocks.text import MESSAGE_TEXT, prose
 from blocks.view import CardView, Face
 
@@ -21,7 +21,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
     posted."""
     tool = name(view.tool)
-    call = tool if view.question or view.sign_in else Prose(headline(view).removesuffix("?"), bold=True)
+    call = tool if view.question or view.sign_in else call_name(headline(view), view.tool)
     if trouble is not None:
         sentence = line(words.POINTER_TROUBLE, call=call, where=_place(channel), why=prose(trouble, 300))
     elif channel is not None:
@@ -39,7 +39,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
 def note(view: CardView) -> Message:
     """A direct message to an approver that links to the card."""
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
-    what = Prose(headline(view).removesuffix("?"), bold=True)
+    what = call_name(headline(view), view.tool)
     said = say(words.NOTE_QUESTION if view.question else words.NOTE, what=what, asker=asker, agent=Prose(view.agent))
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
     link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()

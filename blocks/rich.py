@@ -56,6 +56,11 @@ def name(text: str, limit: int = 60) -> Supplied:
     return Supplied(fit_visible(text, limit).text, bold=True)
 
 
+def call_name(headline: str, tool: str) -> Prose | Supplied:
+    """What a call does, as its name in a sentence. Without a headline: the tool."""
+    return Prose(headline.removesuffix("?"), bold=True) if headline else name(tool)
+
+
 def code(text: str, limit: int = 60) -> Supplied:
     """A supplied value in a sentence."""
     return Supplied(fit_visible(text, limit).text)

@@ -31,6 +31,7 @@ from blocks.rich import (
     Span,
     User,
     When,
+    call_name,
     code,
     markup,
     name,
@@ -166,7 +167,7 @@ def history_pieces(step: StepView) -> tuple[Piece, ...]:
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
     """All the fields that a template can use."""
     return {
-        "tool": Prose(step.headline.removesuffix("?"), bold=True) if step.headline else name(step.tool),
+        "tool": call_name(step.headline, step.tool),
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
         "people": by(step.people),
         "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),

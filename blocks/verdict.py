@@ -12,7 +12,7 @@ from blocks.ids import Action, Callback, checked_id
 from blocks.kit import JsonObject, Message, actions, blocks_json, button, modal
 from blocks.ledger_kinds import Reason
 from blocks.newer import Level, alert
-from blocks.rich import Line, Prose, Quote, Say, Span, code, join_list, line, name, rich, say, text
+from blocks.rich import Line, Prose, Quote, Say, Span, call_name, code, join_list, line, name, rich, say, text
 from blocks.step_views import Counted, VerdictView
 from blocks.text import MESSAGE_TEXT, fit_visible
 
@@ -77,8 +77,7 @@ def verdict(view: VerdictView) -> Line:
         return Line(_refusal(view))
     answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
     template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
-    what = view.what.removesuffix("?") if not view.question else ""
-    call = Prose(what, bold=True) if what else name(view.tool)
+    call = call_name("" if view.question else view.what, view.tool)
     return line(template, call=call, tool=name(view.tool), votes=words.votes(view.votes, view.quorum))
 
 
