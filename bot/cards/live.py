@@ -48,7 +48,8 @@ class LiveReply:
 
     def add_text(self, words: str, at: float) -> None:
         self.text_since = self.text_since if self.text else at
-        self.text += words
+        if len(self.text) <= markdown.LONGEST:  # a longer reply is not streamed any further
+            self.text += words
 
     def add_task(self, task: Task, at: float) -> None:
         self.tasks[task.call_id] = task

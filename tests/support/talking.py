@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
+from bot.sandbox.people.waiting import WaitedInVain
+from bot.sandbox.server.server import FakeSlack
 from runtime import Agent
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Blob, Content
@@ -26,6 +29,16 @@ class Mouth:
     def say(self, *words: str | Exception | None) -> None:
         for word in words:
             self.words.put_nowait(word)
+
+    async def goes_on(self, slack: FakeSlack, words: str, until: Callable[[], object]) -> None:
+        """Repeats the words, two seconds apart by the tests' clock, until they have an effect. Gives Slack time between
+        them: a reply that grows too long before it is sent is not streamed at all."""
+        while not until():
+            await self.words.join()
+            slack.clock.advance(2)
+            self.say(words)
+            with suppress(WaitedInVain):
+                await slack.until(until, timeout=0.5)
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
         self.heard.append(request.contents[-1].text if request.contents else "")

@@ -160,10 +160,7 @@ async def test_a_streamed_reply_ends_with_the_status_that_follows(at: Office, mo
     """Slack would show the session as active when the stream ends, even if the agent goes on."""
     said = await at.ann.says("@adk-confirm tell me about checkout", at.deploys)
     await shows(at, said, "processing")
-    while not at.slack.calls_of("chat.startStream"):
-        await mouth.words.join()
-        at.slack.clock.advance(2)
-        mouth.say("It is fine. ")
+    await mouth.goes_on(at.slack, "It is fine. ", until=lambda: at.slack.calls_of("chat.startStream"))
     if refused:
         at.slack.faults.refuses("chat.stopStream", "not_allowed")
     mouth.say("Very fine.", None)

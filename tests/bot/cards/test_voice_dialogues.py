@@ -37,11 +37,8 @@ async def streamed(at: Office, mouth: Mouth) -> str:
 
 
 async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
-    """The agent goes on, with two seconds between the words, until it is seen."""
-    while words not in at.ann.sees(at.deploys, thread=thread):
-        await mouth.words.join()
-        at.slack.clock.advance(2)
-        mouth.say(words)
+    """The agent goes on until these words are seen."""
+    await mouth.goes_on(at.slack, words, until=lambda: words in at.ann.sees(at.deploys, thread=thread))
 
 
 async def test_a_reply_is_streamed_and_posted_once(at: Office, mouth: Mouth) -> None:

@@ -85,8 +85,7 @@ async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, m
         mouth.say("It is ", "**fine** ")
         await grows(at, mouth, "today, ", thread)
         put_off = at.slack.faults.limits("chat.appendStream", retry_after=30)
-        while not put_off.met:
-            await speaks_on(at, mouth, "still, ")
+        await mouth.goes_on(at.slack, "still, ", until=lambda: put_off.met)
         mouth.say("and tomorrow.", None)
         await at.ann.finds("and tomorrow.", at.deploys, thread=thread)
         await at.rests()
@@ -140,16 +139,8 @@ async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, m
 
 
 async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
-    """The agent goes on until this is seen."""
-    while words not in at.ann.sees(at.deploys, thread=thread):
-        await speaks_on(at, mouth, words)
-
-
-async def speaks_on(at: Office, mouth: Mouth, words: str) -> None:
-    """A little later than what it has said so far."""
-    await mouth.words.join()
-    at.slack.clock.advance(2)
-    mouth.say(words)
+    """The agent goes on until these words are seen."""
+    await mouth.goes_on(at.slack, words, until=lambda: words in at.ann.sees(at.deploys, thread=thread))
 
 
 # Inbox
