@@ -44,7 +44,7 @@ def client(slack: FakeSlack) -> AsyncWebClient:
 async def app(slack: FakeSlack) -> AsyncIterator[AsyncApp]:
     """Bolt as an app would run it, reachable at the request URL; each test adds its own listeners."""
     client = AsyncWebClient(slack.bot_token, base_url=slack.url, retry_handlers=[])
-    bolt = AsyncApp(signing_secret=slack.signing_secret, client=client, process_before_response=True)
+    bolt = AsyncApp(name="tests", signing_secret=slack.signing_secret, client=client, process_before_response=True)
     runner = web.AppRunner(bolt.web_app(), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

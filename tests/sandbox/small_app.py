@@ -40,7 +40,12 @@ class SmallApp:
 
     def __init__(self, slack: FakeSlack) -> None:
         self.client = AsyncWebClient(slack.bot_token, base_url=slack.url, retry_handlers=[])
-        self.bolt = AsyncApp(signing_secret=slack.signing_secret, client=self.client, process_before_response=True)
+        self.bolt = AsyncApp(
+            name="small app",  # without a name Bolt reads the source of its callers to find one
+            signing_secret=slack.signing_secret,
+            client=self.client,
+            process_before_response=True,
+        )
         self.go_on = asyncio.Event()
         self.view: CardView = samples.EDITABLE
         self.place: tuple[str, str] = ("", "")

@@ -21,7 +21,7 @@ Body = dict[str, Any]
 
 @pytest.fixture
 async def connected(slack: FakeSlack) -> AsyncIterator[tuple[AsyncApp, AsyncSocketModeHandler]]:
-    bolt = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.url))
+    bolt = AsyncApp(name="tests", client=AsyncWebClient(slack.bot_token, base_url=slack.url))
     handler = AsyncSocketModeHandler(
         bolt, slack.app_token, web_client=AsyncWebClient(base_url=slack.url), ping_interval=0.05
     )
