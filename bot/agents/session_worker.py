@@ -20,7 +20,7 @@ from bot.agents.progress import LiveDisplay, ProgressDisplay
 from bot.agents.sign_ins import SignIns
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
@@ -283,7 +283,7 @@ class _LeasedSession:
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
         """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""
         for row, undecided in approvals_held_back(rows):
-            text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
+            text = decision_texts.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._put_in_outbox(session, said)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import PORT, without_garbage_collections
 from runtime.errors import ConfirmError
 
@@ -46,7 +46,7 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
     try:
         return asyncio.run(_show(port, browser=not no_browser))
     except CannotServe as error:
-        raise DemoFailed(words.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
+        raise DemoFailed(command_texts.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
 
 
 async def _show(port: int, *, browser: bool) -> int:
@@ -59,12 +59,12 @@ async def _show(port: int, *, browser: bool) -> int:
         loop.add_signal_handler(number, stop.set)
     async with running_demo(port) as demo:
         tune_the_interpreter()
-        print(words.DEMO.format(url=demo.url), flush=True)
+        print(command_texts.DEMO.format(url=demo.url), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.
             threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
         elif browser:
-            print(words.DEMO_UNSEEN, flush=True)
+            print(command_texts.DEMO_UNSEEN, flush=True)
         await stop.wait()
     return 0
 
