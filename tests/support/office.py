@@ -104,6 +104,7 @@ class Office(Staff):
 
     bot: Bot
     policies: str
+    time_moves: bool = False
 
     def works_with(self, opens: Callable[[str], AbstractAsyncContextManager[Bot]]) -> None:
         """Lets `opens` start a bot with these policies."""
@@ -129,11 +130,16 @@ class Office(Staff):
         await self.bot.database.run(wake)
 
     async def rests(self) -> None:
-        """Waits until nothing is being delivered and the bot has nothing left to do."""
+        """Waits until nothing is being delivered and the bot has nothing left to do. In an office whose time moves, it
+        passes until what is due in a second."""
         await self.slack.settled()
         with self.bot.database.waiter(*TOPICS) as waiter:
             while (seconds := await self.bot.database.read(seconds_until_less_busy)) is not None:
-                await waiter.wait(seconds)
+                if self.time_moves and seconds > LOOK_AGAIN:  # nothing is being worked on
+                    self.slack.clock.advance(seconds)
+                    await self.bot.database.run(wake)
+                else:
+                    await waiter.wait(seconds)
 
 
 def opening(
@@ -198,6 +204,7 @@ async def office(
                 yield bot
 
         at = Office.of(workspace, log)
+        at.time_moves = time_moves
         at.works_with(opens)
         stack.push_async_callback(at.stops)
         await at.starts(policies)
