@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -47,6 +48,49 @@ DO $$ DECLARE name text; BEGIN
   PERFORM setval(seqrelid, seqstart, false) FROM pg_sequence;
 END $$
 """
+ALONE = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+class _Stock:
+    """A database that was filled, as it was then. It keeps one connection and the loop of that: what it asks the server
+    costs six times as much on a new one."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self._url = url
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # such a loop does not become the thread's
+        self._connection: Any = None
+        self._layout = self._runner.run(self._laid_out())
+
+    def emptied(self) -> bool:
+        """Ends everybody's work in it. Empties its tables if they are laid out as they were, and says whether they
+        are."""
+        try:
+            return self._runner.run(self._empty())
+        except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError):  # a test broke every connection
+            self._connection.terminate()
+            self._connection = None
+            return self._runner.run(self._empty())
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+        self._runner.close()
+
+    async def _empty(self) -> bool:
+        same = await self._laid_out() == self._layout
+        if same:
+            await self._connection.execute(EMPTIED)
+        return same
+
+    async def _laid_out(self) -> str:
+        if self._connection is None:
+            self._connection = await asyncpg.connect(self._url)
+        await self._connection.execute(ALONE)
+        return str(await self._connection.fetchval(LAID_OUT))
 
 
 class PostgresServer:
@@ -62,7 +106,7 @@ class PostgresServer:
         with (directory / "data" / "postgresql.conf").open("a") as file:
             file.write(SETTINGS)
         self._server.start()
-        self._stocked: tuple[str, str] | None = None
+        self._stocked: _Stock | None = None
 
     def psql(self, statement: str) -> str:
         return str(self._server.psql(statement))
@@ -107,7 +151,8 @@ class PostgresServer:
 
     def _create(self) -> str:
         name = f"test_{uuid4().hex}"
-        self._run(f"CREATE DATABASE {name} TEMPLATE template0")
+        # By copying its files, which takes a fifth of the time that writing each page to the log takes.
+        self._run(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY FILE_COPY")
         return name
 
     def _drop(self, name: str) -> None:
@@ -129,34 +174,21 @@ class PostgresServer:
     @contextmanager
     def stocked(self, fill: Callable[[str], Coroutine[None, None, None]]) -> Iterator[str]:
         """A database that `fill` set up, with empty tables. The next test gets the same one, if it is unchanged."""
-        if self._stocked is None:
-            name = self._create()
-            asyncio.run(fill(self._server.get_uri(database=name)))
-            self._stocked = name, asyncio.run(self._ask(name, LAID_OUT))
-        name, layout = self._stocked
+        stock = self._stocked or self._fill(fill)
         self._stocked = None
         try:
-            yield self._server.get_uri(database=name)
+            yield self.url(stock.name)
         finally:
-            if asyncio.run(self._ask(name, LAID_OUT, EMPTIED, expected=layout)) == layout:
-                self._stocked = name, layout
+            if stock.emptied():
+                self._stocked = stock
             else:
-                self._drop(name)
+                stock.close()
+                self._drop(stock.name)
 
-    async def _ask(self, name: str, question: str, then: str = "", *, expected: str = "") -> str:
-        """Asks in a database after closing all other connections to it. Runs `then` if the answer is as expected."""
-        connection = await asyncpg.connect(self._server.get_uri(database=name))
-        try:
-            await connection.execute(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            answer = str(await connection.fetchval(question))
-            if then and answer == expected:
-                await connection.execute(then)
-            return answer
-        finally:
-            await connection.close()
+    def _fill(self, fill: Callable[[str], Coroutine[None, None, None]]) -> _Stock:
+        name = self._create()
+        asyncio.run(fill(self.url(name)))
+        return _Stock(name, self.url(name))
 
     @property
     def socket(self) -> str:
@@ -177,6 +209,8 @@ class PostgresServer:
         self._server.ensure_postgres_running()
 
     def stop(self) -> None:
+        if self._stocked is not None:
+            self._stocked.close()
         self._server.cleanup()
 
 

@@ -43,10 +43,10 @@ UNIMPORTANT = {
         "pause_runs",
         "free_all",
         "_upgrade",
-        "upgrade_ledger",
+        "adopt",
         "postpone",
         "report_alive",
-        "remove_replica",
+        "leave",
     ),
 }
 """What a process does all the time. A kill there is a kill before or after something important."""
