@@ -25,7 +25,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
-from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
+from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.worker.supervision import Pauses
@@ -39,7 +39,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 """
 
 
-TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
+TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES, HOMES)
 
 AT_ONCE = CallLimits(posts=1000)
 """Seconds between two messages: tests do not wait for them."""

@@ -32,7 +32,7 @@ PATIENCE = 60.0
 
 @pytest.fixture
 async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=LAB) as opened:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=LAB, time_moves=True) as opened:
         yield opened
 
 
@@ -235,6 +235,7 @@ async def test_answers_that_waited_are_given_in_one_message(at: Office) -> None:
     runner, session = await approved_while_paused(at, asked)
 
     await at.bot.database.run(resume_runs, OPERATOR, None)
+    await at.later(seconds=5)  # until it is looked at again
 
     await have_run(at, 3)
     record = await runner.get_session(user_id=session.user, session_id=session.id)
@@ -253,6 +254,7 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
         pass
 
     await at.bot.database.run(resume_runs, OPERATOR, None)
+    await at.later(seconds=5)  # until it is looked at again
 
     await have_run(at, 2)
     await at.rests()

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.stored_json import row_from_json
+from bot.home.tab import PAUSE
 from bot.sandbox.people.seen import Home
 from bot.store.mailbox import read_session
 from bot.store.repository import chain_of, save
@@ -24,7 +25,7 @@ TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\
 
 @pytest.fixture
 async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, time_moves=True) as opened:
         yield opened
 
 
@@ -39,6 +40,7 @@ async def test_home_lists_what_i_may_decide_and_its_buttons_are_the_cards(at: Of
     assert made.acked
     done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert done.ts == card.ts
+    await at.later(seconds=PAUSE)
     await at.bob.sees_home("Nothing waits for you.")
     assert len(at.ran()) == 1
 
@@ -59,10 +61,12 @@ async def test_a_home_that_was_opened_follows_what_happens(at: Office) -> None:
     await at.bob.opens_home("Nothing waits for you.")
 
     card = await at.ask("reimburse 1500 for the team dinner")
+    await at.later(seconds=PAUSE)
     home = await at.bob.sees_home("the team dinner")
     assert "Approve" in home.buttons
     await at.lead.clicks(card, "Deny…")
     await (await at.lead.gets_modal("Deny")).submits({"Reason": "Too much"})
+    await at.later(seconds=PAUSE)
 
     await at.bob.sees_home("Nothing waits for you.")
     assert at.ran() == []
@@ -98,9 +102,12 @@ async def test_who_is_too_late_on_the_home_tab_is_refused_in_a_window(at: Office
 async def test_slack_that_is_busy_or_shows_something_newer_gets_the_home_later(at: Office) -> None:
     at.slack.faults.limits("views.publish")
     await at.bob.opens_home("Nothing waits for you.")
-    at.slack.faults.refuses("views.publish", "hash_conflict")
+    refusal = at.slack.faults.refuses("views.publish", "hash_conflict")
 
     await at.ask("reimburse 1500 for the team dinner")
+    await at.later(seconds=PAUSE)
+    await refusal.reached()
+    await at.later(seconds=PAUSE)
 
     await at.bob.sees_home("the team dinner")
 
@@ -133,10 +140,11 @@ def multiplied(tx: Tx, times: int) -> None:
 async def test_after_my_vote_it_waits_for_others_only(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, TWO, time_moves=True) as at:
         card = await at.ask("deploy checkout 2.4.1 to prod")
         home = await at.bob.opens_home("deploy")
         await home.clicks("Approve")
+        await at.later(seconds=PAUSE)
         await at.bob.sees_home("Nothing waits for you.")
 
         home = await at.lead.opens_home("Needs 1 more")

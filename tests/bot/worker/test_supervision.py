@@ -17,7 +17,7 @@ from bot.telemetry.readiness import Readiness
 from bot.worker.supervision import Pauses, Supervisor
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
-from tests.support.office import POLICY, Office, Opens
+from tests.support.office import POLICY, Office, Opens, wake
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.secret import SECRET
 from tests.support.stores import temporary_store
@@ -29,8 +29,9 @@ SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
 
 @asynccontextmanager
 async def without(database: Database, table: str) -> AsyncIterator[None]:
-    """A table is gone for a while."""
+    """A table is gone for a while. Who reads it for the worker notices at once."""
     await database.run(lambda tx: tx.execute(text(f"ALTER TABLE {table} RENAME TO gone")))
+    await database.run(wake)
     try:
         yield
     finally:
@@ -113,7 +114,7 @@ async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
     open_office: Opens, database_url: str
 ) -> None:
     """The last checkpoint covers everything, also where the ones before could not be made."""
-    async with open_office(SEALS_OFTEN) as at:
+    async with open_office(SEALS_OFTEN, pauses=Pauses(first=0.4)) as at:  # and 1.6 seconds at the end
         await at.ask("reimburse 1500 for the team dinner")
         await at.rests()
         async with without(at.bot.database, "bot_checkpoints"):
