@@ -135,8 +135,8 @@ def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.Captur
 
 
 async def imported(code: str) -> set[str]:
-    """The modules that are loaded after this ran in a Python of its own."""
-    code = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    """The modules that are loaded after this ran in a Python of its own, which looks for no garbage."""
+    code = f"import gc, os, sys; gc.disable()\n{code}\nprint(*sys.modules, file=sys.stderr, flush=True)\nos._exit(0)"
     null, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, stdout=null, stderr=pipe)
     _, err = await process.communicate()
