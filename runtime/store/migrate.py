@@ -22,11 +22,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Column, MetaData, String, Table, func, inspect, select, text
+from sqlalchemy import Column, MetaData, Select, String, Table, func, inspect, select, text
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
@@ -67,9 +69,13 @@ def version(tx: Tx, history: MigrationHistory) -> str | None:
     """The store's revision; None before the first."""
     if not inspect(tx.connection).has_table(history.version_table):
         return None
-    table = Table(history.version_table, MetaData(), Column("version_num", String(32)))
-    current: str | None = tx.execute(select(table.c.version_num)).scalar_one_or_none()
+    current: str | None = tx.execute(_asked_version(history.version_table)).scalar_one_or_none()
     return current
+
+
+@cache
+def _asked_version(table: str) -> Select[*tuple[Any, ...]]:
+    return select(Table(table, MetaData(), Column("version_num", String(32))).c.version_num)
 
 
 def _upgrade(tx: Tx, history: MigrationHistory) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
+from sqlalchemy.util import LRUCache
 
 from runtime.errors import Busy, StoreError
 from runtime.store.frozen import END_FROZEN, log_ended
@@ -52,6 +53,25 @@ SESSION = {
 
 class DatabaseAway(StoreError):
     """No server that accepts this can be reached now. Nothing was stored."""
+
+
+class _Compiled(LRUCache[Any, Any]):
+    """What SQLAlchemy has compiled, for all engines of this process. Its keys begin with the dialect, and every engine
+    has one of its own. They differ in nothing that was chosen here, but perhaps in what the server said of itself."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(_for_all(key), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_for_all(key), value)
+
+
+def _for_all(key: Any) -> Any:
+    dialect, *rest = key
+    return dialect.server_version_info, getattr(dialect, "_backslash_escapes", None), *rest
+
+
+_COMPILED = _Compiled(500)  # as many as SQLAlchemy keeps for one engine
 
 
 class PostgresEngine:
@@ -103,14 +123,7 @@ class PostgresEngine:
     async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
         if self._wire is None:
             raise StoreError("The store was opened for reading only.")
-        alone = await self._connect()
-        try:
-            # In a transaction, which PostgreSQL ends if this process freezes: then the others can start.
-            await alone.execute("BEGIN")
-            if await alone.fetchval("SELECT pg_try_advisory_xact_lock($1)", PRESENCE):
-                await self.write(work)
-        finally:
-            await alone.close()  # this also releases the lock
+        await self.write(lambda tx: _run_if_alone(tx, work))
         await self._wire.announce()
 
     async def close(self) -> None:
@@ -227,6 +240,7 @@ class PostgresEngine:
             max_overflow=0,
             pool_timeout=10,
             hide_parameters=True,
+            execution_options={"compiled_cache": _COMPILED},
         )
 
     async def _connect(self) -> DriverConnection:
@@ -248,6 +262,12 @@ class PostgresEngine:
                 f"PostgreSQL at {self._name} can't be reached: {why_away(error)}. Start it, or correct the store's URL."
             ) from error
         return connection
+
+
+def _run_if_alone(tx: Tx, work: Callable[[Tx], None]) -> None:
+    # The lock ends with this transaction. PostgreSQL ends both if this process freezes: then the others can start.
+    if tx.execute(sqlalchemy.select(sqlalchemy.func.pg_try_advisory_xact_lock(PRESENCE))).scalar_one():
+        work(tx)
 
 
 def why_away(error: Exception) -> str:

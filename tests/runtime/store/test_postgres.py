@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import subprocess
@@ -54,6 +55,22 @@ async def replicas(postgres_url: str) -> AsyncIterator[tuple[Database, Database]
 
 
 Replicas = tuple[Database, Database]
+
+
+async def test_what_one_store_compiled_another_does_not_compile_again(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sqlalchemy.engine")
+    first, second = await Database.open(postgres_url), await Database.open(postgres_url)
+    await first.run(create)
+    await first.run(amounts)
+    caplog.clear()
+    assert await second.read(amounts) == [100, 100]
+    told = [record.getMessage() for record in caplog.records]
+    selected = next(number for number, message in enumerate(told) if message.startswith("SELECT accounts.amount"))
+    assert told[selected + 1].startswith("[cached since")
+    await first.close()
+    await second.close()
 
 
 async def test_two_replicas_lose_no_update(replicas: Replicas) -> None:
