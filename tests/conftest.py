@@ -8,9 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,12 +40,6 @@ os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SCRATCH))
 
 WHERE_IT_HARDLY_MATTERS = ("database_url", "store")
 """Fixtures that give a test both databases. A test about the database asks for `either_url` or `either_store`."""
-
-WHERE_FORKING = {
-    *("tests.support.forked", "tests.support.kill", "tests.support.serving", "tests.support.nursery"),
-    *("tests.support.foreign.rig", "tests.support.foreign.kinds", "tests.support.twins.adk"),
-}
-"""A test module that has something from these starts processes with it."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -97,18 +89,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(kept, key=_turn)
 
 
-def _turn(item: pytest.Item) -> int:
-    """The longest first: whoever begins a test in a browser last keeps everybody waiting at the end. Then fast tests
-    that fork processes, side by side: each worker that runs one of them spends seconds on what it forks from."""
-    if item.get_closest_marker("browser"):
-        return 0
-    forks = isinstance(item, pytest.Function) and not item.get_closest_marker("slow") and _forks(item.module)
-    return 1 if forks else 2
-
-
-@cache
-def _forks(module: ModuleType) -> bool:
-    return any(getattr(value, "__module__", "") in WHERE_FORKING for value in vars(module).values())
+def _turn(item: pytest.Item) -> bool:
+    """Browsers first: whoever begins a test in one last keeps everybody waiting at the end."""
+    return not item.get_closest_marker("browser")
 
 
 @pytest.fixture(scope="session", autouse=True)

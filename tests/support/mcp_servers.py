@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -71,15 +71,15 @@ class Watched:
         return [line for line in self.said if line.startswith(beginning)]
 
     def stdio(self, **env: str) -> StdioConnection:
-        """A server of the official package, which takes a second of CPU to start."""
-        return self._command("stdio", env)
+        """A server of the official package."""
+        return self._connection(OFFICIAL.command("tests.support.mcp_server", "stdio"), env)
 
     def bare(self, **env: str) -> StdioConnection:
         """The same tools without that package, for tests of the server's process."""
-        return self._command("bare", env)
+        return self._connection([sys.executable, str(SERVER), "bare"], env)
 
-    def _command(self, mode: str, env: dict[str, str]) -> StdioConnection:
-        return StdioConnection(sys.executable, [str(SERVER), mode], env={"WATCH": str(self._path), **env})
+    def _connection(self, command: Sequence[str], env: dict[str, str]) -> StdioConnection:
+        return StdioConnection(command[0], [*command[1:]], env={"WATCH": str(self._path), **env})
 
     @asynccontextmanager
     async def http(self, port: int) -> AsyncIterator[tuple[HttpConnection, Begun]]:

@@ -1,4 +1,4 @@
-"""Servers of slow libraries, forked from a process that has imported these: each starts at once.
+"""Processes that are forked from one that has imported slow libraries: each starts at once.
 
     google_adk = Nursery("google.adk.cli.fast_api")
 
@@ -6,7 +6,8 @@
     server.stdout.readline()
     server.kill()
 
-A server is a process of its own, as `python -m MODULE ARGUMENT …` is. It does not outlive the tests.
+Such a process is one of its own, as `python -m MODULE ARGUMENT …` is. It does not outlive the process that wanted it.
+pytest-xdist's workers share the nurseries: see `workers.py`.
 """
 
 from __future__ import annotations
@@ -17,112 +18,198 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+from tests.support.hand_over import hand_over, received
+from tests.support.scratch import SCRATCH
+
 ROOT = Path(__file__).parents[2]
+COMMAND = Path(__file__).with_name("hand_over.py")
+
+
+class Grown:
+    """A process that a nursery forked."""
+
+    def __init__(self, nursery: socket.socket) -> None:
+        self._nursery = nursery
+        self.pid = self._number()
+        self._status: int | None = None
+        nursery.setblocking(False)
+
+    def fileno(self) -> int:
+        """Can be read when the process has ended."""
+        return self._nursery.fileno()
+
+    def poll(self) -> int | None:
+        """Its exit status, if it has ended: as in `subprocess`, negative after a signal."""
+        if self._status is None:
+            with suppress(BlockingIOError):
+                self._status = self._number()
+        return self._status
+
+    def kill(self) -> None:
+        """SIGKILL. Returns when nothing of the process is left."""
+        if self.poll() is None:
+            self._nursery.setblocking(True)
+            self._nursery.shutdown(socket.SHUT_WR)
+            self._status = self._number()
+        self._nursery.close()
+
+    def _number(self) -> int:
+        number = self._nursery.recv(4, socket.MSG_WAITALL)
+        if not number:
+            raise RuntimeError("the process ended that forks others; its stderr says why")
+        return received(number)
 
 
 class Begun:
     """The parts of `subprocess.Popen` that the tests use."""
 
-    def __init__(self, nursery: Nursery, pid: int, stdout: IO[str]) -> None:
-        self._nursery, self.pid, self.stdout = nursery, pid, stdout
+    def __init__(self, process: Grown, stdout: IO[str]) -> None:
+        self._process, self.pid, self.stdout = process, process.pid, stdout
 
     def kill(self) -> None:
         """SIGKILL. Returns when nothing of the process is left."""
         if not self.stdout.closed:
             self.stdout.close()
-            self._nursery.end(self.pid)
+            self._process.kill()
 
 
 class Nursery:
-    """Its process starts, and imports these modules, with the first server. Modules that are not installed are left
+    """Its process starts, and imports these modules, when it is first needed. Modules that are not installed are left
     out."""
+
+    known: list[Nursery] = []  # noqa: RUF012  (all of them, in every process)
 
     def __init__(self, *modules: str) -> None:
         self._modules = modules
-        self._socket: socket.socket | None = None
+        self._address: str | None = None
+        self.known.append(self)
 
     def begin(self, module: str, *arguments: str, env: Mapping[str, str], loud: bool = False) -> Begun:
         """`loud`: its stderr is shown."""
         read, write = os.pipe()
-        pid = self._ask({"begin": [module, *arguments], "env": {**env}, "loud": loud}, write)
-        os.close(write)
-        return Begun(self, pid, os.fdopen(read))
+        with open(os.devnull, "r+b", buffering=0) as nothing, os.fdopen(write, "wb") as stdout:
+            files = [nothing.fileno(), stdout.fileno(), 2 if loud else nothing.fileno()]
+            return Begun(self.grow([module, *arguments], env, files), os.fdopen(read))
 
-    def end(self, pid: int) -> None:
-        self._ask({"end": pid})
+    def grow(self, begin: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> Grown:
+        """Begins with a module and its arguments, in the root of the tree. The files are stdin, stdout and stderr."""
+        return Grown(hand_over(self._listening_at(), begin, env, str(ROOT), files))
 
-    def _ask(self, told: dict[str, Any], *files: int) -> int:
-        if self._socket is None:
-            self._socket = self._started()
-        body = json.dumps(told).encode()
-        socket.send_fds(self._socket, [len(body).to_bytes(4, "big")], files)
-        self._socket.sendall(body)
-        return int.from_bytes(self._socket.recv(4, socket.MSG_WAITALL), "big")
+    def command(self, module: str, *arguments: str) -> list[str]:
+        """What others can start in place of `python -m MODULE ARGUMENT …`."""
+        return [sys.executable, "-I", "-S", str(COMMAND), self._listening_at(), module, *arguments]
 
-    def _started(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        command = (sys.executable, "-m", __name__, str(theirs.fileno()), *self._modules)
-        with theirs:
-            process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
-        atexit.register(process.wait)
-        atexit.register(ours.close)  # runs first
-        return ours
+    def listens(self, directory: str) -> socket.socket:
+        """From now on others can connect: they wait until it `starts`."""
+        self._address = f"{directory}/nursery{self.known.index(self)}"
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(self._address)
+        listening.listen(128)
+        return listening
+
+    def starts(self, listening: socket.socket, stdin: int) -> subprocess.Popen[bytes]:
+        """The process ends with its stdin."""
+        command = (sys.executable, "-m", __name__, str(listening.fileno()), *self._modules)
+        with listening:
+            return subprocess.Popen(command, cwd=ROOT, stdin=stdin, pass_fds=[listening.fileno()])
+
+    def _listening_at(self) -> str:
+        if self._address is None:
+            directory = TemporaryDirectory(prefix="adk-confirm-nursery-", dir=SCRATCH)
+            atexit.register(directory.cleanup)
+            process = self.starts(self.listens(directory.name), subprocess.PIPE)
+            atexit.register(process.communicate)  # closes its stdin
+        assert self._address is not None
+        return self._address
 
 
-def main(asked: socket.socket, *modules: str) -> None:
+def readable(*files: socket.socket | int) -> list[socket.socket | int]:
+    """Those of them, when there are any."""
+    return select.select(files, [], [])[0]
+
+
+def asked(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """What somebody hands over. `ValueError`: the other side is gone."""
+    length, files, *_ = socket.recv_fds(connection, 4, 3)
+    return json.loads(connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)), files
+
+
+def take_over(files: Sequence[int]) -> None:
+    """In a fork: makes them stdin, stdout and stderr."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored if the tests run in the background
+
+
+def main(listening: socket.socket, *modules: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in modules:
             with suppress(ImportError):
                 importlib.import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
     gc.freeze()
-    alive = set[int]()
-    while True:
-        length, files, *_ = socket.recv_fds(asked, 4, 1)
-        if not length:
-            break
-        told = json.loads(asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL))
-        pid = told.get("end") or os.fork()
-        if pid == 0:
-            asked.close()
-            become(told, *files)
-            return
-        for file in files:
-            os.close(file)
-        alive.add(pid)
-        if "end" in told:
-            ended(pid)
-            alive.discard(pid)
-        asked.sendall(pid.to_bytes(4, "big"))
-    for pid in alive:
-        ended(pid)
-
-
-def ended(pid: int) -> None:
-    with suppress(ProcessLookupError):
+    alive: dict[socket.socket, int] = {}
+    while 0 not in (ready := readable(0, woken, listening, *alive)):
+        if woken in ready:
+            os.read(woken, 1 << 12)
+        for connection, pid in [*alive.items()]:
+            if connection in ready:  # nobody wants it any more
+                os.kill(pid, signal.SIGKILL)
+            ended, status = os.waitpid(pid, 0 if connection in ready else os.WNOHANG)
+            if ended:
+                del alive[connection]
+                tell(connection, os.waitstatus_to_exitcode(status))
+                connection.close()
+        if listening in ready:
+            connection = listening.accept()[0]
+            try:
+                told, files = asked(connection)
+            except ValueError:
+                connection.close()
+                continue
+            if (pid := os.fork()) == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for file in (woken, wakes, *(each.detach() for each in (listening, connection, *alive))):
+                    os.close(file)
+                become(told, files)
+                return
+            for file in files:
+                os.close(file)
+            alive[connection] = pid
+            tell(connection, pid)
+    for pid in alive.values():
         os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+        os.waitpid(pid, 0)
 
 
-def become(told: dict[str, Any], stdout: int) -> None:
-    os.dup2(stdout, 1)
-    os.close(stdout)
-    if not told["loud"]:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def tell(connection: socket.socket, number: int) -> None:
+    with suppress(ConnectionError):
+        connection.sendall(number.to_bytes(4, "big", signed=True))
+
+
+def become(told: dict[str, Any], files: Sequence[int]) -> None:
+    take_over(files)
+    os.chdir(told["cwd"])
     os.environ.clear()
     os.environ.update(told["env"])
     module, *_ = sys.argv = told["begin"]

@@ -1,14 +1,13 @@
 """Workers of pytest-xdist, forked from one process that has imported the tests.
 
-xdist starts a worker as a command, and talks to it over its stdin and stdout. Here the command (`worker_command.py`)
-hands both over to a fork.
+xdist starts a worker as a command, and talks to it over its stdin and stdout. Here the command (`hand_over.py`) hands
+both over to a fork. The process also starts each nursery when the first of the workers needs it, for all of them.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import select
 import shlex
 import signal
 import socket
@@ -22,7 +21,7 @@ from types import ModuleType
 
 import pytest
 
-COMMAND = Path(__file__).with_name("worker_command.py")
+from tests.support.nursery import COMMAND, ROOT, Nursery, asked, readable, take_over
 
 
 @contextmanager
@@ -34,44 +33,47 @@ def forking(arguments: Sequence[str], inside: Path) -> Iterator[str]:
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(address)
             listening.listen()
-            fork = (sys.executable, __file__, str(listening.fileno()), *arguments)
-            process = subprocess.Popen(
-                fork, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[listening.fileno()]
-            )
+            fork = (sys.executable, "-m", __name__, str(listening.fileno()), os.getcwd(), *arguments)
+            inherited, stdin, stdout = [listening.fileno()], subprocess.PIPE, subprocess.DEVNULL
+            process = subprocess.Popen(fork, cwd=ROOT, stdin=stdin, stdout=stdout, pass_fds=inherited)
         with process:  # closes its stdin, which ends it
             yield shlex.join([sys.executable, "-I", "-S", str(COMMAND), address])
 
 
-def main(listening: socket.socket, *arguments: str) -> None:
+def main(listening: socket.socket, cwd: str, *arguments: str) -> None:
+    os.chdir(cwd)
     pytest.main([*arguments, "--collect-only", "-n0", "--dist=no"])  # the workers say what it can't import
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    either: list[socket.socket | int] = [listening, 0]
-    while listening in select.select(either, [], [])[0]:
-        command = listening.accept()[0]
-        if os.fork() == 0:
-            listening.close()
-            become(command)
-            return
-        command.close()
+    directory = os.path.dirname(listening.getsockname())
+    nurseries = {nursery.listens(directory): nursery for nursery in Nursery.known}
+    started = list[subprocess.Popen[bytes]]()
+    while 0 not in (ready := readable(0, listening, *nurseries)):
+        if listening in ready:
+            command = listening.accept()[0]
+            if os.fork() == 0:
+                for each in (listening, *nurseries):
+                    each.close()
+                become(command)
+                return
+            command.close()
+        for wanted in nurseries.keys() & ready:
+            started.append(nurseries.pop(wanted).starts(wanted, 0))
+    for process in started:
+        process.wait()
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def become(command: socket.socket) -> None:
-    code, files, *_ = socket.recv_fds(command, 1 << 12, 3)
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-        os.close(file)
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1))
+    told, files = asked(command)
+    take_over(files)
     command.detach()  # the end of this process closes it
     sys.argv = ["-c"]
     sys.modules["__main__"] = python = ModuleType("__main__")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    exec(code, vars(python))
+    exec(told["begin"][-1], vars(python))
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # tests import nothing from this directory
     main(socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:])

@@ -18,7 +18,7 @@ from bot.hosts.host import HostAnswer
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting
-from tests.support.foreign.kinds import ADK_IN_PROCESS, MCP, OURS_IN_PROCESS, free_port
+from tests.support.foreign.kinds import ADK_IN_PROCESS, OURS_IN_PROCESS, free_port, mcp_files
 from tests.support.foreign.scenes import RESTARTS, SCENES
 from tests.support.foreign.visit import Visit, texts
 from tests.support.kill import child, here
@@ -39,7 +39,7 @@ TELLING = ("parallel", "chat_in_between")
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
     monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
-    monkeypatch.setenv("MCP", MCP)
+    monkeypatch.setenv("MCP", mcp_files())
     monkeypatch.setenv("OAUTH_URL", f"http://127.0.0.1:{free_port()}")
     return tmp_path
 

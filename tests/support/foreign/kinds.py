@@ -16,8 +16,12 @@ import pytest
 from tests.support.environments import environment
 from tests.support.foreign.node import google_adk_js
 from tests.support.foreign.rig import Foreign, foreign, google_adk, replay
+from tests.support.mcp_servers import OFFICIAL
 
-MCP = json.dumps([sys.executable, "-m", "tests.support.foreign.mcp_files"])
+
+def mcp_files() -> str:
+    """The command of an MCP server, as `MCP` has it in a server's environment."""
+    return json.dumps(OFFICIAL.command("tests.support.foreign.mcp_files"))
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Kind:
 
     @contextmanager
     def served(self, room: Path) -> Iterator[Foreign]:
-        env = {"MCP": MCP, "OAUTH_URL": f"http://127.0.0.1:{free_port()}"}
+        env = {"MCP": mcp_files(), "OAUTH_URL": f"http://127.0.0.1:{free_port()}"}
         if self.keeps:
             env["SESSIONS"] = str(room / "sessions.json") if self.quick else f"sqlite:///{room / 'adk.db'}"
         if self.name.endswith("-resumable"):
