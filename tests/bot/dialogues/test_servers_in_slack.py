@@ -39,7 +39,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 async def at(
     server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Office]:
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as opened:
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server), time_moves=True) as opened:
         yield opened
 
 
@@ -175,6 +175,7 @@ async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign)
     assert server.ran() == []
 
     server.start()
+    await at.later(minutes=1)
     done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
     assert "can't be reached" not in done
     assert at.ann.sees(at.deploys, thread=card).count("does not answer right now") == 1
@@ -186,6 +187,7 @@ async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign)
     said = await at.ann.says("@adk-confirm hello", at.deploys)
     await at.ann.finds("We keep trying until it does", at.deploys, thread=said)
     server.start()
+    await at.later(minutes=1)
     await at.ann.finds("I see: hello", at.deploys, thread=said, timeout=LONG)
 
 
@@ -193,12 +195,15 @@ async def test_what_can_not_begin_in_time_lapses(
     server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = f'{POLICY}start_within = "2s"\n'
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, policy, target=agent(server)) as at:
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, policy, target=agent(server), time_moves=True) as at:
         card = await at.ask("please pay 1500")
         server.kill()
         await at.bob.clicks(card, "Approve")
+        await at.ann.finds("The agent can't be reached", at.deploys, thread=card)
+        await at.later(seconds=3)
         await at.ann.finds("Not started in time", at.deploys, thread=card, timeout=LONG)
         server.start()
+        await at.later(minutes=1)
         await at.ann.finds("I got", at.deploys, thread=card, timeout=LONG)
         assert server.ran() == []
 
@@ -215,12 +220,13 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
     monkeypatch.setenv("TOOL_LOG", str(log))
     async with listening(Ear()) as ear:
         target = f'url = "{ear.url}"\napp = "clerk"\ntimeout = "2s"'
-        async with office(sqlite_url, log, monkeypatch, target=target) as at:
+        async with office(sqlite_url, log, monkeypatch, target=target, time_moves=True) as at:
             card = await at.ask("please pay 1500")
             ear.instead["/run_sse"] = broken_off
             await at.bob.clicks(card, "Approve")
             await at.ann.finds("send it again only when it can no longer arrive", at.deploys, thread=card)
             ear.instead.clear()
+            await at.later(seconds=2)
             await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 

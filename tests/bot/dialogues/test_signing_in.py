@@ -137,7 +137,10 @@ async def test_a_state_that_is_forged_used_or_another_s_signs_nobody_in(opens: O
         assert len(ran()) == 2
 
 
-async def test_only_whoever_began_the_session_is_asked(opens: Opens, service: Provider) -> None:
+async def test_only_whoever_began_the_session_is_asked(
+    opens: Opens, service: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.inbound.message_hints.PATIENCE", 0.1)  # a bot that stops waits for it
     async with opens("calendar") as at:
         said = await at.ann.says("@adk-confirm", at.deploys)
         await at.bob.says("@adk-confirm Friday", thread=said)
@@ -211,7 +214,7 @@ async def test_a_request_to_sign_in_expires_as_its_tool_s_policy_says(opens: Ope
 
 async def test_whoever_signed_in_before_a_crash_is_asked_again(opens: Opens, service: Provider) -> None:
     """What they gave was in memory only."""
-    async with opens("calendar") as at:
+    async with opens("calendar", time_moves=True) as at:
         said, card = await asked(at)
         await pause(at.bot.database)
         back = await service.allows(link(card))
@@ -220,6 +223,7 @@ async def test_whoever_signed_in_before_a_crash_is_asked_again(opens: Opens, ser
         await at.stops()
         await at.starts(POLICY)
         await resume(at.bot.database)
+        await at.later(seconds=5)
         again = await at.ann.finds("Please sign in again")
         assert again.ts == card.ts
         await at.ann.finds("ann has to sign in for read_calendar again", at.deploys, thread=said)

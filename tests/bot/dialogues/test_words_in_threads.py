@@ -78,7 +78,8 @@ async def test_stop_offers_an_approver_to_deny_each_call_that_waits(open_office:
         await at.oscar.finds("To stop a call that waits", at.deploys, thread=said)
 
 
-async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens) -> None:
+async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.inbound.message_hints.PATIENCE", 0.1)
     mouth.begins_anew()
     async with open_office(ONE, target=TALKER) as at:
         said = await at.ann.says("@adk-confirm hello", at.deploys)
@@ -91,13 +92,15 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens) -
         assert len(told(at, at.ann)) == 1
 
 
-async def test_words_during_a_pause_get_a_sign(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
+async def test_words_during_a_pause_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.inbound.message_hints.PATIENCE", 0.1)
+    async with open_office(ONE, target=LAB, time_moves=True) as at:
         await pause(at.bot.database)
         said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
         sign = await at.ann.finds("reads your message once they are resumed", at.deploys, thread=said)
         assert sign.ephemeral
         await resume(at.bot.database)
+        await at.later(seconds=5)
         await at.ann.finds("to Ada", at.deploys, thread=said)
 
 
