@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.edits import changed_arguments
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
@@ -250,13 +250,13 @@ def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:
     """The thread's line when a letter can't be delivered, with the reason: the agent is down, or refuses it."""
     if isinstance(error, RefusedByHost):
         return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
-    text = words.UNREACHABLE_APPROVED if _is_approval(letter) else words.UNREACHABLE
+    text = decision_texts.UNREACHABLE_APPROVED if _is_approval(letter) else decision_texts.UNREACHABLE
     return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 
 def delivery_unknown_line(letter: Letter) -> AgentMessage:
     """The thread's line while it is unknown whether a letter arrived."""
-    return AgentMessage(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
+    return AgentMessage(event=f"cut:{letter.mark}", author="", text=decision_texts.ON_ITS_WAY, failed=True)
 
 
 def _is_approval(letter: Letter) -> bool:

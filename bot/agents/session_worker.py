@@ -20,7 +20,7 @@ from bot.agents.progress import LiveDisplay, ProgressDisplay
 from bot.agents.sign_ins import SignIns
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
@@ -49,9 +49,9 @@ from bot.store.mailbox import (
     is_stopped,
     read_first,
     read_mail,
+    read_next_mail,
     refuse_letter,
     session_done,
-    then_next_mail,
 )
 from bot.store.outbox import leave_unfinished, say_later, say_waits, spoken_events
 from bot.store.repository import Session, moment, now, session_confirmations
@@ -132,10 +132,7 @@ class _LeasedSession:
 
     async def _attend(self, key: str) -> None:
         capabilities = await self._capabilities()
-        together, several = (
-            capabilities is None or capabilities.siblings_together,
-            capabilities is not None and capabilities.several_answers,
-        )
+        together, several = _grouping(capabilities)
         session, mail = await self._lease.read(read_first, key, together=together, several=several)
         sent_any = False
         while letters := mail.letters:
@@ -166,7 +163,7 @@ class _LeasedSession:
             late = capabilities is None or capabilities.patience
             may_end = not late and not self._sign_ins.holds_any
             how = {"together": together, "several": several, "may_end": may_end}
-            mail = await self._lease.finish_if(_has_ended, then_next_mail, key, letters, **how)
+            mail = await self._lease.finish_if(_has_ended, read_next_mail, key, letters, **how)
             await self._deliveries.forget_credentials(letters)
             if mail.ended:
                 return
@@ -204,10 +201,7 @@ class _LeasedSession:
     async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
         """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
         capabilities = await self._capabilities()
-        together, several = (
-            capabilities is None or capabilities.siblings_together,
-            capabilities is not None and capabilities.several_answers,
-        )
+        together, several = _grouping(capabilities)
         while True:
             ahead = DecisionsAhead(frozenset(sent), turns)
             mail = await self._lease.read(
@@ -289,7 +283,7 @@ class _LeasedSession:
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
         """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""
         for row, undecided in approvals_held_back(rows):
-            text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
+            text = decision_texts.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._put_in_outbox(session, said)
 
@@ -448,6 +442,13 @@ class _LeasedSession:
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
         await self._lease.run(say_later, session.key, said, retry, tasks)
+
+
+def _grouping(capabilities: Capabilities | None) -> tuple[bool, bool]:
+    """Whether the answers of one turn wait for each other, and whether one message may hold several answers."""
+    if capabilities is None:
+        return True, False
+    return capabilities.siblings_together, capabilities.several_answers
 
 
 def _has_ended(mail: Mail) -> bool:

@@ -10,7 +10,7 @@ from datetime import datetime
 from blocks import view as shown
 from blocks.form import PAYLOAD, payload_fields
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
-from bot.confirmation import edits, words
+from bot.confirmation import decision_texts, edits
 from bot.confirmation.grants import LONGEST_SESSION, Grant
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver, ApproverKind, Person
@@ -85,8 +85,8 @@ def card_view(
         outside=row.outside.confirmed if row.outside else None,
         editable=_editable(row, arguments, payload),
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
-        asked_anew=_ended_because(row, words.ASKED_ANEW),
-        left_behind=_ended_because(row, words.LEFT_BEHIND),
+        asked_anew=_ended_because(row, decision_texts.ASKED_ANEW),
+        left_behind=_ended_because(row, decision_texts.LEFT_BEHIND),
         operation=row.asked.ask is Ask.OPERATION,
         question=row.asked.question,
         sign_in=row.asked.sign_in,

@@ -18,10 +18,10 @@ from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import Links, card_view
 from bot.cards.form_schema import form_schema
 from bot.cards.ledger_presenter import step_view
+from bot.confirmation.decision_texts import FIELD_REFUSALS
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Edit, State
 from bot.confirmation.sign_in import Credential, SignIn, SignInAddresses, SignInMethod, query_of
-from bot.confirmation.words import FIELD_REFUSALS
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject, as_object
 

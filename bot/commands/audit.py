@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import CommandLine, names_option, options, paint, standard_output, tell, tell_all
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def export(
     given = {"--since": since, "--until": until, "--tool": tool, "--session": session}
     if count == 0:
         filters = " ".join(f"{name} {value}" for name, value in given.items() if value)
-        click.echo(words.NO_LINES.format(filters=f" {filters}" if filters else ""), err=True)
+        click.echo(command_texts.NO_LINES.format(filters=f" {filters}" if filters else ""), err=True)
     elif output is not None:
-        tell(words.EXPORTED.format(count=count, path=output))
+        tell(command_texts.EXPORTED.format(count=count, path=output))
     return 0
 
 
@@ -129,7 +129,7 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
             part.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise StoreError(words.OUTPUT_UNWRITABLE.format(path=path, why=error.strerror or error)) from error
+        raise StoreError(command_texts.OUTPUT_UNWRITABLE.format(path=path, why=error.strerror or error)) from error
 
 
 # List and show
@@ -155,7 +155,7 @@ def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
             return {"calls": [list_object(row) for row in rows]}, [list_line(row, known) for row in rows]
 
     done, lines = asyncio.run(read())
-    call.tell(done, *(lines or [words.NO_CALLS.format(tool=tool or "any tool")]))
+    call.tell(done, *(lines or [command_texts.NO_CALLS.format(tool=tool or "any tool")]))
     return 0
 
 
@@ -200,7 +200,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
     from blocks.text import visible
     from bot.audit.ledger import LedgerKeys
-    from bot.confirmation.words import verification_result
+    from bot.confirmation.decision_texts import verification_result
     from bot.operations.operate import secret_of
     from bot.store.audit_verify import verify_ledger
 
@@ -224,7 +224,7 @@ def _anchor(name: str) -> Anchor:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         why = error.strerror or error
-        raise Invalid(words.ANCHOR_UNREADABLE.format(path=name, why=why)) from error
+        raise Invalid(command_texts.ANCHOR_UNREADABLE.format(path=name, why=why)) from error
     return Anchor.parse(text)
 
 
@@ -245,12 +245,12 @@ def purge(call: CommandLine, before: str, dry_run: bool) -> int:
     at = call.now()
     until = parse_start(before, "--before", at)
     if until > at:
-        raise Invalid(words.FUTURE.format(text=before))
+        raise Invalid(command_texts.FUTURE.format(text=before))
 
     async def look() -> PurgeResult:
         async with call.reading() as database:
             return await plan(database, until)
 
     purged = asyncio.run(look()) if dry_run else PurgeResult.from_json(call.operate("purge", before=stamp(until)))
-    tell(*words.purged(purged, until, dry_run=dry_run))
+    tell(*command_texts.purged(purged, until, dry_run=dry_run))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import CommandLine, options
 
 
@@ -17,7 +17,7 @@ def pause(call: CommandLine) -> int:
     The card of each held call says that runs are paused.
     """
     done = call.operate("pause")
-    call.tell(done, words.PAUSED[bool(done["changed"])])
+    call.tell(done, command_texts.PAUSED[bool(done["changed"])])
     return 0
 
 
@@ -26,7 +26,7 @@ def pause(call: CommandLine) -> int:
 def resume(call: CommandLine) -> int:
     """Start approved calls again, after `adk-confirm pause`."""
     done = call.operate("resume")
-    call.tell(done, words.RESUMED[bool(done["changed"])])
+    call.tell(done, command_texts.RESUMED[bool(done["changed"])])
     return 0
 
 
@@ -39,7 +39,9 @@ def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
     """
     done = call.operate("withdraw", id=id)
-    call.tell(done, (words.WITHDRAWN if done["counted"] else words.WITHDRAWAL_WAITS).format(id=done["id"]))
+    call.tell(
+        done, (command_texts.WITHDRAWN if done["counted"] else command_texts.WITHDRAWAL_WAITS).format(id=done["id"])
+    )
     return 0
 
 
@@ -52,7 +54,9 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
     ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
     """
     done = call.operate("revoke", id=id)
-    call.tell(done, (words.REVOKED if done["counted"] else words.REVOCATION_WAITS).format(id=done["id"]))
+    call.tell(
+        done, (command_texts.REVOKED if done["counted"] else command_texts.REVOCATION_WAITS).format(id=done["id"])
+    )
     return 0
 
 
@@ -69,7 +73,9 @@ def retry(call: CommandLine, name: str | None) -> int:
     done = call.operate("retry", name=name)
     again = done["again"]
     rows = [row for row in again if isinstance(row, dict)] if isinstance(again, list) else []
-    call.tell(done, *([visible(words.RETRIED.format_map(row)) for row in rows] or [words.NOTHING_TO_RETRY]))
+    call.tell(
+        done, *([visible(command_texts.RETRIED.format_map(row)) for row in rows] or [command_texts.NOTHING_TO_RETRY])
+    )
     return 0
 
 
@@ -91,8 +97,8 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     found = done["rows"]
     rows = [ReapplyResult.from_json(row) for row in found if isinstance(row, dict)] if isinstance(found, list) else []
     left = sum(row.trouble is not None for row in rows)
-    lines = [words.reapplied(row, dry_run=dry_run) for row in rows] or [words.NOTHING_TO_REAPPLY]
-    lines += [words.LEFT.format(count=left)] if left else []
-    lines += [words.RESTART] if done.get("restart") else []
+    lines = [command_texts.reapplied(row, dry_run=dry_run) for row in rows] or [command_texts.NOTHING_TO_REAPPLY]
+    lines += [command_texts.LEFT.format(count=left)] if left else []
+    lines += [command_texts.RESTART] if done.get("restart") else []
     call.tell(done, *lines)
     return 1 if left else 0

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands import words
-from bot.commands.common import PORT
+from bot.commands import command_texts
+from bot.commands.common import PORT, without_garbage_collections
 from runtime.errors import ConfirmError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class DemoFailed(ConfirmError):
 @click.option("--port", type=PORT, default=DEMO_PORT, show_default=True, help="The page's port; 0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
+@without_garbage_collections()
 def demo(port: int, no_browser: bool, check: bool) -> int:
     """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
     from runtime.rest.listening import CannotServe
@@ -45,23 +46,25 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
     try:
         return asyncio.run(_show(port, browser=not no_browser))
     except CannotServe as error:
-        raise DemoFailed(words.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
+        raise DemoFailed(command_texts.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
 
 
 async def _show(port: int, *, browser: bool) -> int:
     from bot.demo.stage import running_demo
+    from runtime.interpreter import tune_the_interpreter
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running_demo(port) as demo:
-        print(words.DEMO.format(url=demo.url), flush=True)
+        tune_the_interpreter()
+        print(command_texts.DEMO.format(url=demo.url), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.
             threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
         elif browser:
-            print(words.DEMO_UNSEEN, flush=True)
+            print(command_texts.DEMO_UNSEEN, flush=True)
         await stop.wait()
     return 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import CommandLine, options, paint
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def explain(
     )
     names, tools = asyncio.run(_look_up(settings, facts))
     found = explanation(settings.policies, facts, names)
-    unknown = [words.unknown_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
+    unknown = [command_texts.unknown_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
     lines = [*map(visible, found.lines)]
     done: JsonObject = {"governed": found.governed, "lines": [*unknown, *lines]}
     call.tell(done, *(paint(line, "red") for line in unknown), *lines)
@@ -104,8 +104,10 @@ def _arguments(text: str) -> JsonObject:
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(words.NO_JSON.format(why=error)) from error
+        raise Invalid(command_texts.NO_JSON.format(why=error)) from error
     if not isinstance(arguments, dict):
-        raise Invalid(words.NO_JSON.format(why=f"it is {'a list' if isinstance(arguments, list) else 'one value'}"))
+        raise Invalid(
+            command_texts.NO_JSON.format(why=f"it is {'a list' if isinstance(arguments, list) else 'one value'}")
+        )
     check_json(arguments, "--args")
     return arguments

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import CommandLine, names_option, options
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def grants(call: CommandLine, names: bool) -> int:
     `adk-confirm revoke ID` ends one.
     """
     found, at, known = asyncio.run(_find(call, names=names and not call.json))
-    lines = [line for one in found for line in words.grant(one, at, known)] or [words.NO_GRANTS]
+    lines = [line for one in found for line in command_texts.grant(one, at, known)] or [command_texts.NO_GRANTS]
     call.tell({"grants": [one.to_json() for one in found]}, *lines)
     return 0
 

@@ -8,7 +8,7 @@ import os
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import tell
 
 
@@ -27,12 +27,12 @@ def ids(text: str, json: bool) -> int:
 
     environment = Environment.read(os.environ)
     if environment.bot_token is None:
-        raise Invalid(words.UNASKED)
+        raise Invalid(command_texts.UNASKED)
     found = asyncio.run(find(environment.bot_token.get_secret_value(), environment.api_url, text))
     if json:
         tell(json_module.dumps({"found": [one.to_json() for one in found]}, indent=2))
         return 0
     width = max((len(one.entry) for one in found), default=0)
     lines = [visible(f"{one.entry:<{width}}  {one.name}{f'  ({one.note})' if one.note else ''}") for one in found]
-    tell(*(lines or [words.NO_IDS.format(text=text)]))
+    tell(*(lines or [command_texts.NO_IDS.format(text=text)]))
     return 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import DEFAULT_FILE, FILE, tell
 
 _EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "adk-confirm.toml"
@@ -30,8 +30,8 @@ def init(config: Path, agent: str | None, force: bool) -> int:
         with config.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise Conflict(words.INIT_EXISTS.format(path=config)) from error
+        raise Conflict(command_texts.INIT_EXISTS.format(path=config)) from error
     except OSError as error:
         raise StoreError(f"{config} can't be written: {error.strerror}. Name another file with --config.") from error
-    tell(words.INIT_WRITTEN.format(path=config))
+    tell(command_texts.INIT_WRITTEN.format(path=config))
     return 0

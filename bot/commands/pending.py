@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.commands.common import CommandLine, names_option, options, paint
 
 if TYPE_CHECKING:
@@ -30,9 +30,11 @@ def pending(call: CommandLine, names: bool) -> int:
 
     found, known = asyncio.run(_find(call, names=names and not call.json))
     pause = found.pause
-    lines = [paint(words.paused(pause), "yellow")] if pause is not None else []
-    lines += [line for one in found.waiting for line in words.waits(one, found.at, known)] or [words.NOTHING_WAITS]
-    lines += [paint(words.parked(one), "red") for one in found.parked]
+    lines = [paint(command_texts.paused(pause), "yellow")] if pause is not None else []
+    lines += [line for one in found.waiting for line in command_texts.waits(one, found.at, known)] or [
+        command_texts.NOTHING_WAITS
+    ]
+    lines += [paint(command_texts.parked(one), "red") for one in found.parked]
     call.tell(
         {
             "paused_since": None if pause is None else stamp(pause.since),

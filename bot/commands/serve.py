@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands.common import CommandLine, options
+from bot.commands.common import CommandLine, options, without_garbage_collections
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings
@@ -26,16 +25,9 @@ log = logging.getLogger(__name__)
 
 @click.command()
 @options()
+@without_garbage_collections()
 def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
-    gc.disable()  # loaded objects stay, and searching them for garbage takes a tenth of the start
-    try:
-        return _serve(call)
-    finally:
-        gc.enable()
-
-
-def _serve(call: CommandLine) -> int:
     from bot.config.settings import SettingsError, serving_problems
     from bot.worker.shutdown import end_now
     from runtime.telemetry.logs import configure as configure_logs

@@ -50,7 +50,7 @@ from datetime import datetime
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Reason
 from bot.confirmation.edits import amendments
 from bot.confirmation.effects import AnswerDelivery, Step, UnsealedPart
@@ -112,7 +112,7 @@ def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Tra
         raise Illegal(row, ConfirmationEvent.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
-        wish = words.wanted_otherwise_to_model(row.asked.tool, amended)
+        wish = decision_texts.wanted_otherwise_to_model(row.asked.tool, amended)
         return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, voters[-1], wish)
     grant = make_grant(row, now, fingerprints)
     row = change_decision(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
@@ -192,9 +192,11 @@ def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None
 
 def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
     """Withdraws the request. `said`: the operator's own reason, for the agent and the ledger."""
-    reason = words.withdrawn_by_operator_to_model(said) if is_operator(by) else words.WITHDRAWN_TO_MODEL
-    reason = words.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
-    reason = words.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
+    reason = (
+        decision_texts.withdrawn_by_operator_to_model(said) if is_operator(by) else decision_texts.WITHDRAWN_TO_MODEL
+    )
+    reason = decision_texts.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
+    reason = decision_texts.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
     told_why = said and row.redactor.mask_text(said)
     return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
@@ -214,7 +216,7 @@ def ask_to_sign_in_again(row: Confirmation, now: datetime, fingerprints: Fingerp
     return Transition(row=with_terms(row, fingerprints), steps=(step,))
 
 
-POINTLESS = {LineKind.ASKED_ANEW: words.ASKED_ANEW, LineKind.LEFT_BEHIND: words.LEFT_BEHIND}
+POINTLESS = {LineKind.ASKED_ANEW: decision_texts.ASKED_ANEW, LineKind.LEFT_BEHIND: decision_texts.LEFT_BEHIND}
 """The ledger lines about requests that need no answer any more, with the reason."""
 
 

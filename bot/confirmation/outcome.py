@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from bot.audit.fingerprint import Fingerprints, same_fingerprint
 from bot.audit.ledger import LineKind
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.decision import denial, record_outside_answer, step_of
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
 from bot.confirmation.fingerprints import decision_is_sealed, revision_by_fingerprint, with_decision
@@ -84,7 +84,7 @@ def start(
         return _copy_report(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
         return record_altered(row, now)
-    step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
+    step = replace(step_of(row, LineKind.ALTERED, now), text=decision_texts.ALTERED)
     return Transition(row=next_version(replace(row, unsealed=True), now), steps=(step,))
 
 
@@ -185,10 +185,10 @@ def record_altered(row: Confirmation, now: datetime) -> Transition:
     attempt, the outcome stays unknown."""
     row = replace(row, doubt=None)
     if row.attempt > 1:
-        step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
+        step = replace(step_of(row, LineKind.ALTERED, now), text=decision_texts.ALTERED)
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
-    change = _copy_report(row, HostReport(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
-    return replace(change, delivery=denial(row, words.ALTERED_TO_MODEL))
+    change = _copy_report(row, HostReport(kind=OutcomeKind.REFUSED, text=decision_texts.ALTERED, altered=True), now)
+    return replace(change, delivery=denial(row, decision_texts.ALTERED_TO_MODEL))
 
 
 def _copy_report(row: Confirmation, seen: HostReport, now: datetime) -> Transition:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from bot.audit.ledger import LineKind
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.decision import refuse, step_of
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
@@ -73,12 +73,14 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     due = due_work(row, now)
     if DueWork.EXPIRE in due:
         asked = row.asked
-        reason = words.expired_to_model(row.policy.expires_after, question=asked.question, sign_in=asked.sign_in)
+        reason = decision_texts.expired_to_model(
+            row.policy.expires_after, question=asked.question, sign_in=asked.sign_in
+        )
         return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
     if DueWork.LAPSE in due:
         if row.attempt > 1:
             return lapse_again(row, now)
-        reason = words.lapsed_to_model(row.policy.start_within)
+        reason = decision_texts.lapsed_to_model(row.policy.start_within)
         return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
     if DueWork.GIVE_UP in due:
         return settle(row, OutcomeKind.NOBODY_KNOWS, now)

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.effects import Step, UnsealedPart
@@ -136,7 +136,7 @@ def _put_under_file(row: Confirmation, now: datetime, policies: Policies, finger
     row = next_version(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
         return _leave_to_nobody(
-            row, now, words.ungoverned(found), words.ungoverned_to_model(found), fingerprints
+            row, now, decision_texts.ungoverned(found), decision_texts.ungoverned_to_model(found), fingerprints
         ).after(*steps)
     row = under_policy(_with_new_fingerprint(row, fingerprints) if known else row, found, fingerprints)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
@@ -174,7 +174,7 @@ def _leave_to_nobody(
 
 def _not_the_call(row: Confirmation, now: datetime) -> Transition:
     """The row does not hold the call that people were asked about, so the call does not run."""
-    change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
+    change = deny(replace(row, unsealed=True), now, None, decision_texts.ALTERED_TO_MODEL)
     return change.after(_alarm(row, UnsealedPart.CALL, now))
 
 

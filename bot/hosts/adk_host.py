@@ -31,12 +31,7 @@ from bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
-from bot.hosts.server import Server
-from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
-from bot.hosts.stopping import read_until_stopped
-from bot.hosts.tasks import run_output
-from bot.hosts.words import (
+from bot.hosts.host_texts import (
     ANOTHER,
     ASKED_ANEW,
     GONE,
@@ -48,6 +43,11 @@ from bot.hosts.words import (
     nobody_signed_in,
     settlement_message,
 )
+from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
+from bot.hosts.server import Server
+from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
+from bot.hosts.stopping import read_until_stopped
+from bot.hosts.tasks import run_output
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid

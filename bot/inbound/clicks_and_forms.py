@@ -44,7 +44,7 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
 from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, remove_unsealed
 from bot.store.grants_in_force import probe
-from bot.store.incoming_words import IncomingMessage, MessageResult, addressed, overheard
+from bot.store.incoming_words import IncomingMessage, MessageResult, receive_mention, receive_reply
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
 from bot.telemetry.tracing import trace_vote, work_span
 from runtime.errors import ConfirmError, StoreError
@@ -135,8 +135,8 @@ class ClicksAndForms:
     async def _listen(self, found: AddressedMessage, heard: IncomingMessage) -> MessageResult:
         """Stores a message. A mention arrives as two events, and the second one finds it stored."""
         if not found.by_name:
-            return await self._database.run(overheard, heard, found.stops)
-        store = partial(self._database.run, addressed, heard, found.stops)
+            return await self._database.run(receive_reply, heard, found.stops)
+        store = partial(self._database.run, receive_mention, heard, found.stops)
         return await self._mentions.do((heard.team, heard.channel, heard.ts), store) or MessageResult()
 
     # Clicks

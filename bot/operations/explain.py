@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from blocks.values import spell_on_one_line
 from bot.audit.fingerprint import Fingerprints
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable_names
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey
@@ -44,7 +44,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
         for index, policy in enumerate(policies.entries[:last])
     ]
     if not isinstance(found, GoverningPolicy):
-        refused = ["The call would be refused at once, and nobody would be asked:", words.ungoverned(found)]
+        refused = ["The call would be refused at once, and nobody would be asked:", decision_texts.ungoverned(found)]
         return Explanation((*earlier, *refused), governed=False, concerned=_covering(policies, call))
     policy = found.policy
     said = [

@@ -14,7 +14,7 @@ from sqlalchemy import select, tuple_
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
@@ -245,8 +245,8 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
 def _reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, GoverningPolicy):
-        step = replace(step_of(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
-        return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
+        step = replace(step_of(row, LineKind.REAPPLIED, now), text=decision_texts.ungoverned(found))
+        return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
     row = next_version(under_policy(row, found, rules.fingerprints), now)

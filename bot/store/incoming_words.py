@@ -62,7 +62,7 @@ class MessageResult:
     waiting: tuple[str, ...] = ()
 
 
-def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
+def receive_mention(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     """Handles a message that mentions the agent, or that was sent to the agent alone."""
     if not store_message(tx, heard):
         return MessageResult()
@@ -74,7 +74,7 @@ def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     return MessageResult(new=True, sign=why_it_waits(tx, key, heard.ts), session=key)
 
 
-def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
+def receive_reply(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     """Handles a reply in a session's thread without a mention. It is for the agent while nobody else wrote in the
     thread, unless it asks to stop a waiting call."""
     key = _session_at(tx, heard)
@@ -86,7 +86,7 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
         tx.execute(update(sessions).where(sessions.c.key == key).values(present=people_text(present)))
     waiting = _waiting_calls(tx, key)
     if len(present) == 1 and not (stops and waiting):
-        return addressed(tx, heard, stops)
+        return receive_mention(tx, heard, stops)
     if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
         return MessageResult()  # people talk to each other, or Slack delivered the message twice
     if stops:

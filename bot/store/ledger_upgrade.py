@@ -27,7 +27,7 @@ AT_ONCE = 1000
 _LATEST = 20
 
 
-def adopt(tx: Tx) -> Checkpoint | None:
+def upgrade_ledger(tx: Tx) -> Checkpoint | None:
     """Takes over an old ledger. Returns the last checkpoint made here, or None if there is nothing to take over."""
     take_turn(tx)
     keys, before = ledger_keys(tx), last_checkpoint(tx)

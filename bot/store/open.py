@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import make_url, update
 
 from bot.audit.ledger import LedgerKeys, LedgerLine
-from bot.store.ledger_upgrade import adopt, secret_fits
+from bot.store.ledger_upgrade import secret_fits, upgrade_ledger
 from bot.store.tables import ATTENDED
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
@@ -70,7 +70,7 @@ async def _open_database(url: str, secret: str, clock: Callable[[], float] | Non
 
 
 async def _adopt_ledger(database: Database) -> None:
-    made = await database.run(adopt)
+    made = await database.run(upgrade_ledger)
     if made is not None:
         audit_log.info("%s", made)
 

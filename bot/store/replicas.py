@@ -50,7 +50,7 @@ class Replicas:
                 await self.beat()
                 await until_stopped(self._stopping, waiter.wait(BEAT))
         try:
-            await self._database.run(leave, self._name)
+            await self._database.run(remove_replica, self._name)
         except StoreError as error:
             log.info("the other replicas take this one for alive for %g s more: %s", TERM, error)
 
@@ -90,6 +90,6 @@ def is_alive(tx: Tx, name: str) -> bool:
     return until is not None and until > tx.now()
 
 
-def leave(tx: Tx, name: str) -> None:
+def remove_replica(tx: Tx, name: str) -> None:
     tx.execute(delete(replicas).where(replicas.c.name == name))
     tx.notify(REPLICAS)

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import approve_by_grant, open_confirmation
 from bot.confirmation.effects import Step
@@ -123,7 +123,7 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
 
 def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> None:
     """Refuses without asking anybody. The agent and the thread get the reason at once."""
-    reason = words.ungoverned_to_model(found)
+    reason = decision_texts.ungoverned_to_model(found)
     body: JsonObject = {
         "request": asked.request_id,
         "call": asked.call_id,
@@ -134,7 +134,7 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         "trace": asked.trace,
     }
     put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
-    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=words.ungoverned(found))
+    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=decision_texts.ungoverned(found))
     write_step(tx, session.key, step, None, asked.tool)
 
 

@@ -24,7 +24,7 @@ from bot.store.outbox import Unanswered
 from bot.store.refused_clicks import RefusedAgain
 from bot.store.transactions import VotesShown
 from bot.telemetry.gauges import Gauges, read_gauges
-from bot.telemetry.tallies import Tally, take, tallies
+from bot.telemetry.tallies import Tally, take_tallies, tallies
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
 
@@ -177,7 +177,7 @@ class Metrics:
             async with asyncio.timeout(READING):
                 facts = await self._database.read(read_gauges)
                 if facts.uncounted:
-                    await self._database.run(take)
+                    await self._database.run(take_tallies)
                 return facts
         except (ConfirmError, TimeoutError):
             return None

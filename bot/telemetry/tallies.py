@@ -78,13 +78,13 @@ async def leave_for_scraping(database: Database, work: Callable[[Database], Awai
         return await work(database)
     finally:
         if decided:
-            await database.run(leave, decided)
+            await database.run(store_tallies, decided)
 
 
 # Transactions
 
 
-def leave(tx: Tx, decided: Sequence[Tally]) -> None:
+def store_tallies(tx: Tx, decided: Sequence[Tally]) -> None:
     for begin in range(0, len(decided), _TOGETHER):
         text = canonical([asdict(one) for one in decided[begin : begin + _TOGETHER]])
         tx.execute(insert(switches).values(name=f"{_LEFT}{uuid4().hex}", value=text))
@@ -95,7 +95,7 @@ def some_left(tx: Tx) -> bool:
     return tx.execute(found.limit(1)).first() is not None
 
 
-def take(tx: Tx) -> None:
+def take_tallies(tx: Tx) -> None:
     """Takes the decisions out of the store. They are reported after the commit, so that only one replica counts
     them."""
     end_frozen(tx)  # what it keeps locked is taken when a replica is scraped again

@@ -21,7 +21,16 @@ from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
 from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, StoredSession
-from runtime.store.sessions import LockedSession, adopt, claim_and_write, claim_locked, create, find, lock, set_aside
+from runtime.store.sessions import (
+    LockedSession,
+    claim_and_write,
+    claim_locked,
+    create,
+    find,
+    lock,
+    set_aside,
+    take_over_session,
+)
 from runtime.store.shared_state import split_temporary
 from runtime.wire import (
     REQUEST_CONFIRMATION,
@@ -190,7 +199,7 @@ def _lock_session(tx: Tx, arrival: Arrival) -> LockedSession:
     if not theirs or not locked.is_free:
         return locked
     if not (session.events or session.state):
-        adopt(tx, session)
+        take_over_session(tx, session)
         return locked
     set_aside(tx, session)
     create(tx, arrival.name, arrival.root, {}, opened_by)

@@ -120,7 +120,7 @@ def create_with(
     return stored
 
 
-def adopt(tx: Tx, session: StoredSession) -> None:
+def take_over_session(tx: Tx, session: StoredSession) -> None:
     """Makes the desk the only writer of a session that others made."""
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(opened_by="desk"))
 

@@ -47,6 +47,8 @@ AT_ONCE = CallLimits(posts=1000)
 IMPATIENT = replace(AT_ONCE, lookups=0.5)
 """Seconds until the bot gives up asking who somebody is: tests do not wait for these either."""
 
+LOOK_AGAIN = 0.05
+"""Seconds between two looks at a row that is being worked on: nobody is told that its lease ends."""
 
 SERVICE_SECRET = "not a secret, but long enough"
 
@@ -102,6 +104,7 @@ class Office(Staff):
 
     bot: Bot
     policies: str
+    time_moves: bool = False
 
     def works_with(self, opens: Callable[[str], AbstractAsyncContextManager[Bot]]) -> None:
         """Lets `opens` start a bot with these policies."""
@@ -127,11 +130,16 @@ class Office(Staff):
         await self.bot.database.run(wake)
 
     async def rests(self) -> None:
-        """Waits until nothing is being delivered and the bot has nothing left to do."""
+        """Waits until nothing is being delivered and the bot has nothing left to do. In an office whose time moves, it
+        passes until what is due in a second."""
         await self.slack.settled()
         with self.bot.database.waiter(*TOPICS) as waiter:
-            while await self.bot.database.read(busy):
-                await waiter.wait(1.0)
+            while (seconds := await self.bot.database.read(seconds_until_less_busy)) is not None:
+                if self.time_moves and seconds > LOOK_AGAIN:  # nothing is being worked on
+                    self.slack.clock.advance(seconds)
+                    await self.bot.database.run(wake)
+                else:
+                    await waiter.wait(seconds)
 
 
 def opening(
@@ -196,6 +204,7 @@ async def office(
                 yield bot
 
         at = Office.of(workspace, log)
+        at.time_moves = time_moves
         at.works_with(opens)
         stack.push_async_callback(at.stops)
         await at.starts(policies)
@@ -240,15 +249,16 @@ def wake(tx: Tx) -> None:
         tx.notify(topic)
 
 
-def busy(tx: Tx) -> bool:
-    """Whether something is leased or due. Cards and threads may wait a second for the end of a call."""
+def seconds_until_less_busy(tx: Tx) -> float | None:
+    """When to look again at what is leased or due, or None if nothing is. Cards and threads may wait a second for the
+    end of a call. Whoever waits is woken when a row is due at once, but not when its lease ends and nothing is due."""
     now = tx.now()
     due = {confirmations: now, sessions: now, cards: now + SOON, threads: now + SOON, replies: now}
-    return any(
-        tx.execute(
-            select(table.c.due_at).where(
-                table.c.parked_at.is_(None), or_(table.c.due_at <= soon, table.c.lease_until > now)
-            )
-        ).first()
-        for table, soon in due.items()
-    )
+    waits = list[float]()
+    for table, soon in due.items():
+        is_leased = table.c.lease_until > now
+        busy = select(table.c.due_at, is_leased).where(
+            table.c.parked_at.is_(None), or_(table.c.due_at <= soon, is_leased)
+        )
+        waits += [LOOK_AGAIN if leased else max(LOOK_AGAIN, due_at - now) for due_at, leased in tx.execute(busy)]
+    return min(waits, default=None)

@@ -43,10 +43,10 @@ UNIMPORTANT = {
         "pause_runs",
         "free_all",
         "_upgrade",
-        "adopt",
+        "upgrade_ledger",
         "postpone",
         "report_alive",
-        "leave",
+        "remove_replica",
     ),
 }
 """What a process does all the time. A kill there is a kill before or after something important."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select, union
 
 from bot.audit.ledger import LineKind
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.decision import refuse, revoke
 from bot.confirmation.model import Confirmation, State
 from bot.confirmation.outcome import lapse_again
@@ -47,13 +47,15 @@ def abandon(row: Confirmation, now: datetime) -> Transition:
     steps = tuple(replace(step, who=None) for step in ended.steps)
     ended, row = replace(ended, steps=steps), ended.row
     if row.state is State.WAITING:
-        change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, None, words.REMOVED_TO_MODEL)
+        change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, None, decision_texts.REMOVED_TO_MODEL)
     elif row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None:
         return ended
     elif row.attempt > 1:
         change = lapse_again(row, now)
     else:
-        change = refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, words.APPROVED_REMOVED_TO_MODEL)
+        change = refuse(
+            row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, decision_texts.APPROVED_REMOVED_TO_MODEL
+        )
     return replace(change.after(*steps), revoked_by=ended.revoked_by)
 
 

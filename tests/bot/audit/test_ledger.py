@@ -17,9 +17,9 @@ from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, check
 from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, without_content
 from bot.audit.purges import Purges, group_emptied
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
+from bot.confirmation.decision_texts import verification_result
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
-from bot.confirmation.words import verification_result
 from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject

@@ -15,7 +15,7 @@ from aiohttp import web
 from sqlalchemy import select
 
 from bot.cli import main
-from bot.confirmation.words import ON_ITS_WAY
+from bot.confirmation.decision_texts import ON_ITS_WAY
 from bot.policy.redaction import MASK
 from bot.sandbox.people.seen import Seen
 from bot.store.tables import ledger, replies

@@ -49,7 +49,7 @@ checkpoint_every = "1s"
 """
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
-    "addressed",  # a mention is heard
+    "receive_mention",  # a mention is heard
     "begin",  # its file is fetched
     "open_request",
     "save_drawn",  # a card is drawn
@@ -58,12 +58,12 @@ TRANSACTIONS = (
     "hand_over",  # an answer is about to be sent
     "copy_report",
     "say_later",
-    "then_next_mail",  # an answer was sent, and the session ends
+    "read_next_mail",  # an answer was sent, and the session ends
     "mark_posted",
 )
 TAKEN_OVER = (
-    *("addressed", "begin", "open_request", "save_drawn"),
-    *("count_next", "hand_over", "then_next_mail", "mark_posted"),
+    *("receive_mention", "begin", "open_request", "save_drawn"),
+    *("count_next", "hand_over", "read_next_mail", "mark_posted"),
 )
 """Those after which something outside follows, or something that another process would do again."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from bot.commands import words
+from bot.commands import command_texts
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, State, Vote
@@ -57,7 +57,10 @@ async def reapplied(at: Backoffice, *options: str) -> str:
     settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
     dry_run = bool(options)
     done = [row async for row in reapply_all(at.database, at.office, rules_of(settings), dry_run=dry_run)]
-    return "".join(f"{words.reapplied(row, dry_run=dry_run)}\n" for row in done) or f"{words.NOTHING_TO_REAPPLY}\n"
+    return (
+        "".join(f"{command_texts.reapplied(row, dry_run=dry_run)}\n" for row in done)
+        or f"{command_texts.NOTHING_TO_REAPPLY}\n"
+    )
 
 
 async def test_nothing_changes_under_the_same_file(at: Backoffice) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.confirmation.words import ungoverned, ungoverned_to_model
+from bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
 from bot.policy.approvers import Approver
 from bot.policy.durations import LONGEST, parse_duration, spell_duration
 from bot.policy.model import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlalchemy import insert, select, update
 
 from bot.audit.ledger import LineKind
-from bot.confirmation import words
+from bot.confirmation import decision_texts
 from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.leasing.due_rows import RowKind, claim_due
 from bot.leasing.lease_loop import put_aside
@@ -47,7 +47,7 @@ def test_what_waits_is_withdrawn_and_the_agent_is_told_why() -> None:
     desk.took(abandon(desk.row, desk.now))
     assert desk.state() is State.WITHDRAWN
     assert desk.told[-1] is LineKind.WITHDRAWN
-    assert (desk.answer.confirmed, desk.answer.reason) == (False, words.REMOVED_TO_MODEL)
+    assert (desk.answer.confirmed, desk.answer.reason) == (False, decision_texts.REMOVED_TO_MODEL)
     assert abandon(desk.row, desk.now).row is desk.row  # once
 
 

@@ -28,7 +28,7 @@ from bot.store.tables import cards, confirmations
 from bot.store.transactions import record_answered_elsewhere
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
-from bot.telemetry.tallies import Tally, leave, leave_for_scraping, some_left
+from bot.telemetry.tallies import Tally, leave_for_scraping, some_left, store_tallies
 from runtime.store.database import Database, Tx
 from runtime.store.postgres import SESSION
 from tests.support.backoffice import backoffice
@@ -279,7 +279,7 @@ async def test_what_a_frozen_replica_has_begun_to_count_is_counted_by_another(
 ) -> None:
     monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
     database = await open_store(postgres_url, SECRET)
-    await database.run(leave, [Tally("withdrawn", "refund", None)])
+    await database.run(store_tallies, [Tally("withdrawn", "refund", None)])
     metrics = Metrics(database)
     database.listen(metrics.heard)
     async with frozen_while_preparing(postgres_url, "SELECT * FROM bot_switches FOR UPDATE"), asyncio.timeout(20):

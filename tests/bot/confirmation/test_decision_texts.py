@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.confirmation.words import ungoverned, ungoverned_to_model
+from bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
 from bot.policy.model import CallRefusal, CallRefusalReason
 
 
