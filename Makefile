@@ -46,7 +46,7 @@ test: dev
 test-slow: dev
 	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(WORKERS) $(SPREAD)
 
-bench: dev ## measures what we claim, and writes docs/benchmarks.md: 12 minutes; ONLY="cycle start" for some parts
+bench: dev ## measures what we claim, and writes docs/benchmarks.md: 9 minutes; ONLY="cycle start" for some parts
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 picture: dev ## the README's animated picture, made again from the demo's page
