@@ -37,7 +37,7 @@ _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
 class Cards:
     def __init__(self, sender: Sender, directory: Directory, addresses: SignInAddresses) -> None:
         self._sender, self._names, self._addresses = sender, directory.names, addresses
-        self._whereabouts = CardPlaces(sender, directory)
+        self._places = CardPlaces(sender, directory)
 
     async def draw(
         self, lease: Lease, row: Confirmation, session: Session, around: CardContext = PLAIN
@@ -47,10 +47,10 @@ class Cards:
         If some could be drawn, only those are returned, and the row stays due for the rest. If none could be drawn, the
         error is raised.
         """
-        places, unknown = await self._whereabouts.of(row, session)
+        places, unknown = await self._places.of(row, session)
         sender, attempts = self._sender.under(lease.sure), Attempts(lease)
         drawing = Drawing(sender, attempts, row, session, around, self._names, self._addresses)
-        facts = await drawing.draw(places, await self._whereabouts.accounts(row, session))
+        facts = await drawing.draw(places, await self._places.accounts(row, session))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
         return facts

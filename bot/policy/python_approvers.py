@@ -77,7 +77,7 @@ def _in_thread(work: Callable[[], object], done: Callable[[], None]) -> Awaitabl
         finally:
             done()
 
-    threading.Thread(target=run, name="adk-confirm-rota", daemon=True).start()
+    threading.Thread(target=run, name="adk-confirm-python-approver", daemon=True).start()
     return asyncio.wrap_future(future)
 
 

@@ -46,12 +46,13 @@ class Directory:
         self,
         sender: Sender,
         *,
-        rota: PythonApprovers | None = None,
+        python_approvers: PythonApprovers | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
     ) -> None:
-        self._sender, self._rota, self.names = sender, rota or PythonApprovers(), NameLookup(sender, clock)
+        self._sender, self.names = sender, NameLookup(sender, clock)
+        self._python_approvers = python_approvers or PythonApprovers()
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
         self._channels = Channels(self._questions, KNOWN_FOR, clock)
         self._accounts: LookupCache[tuple[Workspace, str], Account] = LookupCache(KNOWN_FOR, clock=clock)
@@ -189,7 +190,7 @@ class Directory:
             case ApproverKind.EMAIL:
                 return await self._email(entry, at)
             case ApproverKind.PYTHON:
-                named = await self._rota.ask(entry.value, call)
+                named = await self._python_approvers.ask(entry.value, call)
                 return named if isinstance(named, Unresolved) else _people(at, named)
         assert_never(entry.kind)
 

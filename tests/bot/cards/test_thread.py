@@ -27,7 +27,7 @@ async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
 
 
 async def tell(out: Outgoing, tries: int = 4) -> int:
-    """The mailroom's part: tells what is owed, and stores how far it got."""
+    """As the thread's worker does: posts the lines that are due, and stores how far it got."""
     for _ in range(tries):
         owed = [line for line in out.lines() if line.seq > out.session.told_seq]
         try:

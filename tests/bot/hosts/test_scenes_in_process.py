@@ -157,7 +157,7 @@ async def killed_after(target: str, store: str, room: Path) -> None:
 
 
 async def given_again(visit: Visit, request_id: str) -> list[str]:
-    """As the mailroom does when it does not know whether the answer got there."""
+    """As the session worker does when it does not know whether the answer got there."""
     again = HostAnswer(request_id=request_id, call_id="", invocation_id="", confirmed=True)
     return await texts(visit.host.answer(visit.session, [again]))
 

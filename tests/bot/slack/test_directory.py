@@ -249,7 +249,7 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
     ],
 )
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
-    directory = Directory(out.sender, rota=PythonApprovers(time_limit=0.1))
+    directory = Directory(out.sender, python_approvers=PythonApprovers(time_limit=0.1))
     entry = Approver.parse(f"python:tests.support.rotas:{function}")
     try:
         assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)
