@@ -46,10 +46,10 @@ from bot.store.mailbox import (
     Letter,
     Mail,
     approvals_held_back,
+    finish_and_read_next,
     is_stopped,
     read_first,
     read_mail,
-    read_next_mail,
     refuse_letter,
     session_done,
 )
@@ -163,7 +163,7 @@ class _LeasedSession:
             late = capabilities is None or capabilities.patience
             may_end = not late and not self._sign_ins.holds_any
             how = {"together": together, "several": several, "may_end": may_end}
-            mail = await self._lease.finish_if(_has_ended, read_next_mail, key, letters, **how)
+            mail = await self._lease.finish_if(_has_ended, finish_and_read_next, key, letters, **how)
             await self._deliveries.forget_credentials(letters)
             if mail.ended:
                 return

@@ -141,7 +141,7 @@ def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Sess
     return read_session(tx, key), read_mail(tx, key, together=together, several=several)
 
 
-def read_next_mail(
+def finish_and_read_next(
     tx: Tx, key: str, received: Sequence[Letter], *, together: bool, several: bool, may_end: bool = False
 ) -> Mail:
     """Marks letters as received, and returns the next mail. `may_end`: if there is none, and nobody has to be told that

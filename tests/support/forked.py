@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from tests.support.nursery import ROOT, Grown, Nursery
+from tests.support.nursery import ROOT, Fork, Nursery
 
 __all__ = ["ROOT", "Forked", "command", "forked"]
 
@@ -23,7 +23,7 @@ _BOT = Nursery("bot.app", "tests.support.serving")
 class Forked:
     """The parts of `asyncio.subprocess.Process` that the tests use."""
 
-    def __init__(self, process: Grown, stdin: IO[bytes], stdout: asyncio.StreamReader) -> None:
+    def __init__(self, process: Fork, stdin: IO[bytes], stdout: asyncio.StreamReader) -> None:
         self._process = process
         self.stdin, self.stdout = stdin, stdout
 
@@ -69,7 +69,7 @@ async def forked(
     (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
     begin, files = ["tests.support.calling", module, function, *arguments], [their_in, their_out]
     try:
-        process = await asyncio.to_thread(_BOT.grow, begin, env, [*files, errors.fileno() if errors else 2])
+        process = await asyncio.to_thread(_BOT.fork, begin, env, [*files, errors.fileno() if errors else 2])
     finally:
         for file in files:
             os.close(file)

@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 COMMAND = Path(__file__).with_name("hand_over.py")
 
 
-class Grown:
+class Fork:
     """A process that a nursery forked."""
 
     def __init__(self, nursery: socket.socket) -> None:
@@ -75,7 +75,7 @@ class Grown:
 class Begun:
     """The parts of `subprocess.Popen` that the tests use."""
 
-    def __init__(self, process: Grown, stdout: IO[str]) -> None:
+    def __init__(self, process: Fork, stdout: IO[str]) -> None:
         self._process, self.pid, self.stdout = process, process.pid, stdout
 
     def kill(self) -> None:
@@ -101,11 +101,11 @@ class Nursery:
         read, write = os.pipe()
         with open(os.devnull, "r+b", buffering=0) as nothing, os.fdopen(write, "wb") as stdout:
             files = [nothing.fileno(), stdout.fileno(), 2 if loud else nothing.fileno()]
-            return Begun(self.grow([module, *arguments], env, files), os.fdopen(read))
+            return Begun(self.fork([module, *arguments], env, files), os.fdopen(read))
 
-    def grow(self, begin: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> Grown:
+    def fork(self, begin: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> Fork:
         """Begins with a module and its arguments, in the root of the tree. The files are stdin, stdout and stderr."""
-        return Grown(hand_over(self._listening_at(), begin, env, str(ROOT), files))
+        return Fork(hand_over(self._listening_at(), begin, env, str(ROOT), files))
 
     def command(self, module: str, *arguments: str) -> list[str]:
         """What others can start in place of `python -m MODULE ARGUMENT …`."""
@@ -140,7 +140,7 @@ def readable(*files: socket.socket | int) -> list[socket.socket | int]:
     return select.select(files, [], [])[0]
 
 
-def asked(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def read_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """What somebody hands over. `ValueError`: the other side is gone."""
     length, files, *_ = socket.recv_fds(connection, 4, 3)
     return json.loads(connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)), files
@@ -182,7 +182,7 @@ def main(listening: socket.socket, *modules: str) -> None:
         if listening in ready:
             connection = listening.accept()[0]
             try:
-                told, files = asked(connection)
+                request, files = read_request(connection)
             except ValueError:
                 connection.close()
                 continue
@@ -191,7 +191,7 @@ def main(listening: socket.socket, *modules: str) -> None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for file in (woken, wakes, *(each.detach() for each in (listening, connection, *alive))):
                     os.close(file)
-                become(told, files)
+                become(request, files)
                 return
             for file in files:
                 os.close(file)
@@ -207,12 +207,12 @@ def tell(connection: socket.socket, number: int) -> None:
         connection.sendall(number.to_bytes(4, "big", signed=True))
 
 
-def become(told: dict[str, Any], files: Sequence[int]) -> None:
+def become(request: dict[str, Any], files: Sequence[int]) -> None:
     take_over(files)
-    os.chdir(told["cwd"])
+    os.chdir(request["cwd"])
     os.environ.clear()
-    os.environ.update(told["env"])
-    module, *_ = sys.argv = told["begin"]
+    os.environ.update(request["env"])
+    module, *_ = sys.argv = request["begin"]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -21,7 +21,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.nursery import COMMAND, ROOT, Nursery, asked, readable, take_over
+from tests.support.nursery import COMMAND, ROOT, Nursery, read_request, readable, take_over
 
 
 @contextmanager
@@ -67,12 +67,12 @@ def main(listening: socket.socket, cwd: str, *arguments: str) -> None:
 
 
 def become(command: socket.socket) -> None:
-    told, files = asked(command)
+    request, files = read_request(command)
     take_over(files)
     command.detach()  # the end of this process closes it
     sys.argv = ["-c"]
     sys.modules["__main__"] = python = ModuleType("__main__")
-    exec(told["begin"][-1], vars(python))
+    exec(request["begin"][-1], vars(python))
 
 
 if __name__ == "__main__":

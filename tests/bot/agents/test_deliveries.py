@@ -22,7 +22,7 @@ from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
 from bot.policy.model import CallRefusal, GoverningPolicy
 from bot.slack.outbound.calls import Workspace
-from bot.store.mailbox import Letter, letters_done, next_letters, read_next_mail, read_session
+from bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from bot.store.tables import sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
@@ -109,7 +109,7 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
     letters = await at.database.read(next_letters, at.key, together=False)
     await at.hears("and tell me when it is done")
     for text, ended in (("and tell me when it is done", False), (None, True)):
-        mail = await at.database.run(read_next_mail, at.key, letters, together=False, several=False, may_end=True)
+        mail = await at.database.run(finish_and_read_next, at.key, letters, together=False, several=False, may_end=True)
         letters = mail.letters
         assert ([one.body["text"] for one in letters], mail.ended) == ([text] if text else [], ended)
         assert (await at.database.read(due) is None) == ended

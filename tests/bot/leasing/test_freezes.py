@@ -58,12 +58,12 @@ TRANSACTIONS = (
     "hand_over",  # an answer is about to be sent
     "copy_report",
     "say_later",
-    "read_next_mail",  # an answer was sent, and the session ends
+    "finish_and_read_next",  # an answer was sent, and the session ends
     "mark_posted",
 )
 TAKEN_OVER = (
     *("receive_mention", "begin", "open_request", "save_drawn"),
-    *("count_next", "hand_over", "read_next_mail", "mark_posted"),
+    *("count_next", "hand_over", "finish_and_read_next", "mark_posted"),
 )
 """Those after which something outside follows, or something that another process would do again."""
 
