@@ -96,6 +96,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
     assert begun["previous"] == decided["hash"]
 
 
+@pytest.mark.slow
 async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path, browser: Browser) -> None:
     async with running_demo(port=0) as demo, visited(demo, browser) as me:
         await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
@@ -147,6 +148,7 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
     assert told[2:] == [("deploy", "2.0"), ("deploy", "2.1")]
 
 
+@pytest.mark.slow
 async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_back(log: Path, browser: Browser) -> None:
     async with running_demo(port=0) as demo:
         context = await browser.new_context(

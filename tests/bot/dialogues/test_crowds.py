@@ -51,6 +51,7 @@ def lines_of_refusals(tx: Tx) -> int:
     return tx.execute(refused).scalar_one()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [1, 10])
 async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_trouble(
     open_office: Opens, many: int
@@ -76,6 +77,7 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
         assert await at.bot.database.read(whispers_owed) == 0, "each card's newest answer was told"
 
 
+@pytest.mark.slow
 async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: Opens) -> None:
     """All of it at once. How long that takes says nothing: what counts is whose clicks were stored in between."""
     async with open_office(f'{POLICY}card = "thread"\n') as at:

@@ -128,6 +128,7 @@ async def test_a_request_waits_for_its_turn_to_be_asked_about(open_office: Opens
         assert "did not say whether" not in at.ann.sees(at.deploys)
 
 
+@pytest.mark.slow
 async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(
     sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ async def packed(request: web.Request, asked: JsonObject) -> web.StreamResponse:
     return web.Response(body=PACKED, headers=headers)
 
 
-@pytest.mark.parametrize("says", [a_body, an_event, packed])
+@pytest.mark.parametrize("says", [a_body, *(pytest.param(says, marks=pytest.mark.slow) for says in (an_event, packed))])
 async def test_an_answer_without_end(says: Says) -> None:
     async with toolset(says) as made:
         await takes_little_memory(made)

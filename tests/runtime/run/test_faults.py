@@ -136,7 +136,7 @@ async def quietly_recover(runner: Runner) -> None:
         pass  # a fault struck again: the next look finds what is left
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 async def test_faults_run_nothing_twice_and_strand_nothing(database: Database, app: str, seed: int) -> None:
     log: list[str] = []
     faults = Faults(seed, share=0.15)
