@@ -108,7 +108,8 @@ def _logs_as_they_were() -> Iterator[None]:
     yield
     for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
         root.removeHandler(handler)
-    root.setLevel(level)
+    if root.level != level:  # setting it makes every logger forget what it has worked out
+        root.setLevel(level)
     sys.excepthook = excepthook
 
 

@@ -1,13 +1,13 @@
 """Processes that are forked from one that has imported slow libraries: each starts at once.
 
-    google_adk = Nursery("google.adk.cli.fast_api")
+    google_adk = ForkServer("google.adk.cli.fast_api")
 
     server = google_adk.begin("tests.support.foreign.google", env={"PORT": "0"})
     server.stdout.readline()
     server.kill()
 
 Such a process is one of its own, as `python -m MODULE ARGUMENT …` is. It does not outlive the process that wanted it.
-pytest-xdist's workers share the nurseries: see `workers.py`.
+pytest-xdist's workers share the fork servers: see `workers.py`.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ COMMAND = Path(__file__).with_name("hand_over.py")
 
 
 class Fork:
-    """A process that a nursery forked."""
+    """A process that a fork server made."""
 
-    def __init__(self, nursery: socket.socket) -> None:
-        self._nursery = nursery
+    def __init__(self, server: socket.socket) -> None:
+        self._server = server
         self.pid = self._number()
         self._status: int | None = None
-        nursery.setblocking(False)
+        server.setblocking(False)
 
     def fileno(self) -> int:
         """Can be read when the process has ended."""
-        return self._nursery.fileno()
+        return self._server.fileno()
 
     def poll(self) -> int | None:
         """Its exit status, if it has ended: as in `subprocess`, negative after a signal."""
@@ -60,13 +60,13 @@ class Fork:
     def kill(self) -> None:
         """SIGKILL. Returns when nothing of the process is left."""
         if self.poll() is None:
-            self._nursery.setblocking(True)
-            self._nursery.shutdown(socket.SHUT_WR)
+            self._server.setblocking(True)
+            self._server.shutdown(socket.SHUT_WR)
             self._status = self._number()
-        self._nursery.close()
+        self._server.close()
 
     def _number(self) -> int:
-        number = self._nursery.recv(4, socket.MSG_WAITALL)
+        number = self._server.recv(4, socket.MSG_WAITALL)
         if not number:
             raise RuntimeError("the process ended that forks others; its stderr says why")
         return received(number)
@@ -85,11 +85,11 @@ class Begun:
             self._process.kill()
 
 
-class Nursery:
+class ForkServer:
     """Its process starts, and imports these modules, when it is first needed. Modules that are not installed are left
     out."""
 
-    known: list[Nursery] = []  # noqa: RUF012  (all of them, in every process)
+    known: list[ForkServer] = []  # noqa: RUF012  (all of them, in every process)
 
     def __init__(self, *modules: str) -> None:
         self._modules = modules
@@ -113,7 +113,7 @@ class Nursery:
 
     def listens(self, directory: str) -> socket.socket:
         """From now on others can connect: they wait until it `starts`."""
-        self._address = f"{directory}/nursery{self.known.index(self)}"
+        self._address = f"{directory}/fork-server{self.known.index(self)}"
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(self._address)
         listening.listen(128)
@@ -127,7 +127,7 @@ class Nursery:
 
     def _listening_at(self) -> str:
         if self._address is None:
-            directory = TemporaryDirectory(prefix="adk-confirm-nursery-", dir=SCRATCH)
+            directory = TemporaryDirectory(prefix="adk-confirm-fork-server-", dir=SCRATCH)
             atexit.register(directory.cleanup)
             process = self.starts(self.listens(directory.name), subprocess.PIPE)
             atexit.register(process.communicate)  # closes its stdin

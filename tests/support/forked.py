@@ -13,11 +13,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from tests.support.nursery import ROOT, Fork, Nursery
+from tests.support.fork_server import ROOT, Fork, ForkServer
 
 __all__ = ["ROOT", "Forked", "command", "forked"]
 
-_BOT = Nursery("bot.app", "tests.support.serving")
+_BOT = ForkServer("bot.app", "tests.support.serving")
 
 
 class Forked:

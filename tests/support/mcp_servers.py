@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from runtime.mcp.toolset import HttpConnection, StdioConnection
-from tests.support.nursery import Begun, Nursery
+from tests.support.fork_server import Begun, ForkServer
 from tests.support.waiting import until
 
-OFFICIAL = Nursery("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.streamable_http_manager", "uvicorn")
+OFFICIAL = ForkServer("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.streamable_http_manager", "uvicorn")
 """The second is the first's name in major version 1."""
 SERVER = Path(__file__).with_name("mcp_server.py")
 

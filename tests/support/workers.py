@@ -1,7 +1,7 @@
 """Workers of pytest-xdist, forked from one process that has imported the tests.
 
 xdist starts a worker as a command, and talks to it over its stdin and stdout. Here the command (`hand_over.py`) hands
-both over to a fork. The process also starts each nursery when the first of the workers needs it, for all of them.
+both over to a fork. The process also starts each fork server when the first of the workers needs it, for all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.nursery import COMMAND, ROOT, Nursery, read_request, readable, take_over
+from tests.support.fork_server import COMMAND, ROOT, ForkServer, read_request, readable, take_over
 
 
 @contextmanager
@@ -46,19 +46,19 @@ def main(listening: socket.socket, cwd: str, *arguments: str) -> None:
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     directory = os.path.dirname(listening.getsockname())
-    nurseries = {nursery.listens(directory): nursery for nursery in Nursery.known}
+    servers = {server.listens(directory): server for server in ForkServer.known}
     started = list[subprocess.Popen[bytes]]()
-    while 0 not in (ready := readable(0, listening, *nurseries)):
+    while 0 not in (ready := readable(0, listening, *servers)):
         if listening in ready:
             command = listening.accept()[0]
             if os.fork() == 0:
-                for each in (listening, *nurseries):
+                for each in (listening, *servers):
                     each.close()
                 become(command)
                 return
             command.close()
-        for wanted in nurseries.keys() & ready:
-            started.append(nurseries.pop(wanted).starts(wanted, 0))
+        for wanted in servers.keys() & ready:
+            started.append(servers.pop(wanted).starts(wanted, 0))
     for process in started:
         process.wait()
     with suppress(ChildProcessError):

@@ -16,7 +16,7 @@ from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
-from tests.support.nursery import Begun, Nursery
+from tests.support.fork_server import Begun, ForkServer
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -24,9 +24,9 @@ ADK = (
     *("google.adk.cli.fast_api", "google.adk.apps", "google.adk.agents", "google.adk.tools.function_tool"),
     *("google.adk.sessions.database_session_service", "runtime.adk_plugin", "uvicorn"),
 )
-_REPLAYS = Nursery("tests.support.foreign.replay")
-NURSERIES = {
-    "tests.support.foreign.google": Nursery(*ADK),
+_REPLAYS = ForkServer("tests.support.foreign.replay")
+FORK_SERVERS = {
+    "tests.support.foreign.google": ForkServer(*ADK),
     **{f"tests.support.foreign.{which}": _REPLAYS for which in ("rust", "go", "java")},
 }
 _words = count(1)
@@ -73,8 +73,8 @@ class Foreign:
         }
         loud = bool(os.environ.get("FOREIGN_LOUD"))
         program, *_, name = self.command
-        if program == sys.executable and name in NURSERIES:
-            self.process = NURSERIES[name].begin(name, env=env, loud=loud)
+        if program == sys.executable and name in FORK_SERVERS:
+            self.process = FORK_SERVERS[name].begin(name, env=env, loud=loud)
         else:
             errors = None if loud else subprocess.DEVNULL
             self.process = subprocess.Popen(

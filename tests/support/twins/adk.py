@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.support.foreign.rig import NURSERIES, ROOT
+from tests.support.foreign.rig import FORK_SERVERS, ROOT
 from tests.support.twins.scenes import CAST, Gate, Plain, Prompter, Role
 
 
@@ -18,7 +18,7 @@ from tests.support.twins.scenes import CAST, Gate, Plain, Prompter, Role
 def adk_server() -> Iterator[str]:
     """The base URL of a new server."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    server = NURSERIES["tests.support.foreign.google"].begin(
+    server = FORK_SERVERS["tests.support.foreign.google"].begin(
         "tests.support.twins.adk", env=env, loud=bool(os.environ.get("TWINS_LOUD"))
     )
     try:
