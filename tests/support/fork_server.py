@@ -86,8 +86,8 @@ class Begun:
 
 
 class ForkServer:
-    """Its process starts, and imports these modules, when it is first needed. Modules that are not installed are left
-    out."""
+    """Its process imports these modules, but for those that are not installed. Without pytest-xdist it starts when
+    it is first needed."""
 
     known: list[ForkServer] = []  # noqa: RUF012  (all of them, in every process)
 
@@ -111,25 +111,20 @@ class ForkServer:
         """What others can start in place of `python -m MODULE ARGUMENT …`."""
         return [sys.executable, "-I", "-S", str(COMMAND), self._listening_at(), module, *arguments]
 
-    def listens(self, directory: str) -> socket.socket:
-        """From now on others can connect: they wait until it `starts`."""
+    def starts(self, directory: str, stdin: int) -> subprocess.Popen[bytes]:
+        """From now on others can connect: they wait until everything is imported. The process ends with its stdin."""
         self._address = f"{directory}/fork-server{self.known.index(self)}"
-        listening = socket.socket(socket.AF_UNIX)
-        listening.bind(self._address)
-        listening.listen(128)
-        return listening
-
-    def starts(self, listening: socket.socket, stdin: int) -> subprocess.Popen[bytes]:
-        """The process ends with its stdin."""
-        command = (sys.executable, "-m", __name__, str(listening.fileno()), *self._modules)
-        with listening:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(self._address)
+            listening.listen(128)
+            command = (sys.executable, "-m", __name__, str(listening.fileno()), *self._modules)
             return subprocess.Popen(command, cwd=ROOT, stdin=stdin, pass_fds=[listening.fileno()])
 
     def _listening_at(self) -> str:
         if self._address is None:
             directory = TemporaryDirectory(prefix="adk-confirm-fork-server-", dir=SCRATCH)
             atexit.register(directory.cleanup)
-            process = self.starts(self.listens(directory.name), subprocess.PIPE)
+            process = self.starts(directory.name, subprocess.PIPE)
             atexit.register(process.communicate)  # closes its stdin
         assert self._address is not None
         return self._address

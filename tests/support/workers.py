@@ -1,12 +1,13 @@
 """Workers of pytest-xdist, forked from one process that has imported the tests.
 
 xdist starts a worker as a command, and talks to it over its stdin and stdout. Here the command (`hand_over.py`) hands
-both over to a fork. The process also starts each fork server when the first of the workers needs it, for all of them.
+both over to a fork. The process also starts the fork servers, for all of the workers.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import shlex
 import signal
@@ -22,6 +23,8 @@ from types import ModuleType
 import pytest
 
 from tests.support.fork_server import COMMAND, ROOT, ForkServer, read_request, readable, take_over
+
+WITH_FORK_SERVERS = ("tests.support.forked", "tests.support.foreign.rig", "tests.support.mcp_servers")
 
 
 @contextmanager
@@ -42,25 +45,23 @@ def forking(arguments: Sequence[str], inside: Path) -> Iterator[str]:
 
 def main(listening: socket.socket, cwd: str, *arguments: str) -> None:
     os.chdir(cwd)
+    for module in WITH_FORK_SERVERS:
+        importlib.import_module(module)
+    # They import what they need while this process collects, which keeps one core busy.
+    servers = [server.starts(os.path.dirname(listening.getsockname()), 0) for server in ForkServer.known]
     pytest.main([*arguments, "--collect-only", "-n0", "--dist=no"])  # the workers say what it can't import
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    directory = os.path.dirname(listening.getsockname())
-    servers = {server.listens(directory): server for server in ForkServer.known}
-    started = list[subprocess.Popen[bytes]]()
-    while 0 not in (ready := readable(0, listening, *servers)):
+    while 0 not in (ready := readable(0, listening)):
         if listening in ready:
             command = listening.accept()[0]
             if os.fork() == 0:
-                for each in (listening, *servers):
-                    each.close()
+                listening.close()
                 become(command)
                 return
             command.close()
-        for wanted in servers.keys() & ready:
-            started.append(servers.pop(wanted).starts(wanted, 0))
-    for process in started:
-        process.wait()
+    for server in servers:
+        server.wait()
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -61,6 +61,7 @@ def answer(confirmed: bool) -> Item:
     return answer_item({"newMessage": {"role": "user", "parts": [part]}}, time.time())
 
 
+@pytest.mark.slow
 async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> None:
     noted = Noted()
     noted.note(request())
@@ -102,6 +103,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await expect(me.page.get_by_role("button", name="Behind the scenes")).to_be_focused()
 
 
+@pytest.mark.slow
 async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: Scene, visits: Visits) -> None:
     me = await visits()
     await me.clicks("Event", within=me.panel)
