@@ -222,7 +222,7 @@ async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: s
 
 @pytest.mark.parametrize("where", ["Home", "/approvals", "a form"])
 async def test_i_show_another_call_than_the_one_that_would_run(open_office: Opens, where: str) -> None:
-    """For a moment only, so that nothing but a list or a form is made of it."""
+    """Nothing else is drawn from the changed row before the test ends."""
     async with open_office() as at:
         card = await at.ask(DINNER)
         await at.rests()
@@ -230,17 +230,17 @@ async def test_i_show_another_call_than_the_one_that_would_run(open_office: Open
         def shows(tx: Tx) -> None:
             row = tx.execute(select(confirmations)).one()
             body = json.loads(row.body)
-            body["revisions"][0]["arguments"]["amount"] = 42
-            body["asked"]["arguments"]["amount"] = 42
+            body["revisions"][0]["arguments"]["amount"] = 987  # in no time of day, as 42 is
+            body["asked"]["arguments"]["amount"] = 987
             tx.execute(update(confirmations).values(body=json.dumps(body)))
 
         await at.bot.database.run(shows)
         if where == "Home":
-            assert "42" not in await at.bob.opens_home("Nothing waits for you.")
+            assert "987" not in await at.bob.opens_home("Nothing waits for you.")
         elif where == "/approvals":
             await at.bob.commands("/approvals", "", at.deploys)
             await at.bob.finds("Nothing waits", at.deploys)
-            assert "42" not in at.bob.sees(at.deploys)
+            assert "987" not in at.bob.sees(at.deploys)
         else:
             await at.bob.clicks(card, "See everything")
             await at.bob.gets_modal("Denied")
