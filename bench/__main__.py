@@ -114,12 +114,12 @@ def _sections(document: str) -> dict[str, str]:
 
 
 def _document(sections: dict[str, str]) -> str:
-    told = [
+    parts = [
         f"## {title}\n\n<!-- {name} -->\n{sections[name]}\n<!-- end -->\n"
         for name, (title, _) in PARTS.items()
         if name in sections
     ]
-    return "\n".join([INTRODUCTION, *told])
+    return "\n".join([INTRODUCTION, *parts])
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
 
 def _limiting(found: Rounds) -> str:
     """What limits the rate, judged by how many cores were busy."""
-    told = []
+    sentences = []
     for n in (REPLICAS[0], REPLICAS[-1]):
         mine, server = found.median(f"replicas {n}"), found.median(f"server {n}")
         if mine + server > 0.85 * cores():
@@ -75,8 +75,8 @@ def _limiting(found: Rounds) -> str:
             what = "the one core that a Python process can use"
         else:
             what = f"the disk: commits are waited for, and only {number(mine + server)} of {cores()} cores are busy"
-        told.append(f"What limits {n} is {what}.")
-    return " ".join(told)
+        sentences.append(f"What limits {n} is {what}.")
+    return " ".join(sentences)
 
 
 async def _measure_cycles(found: Rounds, replicas: int, url: str, seconds: float) -> None:

@@ -234,9 +234,9 @@ def _duration(seconds: float) -> str:
 
 
 def _methods(of: SlackTimes) -> str:
-    told = ", ".join(f"{count / of.cycles:.2f} `{method}`" for method, count in of.calls.most_common())
+    calls = ", ".join(f"{count / of.cycles:.2f} `{method}`" for method, count in of.calls.most_common())
     return (
-        f"The calls of a cycle, one at a time: {told}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
+        f"The calls of a cycle, one at a time: {calls}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
         "and repeated: people here click within milliseconds, so that all posts of a cycle fall into one second. In "
         "the other rows the channels and people are new, and the calls include the look-ups of them."
     )

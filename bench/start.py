@@ -62,7 +62,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
         "--help": "`adk-confirm --help`",
         "python": "Python alone",
     }
-    rows = [[told, found.shown(name, unit=" s"), str(modules[name])] for name, told in names.items()]
+    rows = [[title, found.shown(name, unit=" s"), str(modules[name])] for name, title in names.items()]
     serve, help_ = found.median("serve"), found.median("--help")
     checked = goals(
         Goal("`serve` is ready after 0.6 s of CPU", f"{serve:.2f} s", serve <= 0.6, _IMPORTS),
@@ -87,5 +87,5 @@ def _cpu_of(*arguments: str) -> float:
 def _modules(code: str) -> list[str]:
     """The modules that are loaded after this code ran. The command itself may end with `SystemExit`."""
     code = _MODULES.format(f"try:\n    {code or 'pass'}\nexcept SystemExit:\n    pass")
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return told.stderr.splitlines()[-1].split()
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return run.stderr.splitlines()[-1].split()

@@ -63,9 +63,9 @@ _LINE = re.compile(rf"(?:^|,?\s+(?:and|plus)\s+|,\s*){_AMOUNT}\s+for\s+", re.IGN
 
 def _refund(found: re.Match[str]) -> list[FunctionCall]:
     """A line for each amount: “20 for the mug and 5 for the spoon”."""
-    _, *told = _LINE.split(f"{found['amount']} for {found['items']}")
+    _, *parts = _LINE.split(f"{found['amount']} for {found['items']}")
     lines: list[Json] = [
-        {"item": item.strip(), "amount": _number(amount)} for amount, item in zip(told[::2], told[1::2], strict=True)
+        {"item": item.strip(), "amount": _number(amount)} for amount, item in zip(parts[::2], parts[1::2], strict=True)
     ]
     return [call("refund", customer=found["customer"], lines=lines)]
 

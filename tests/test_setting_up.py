@@ -57,9 +57,9 @@ def test_an_old_python_is_named_as_what_is_wrong(checkout: Path) -> None:
     old = checkout / "python3.10"
     old.write_text("#!/bin/sh\nexit 1\n")  # what the question after the version comes to there
     old.chmod(0o755)
-    told = make(checkout, "demo", f"PYTHON={old}")
-    assert told.returncode != 0
-    assert "adk-confirm needs Python 3.11 or newer; say which one: make demo PYTHON=python3.12" in told.stdout
+    run = make(checkout, "demo", f"PYTHON={old}")
+    assert run.returncode != 0
+    assert "adk-confirm needs Python 3.11 or newer; say which one: make demo PYTHON=python3.12" in run.stdout
     assert not (checkout / ".venv").exists()
 
 
@@ -71,9 +71,9 @@ def test_an_environment_that_could_not_be_made_is_not_left_half_made(checkout: P
         "echo 'install python3-venv' >&2; exit 1\n"
     )
     broken.chmod(0o755)
-    told = make(checkout, "setup", f"PYTHON={broken}")
-    assert told.returncode != 0
-    assert "install python3-venv" in told.stderr
+    run = make(checkout, "setup", f"PYTHON={broken}")
+    assert run.returncode != 0
+    assert "install python3-venv" in run.stderr
     assert not (checkout / ".venv").exists()
 
 
@@ -163,14 +163,14 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def test_commands_in_the_docs_are_there_with_their_options() -> None:
-    told = [
+    mentions = [
         (page.name, command, re.findall(r"--[a-z-]+", rest))
         for page in DOCS
         for command, rest in _COMMAND.findall(page.read_text(encoding="utf-8"))
         if command in COMMANDS
     ]
-    assert {command for _, command, _ in told} >= {"serve", "api", "explain", "pause"}
-    for page, command, options in told:
+    assert {command for _, command, _ in mentions} >= {"serve", "api", "explain", "pause"}
+    for page, command, options in mentions:
         assert set(options) <= options_of(command_named(command)), f"{page}: adk-confirm {command}"
 
 

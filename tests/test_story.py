@@ -143,9 +143,9 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
         await me.sees("search 2.1 is on staging now.", within=me.thread)
         await me.sees("runs without asking, because", within=me.thread)
 
-    told = [(call["tool"], call.get("amount") or call.get("version")) for call in ran(log)]
-    assert sorted(told[:2]) == [("reimburse", 1500), ("reimburse", 2000)]
-    assert told[2:] == [("deploy", "2.0"), ("deploy", "2.1")]
+    calls = [(call["tool"], call.get("amount") or call.get("version")) for call in ran(log)]
+    assert sorted(calls[:2]) == [("reimburse", 1500), ("reimburse", 2000)]
+    assert calls[2:] == [("deploy", "2.0"), ("deploy", "2.1")]
 
 
 @pytest.mark.slow

@@ -21,9 +21,9 @@ LOG = "CHAOS_TOOL_LOG"
 
 
 def _log(phase: str, tool: str, ticket: str, amount: int, call: str | None) -> None:
-    told = {"at": time.time(), "phase": phase, "tool": tool, "ticket": ticket, "amount": amount, "call": call}
-    told["pid"] = os.getpid()
-    line = f"{json.dumps(told)}\n".encode()
+    entry = {"at": time.time(), "phase": phase, "tool": tool, "ticket": ticket, "amount": amount, "call": call}
+    entry["pid"] = os.getpid()
+    line = f"{json.dumps(entry)}\n".encode()
     file = os.open(os.environ[LOG], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, line)

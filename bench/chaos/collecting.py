@@ -93,10 +93,10 @@ def _mark(message: records.Message) -> tuple[Kind, str]:
             return "card", confirmation
         case LineMark(session):
             return "lines", session
-    told = message.metadata or {}
-    payload = told.get("event_payload")
+    metadata = message.metadata or {}
+    payload = metadata.get("event_payload")
     payload = payload if isinstance(payload, dict) else {}
-    match told.get("event_type"):
+    match metadata.get("event_type"):
         case "adk_confirmation_said":
             return "said", f"{payload.get('event')} {payload.get('part')}"
         case "adk_confirmation_pointer":

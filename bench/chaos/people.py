@@ -91,8 +91,8 @@ class People:
     def _asks(self, errand: Errand) -> Place:
         lines = [f"think {errand.thinks:.2f}"] if errand.thinks else []
         for call in errand.calls:
-            told = {"ticket": call.ticket, "amount": call.amount, "takes": round(call.takes, 2)}
-            lines.append(f"{call.tool} {json.dumps(told)}")
+            filled = {"ticket": call.ticket, "amount": call.amount, "takes": round(call.takes, 2)}
+            lines.append(f"{call.tool} {json.dumps(filled)}")
         thread = self._says(errand.asker, errand.channel, "", lines, "")
         for call in errand.calls:
             self.asked.append(RequestedCall(call.ticket, call.tool, call.amount, errand.asker, thread))

@@ -74,14 +74,14 @@ def story_of(history: History, finding: Finding) -> list[str]:
     thread = finding.thread or threads.get(finding.ticket)
     if thread is None:
         return []
-    told = sorted(_moments(history, thread))
-    if not told:
+    moments = sorted(_moments(history, thread))
+    if not moments:
         return []
-    begins, ends = told[0][0] - 5, told[-1][0] + 1
+    begins, ends = moments[0][0] - 5, moments[-1][0] + 1
     broke = [(one.at, f"    ~~ {one.what}, {one.seconds:.1f} s") for one in history.happened]
-    told = sorted([*told, *(one for one in broke if begins <= one[0] <= ends)])
+    moments = sorted([*moments, *(one for one in broke if begins <= one[0] <= ends)])
     now = [f"  at the end: {message.kind}: {message.text!r}" for message in history.messages if message.place == thread]
-    return [*(f"  {_clock(at)} {what}" for at, what in told), *now]
+    return [*(f"  {_clock(at)} {what}" for at, what in moments), *now]
 
 
 def _moments(history: History, thread: Place) -> Iterator[tuple[float, str]]:

@@ -80,7 +80,7 @@ def threads_tell_it_once(story: Story) -> Iterator[Finding]:
         thread = thread_of(session)
         if thread is None:
             continue
-        told = [
+        lines = [
             line
             for message in sorted(story.history.messages, key=lambda one: one.ts)
             if message.kind == "lines" and message.place == thread
@@ -88,14 +88,14 @@ def threads_tell_it_once(story: Story) -> Iterator[Finding]:
             if _is_ours(line)
         ]
         wanted = [pattern for at in range(len(entries)) if (pattern := _expected_line(story, entries, at)) is not None]
-        doubled = [line for line, times in Counter(told).items() if times > _count(line, wanted)]
-        missing = [found.pattern for found in wanted if not any(found.match(line) for line in told)]
+        doubled = [line for line, times in Counter(lines).items() if times > _count(line, wanted)]
+        missing = [found.pattern for found in wanted if not any(found.match(line) for line in lines)]
         if doubled:
             yield Finding("no line stands twice", f"doubled: {doubled}", thread=thread)
         elif missing:
             yield Finding("threads show the end", f"missing: {missing}", thread=thread)
-        elif len(told) != len(wanted) or any(not p.match(line) for p, line in zip(wanted, told, strict=False)):
-            yield Finding("threads show the end", f"in another order: {told}", thread=thread)
+        elif len(lines) != len(wanted) or any(not p.match(line) for p, line in zip(wanted, lines, strict=False)):
+            yield Finding("threads show the end", f"in another order: {lines}", thread=thread)
 
 
 def words_stand_once(story: Story) -> Iterator[Finding]:

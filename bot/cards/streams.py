@@ -142,11 +142,13 @@ class Streams:
     async def _stop(
         self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject], status: AgentStatus | None
     ) -> None:
-        told: dict[str, Any] = {} if status is None else {"session_status": str(status)}
+        status_argument: dict[str, Any] = {} if status is None else {"session_status": str(status)}
         await self._sender.under(lease.sure).ask(
             Workspace.of(session),
             STOP_STREAM,
-            lambda client: client.chat_stopStream(channel=session.channel, ts=ts, chunks=chunks or None, **told),
+            lambda client: client.chat_stopStream(
+                channel=session.channel, ts=ts, chunks=chunks or None, **status_argument
+            ),
         )
 
 

@@ -164,8 +164,8 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
     if row.grant_until is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
     row = next_version(replace(row, grant_until=None, grant_look_at=None), now)
-    told_why = said and row.redactor.mask_text(said)
-    step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=told_why)
+    masked_reason = said and row.redactor.mask_text(said)
+    step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=masked_reason)
     return Transition(row=row, steps=(step,), revoked_by=by)
 
 
@@ -198,8 +198,8 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     reason = decision_texts.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
     reason = decision_texts.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
-    told_why = said and row.redactor.mask_text(said)
-    return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
+    masked_reason = said and row.redactor.mask_text(said)
+    return replace(change, steps=tuple(replace(step, text=masked_reason) for step in change.steps))
 
 
 def ask_to_sign_in_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:

@@ -89,14 +89,14 @@ def under_policy(row: Confirmation, found: GoverningPolicy, fingerprints: Finger
     again."""
     old, new = row.policy, found.policy
     reminded = old.remind_after is not None and row.remind_at is None
-    told_already = row.escalated and old.escalate_to == new.escalate_to
+    escalated_already = row.escalated and old.escalate_to == new.escalate_to
     row = replace(
         row,
         policy=new,
         deadline=row.asked_at + new.expires_after,
         remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
         escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
-        escalated=told_already,
+        escalated=escalated_already,
     )
     return with_terms(row, fingerprints)
 

@@ -142,7 +142,7 @@ def _refusal(change: Transition) -> Refusal | None:
     return next((s.refusal for s in change.steps if s.kind is LineKind.VOTE_REFUSED), None)
 
 
-_WHILE_TOLD = 1.0
+_WHILE_SENDING = 1.0
 
 
 def _is_shown_in_form(vote: Vote, change: Transition) -> bool:
@@ -180,7 +180,7 @@ def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:
     waits = free(replies, now)
     due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()
     if due_at is None and tx.execute(select(replies.c.id).where(same)).first() is not None:
-        due_at = now + _WHILE_TOLD  # one is being sent: answers that come meanwhile are combined
+        due_at = now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
     tx.execute(update(replies).where(same, waits).values(due_at=None, owed_since=None, told_at=now))
     values = {"matter": matter} if due_at is None else {"matter": matter, "due_at": due_at}
     tx.execute(update(replies).where(replies.c.vote == vote).values(values))

@@ -58,7 +58,7 @@ _POSTED = Prepared(
     .where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
     .values(ts=bindparam("ts_"), body=None, plan=bindparam("plan_"))
 )
-_TOLD_UP_TO = Prepared(
+_POSTED_UP_TO = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"), sessions.c.told_seq < bindparam("seq_"))
     .values(told_seq=bindparam("seq_"))
@@ -66,7 +66,7 @@ _TOLD_UP_TO = Prepared(
 _LAST_NUMBER = Prepared(select(func.max(spoken.c.number).label("number")).where(spoken.c.session == bindparam("key_")))
 _SAID = ("session", "event", "ts", "body", "after_seq", "number")
 _SAY = Prepared(insert(spoken).values({name: bindparam(f"{name}_") for name in _SAID}))
-_LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
+_LAST_POSTED = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
 
 
 def last_posted(tx: Tx, key: str) -> int:
-    seq: int = _LAST_TOLD.first(tx, key_=key).told_seq
+    seq: int = _LAST_POSTED.first(tx, key_=key).told_seq
     return seq
 
 
 def posted_up_to(tx: Tx, key: str, seq: int) -> None:
-    _TOLD_UP_TO(tx, key_=key, seq_=seq)
+    _POSTED_UP_TO(tx, key_=key, seq_=seq)
 
 
 def thread_is_behind(tx: Tx, key: str) -> bool:

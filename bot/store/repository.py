@@ -28,7 +28,7 @@ from bot.store.sealed_rows import (
     letter_fingerprint,
     row_fingerprint,
 )
-from bot.store.slack_lanes import mark_cards_due, seconds_until_told
+from bot.store.slack_lanes import mark_cards_due, seconds_until_posted
 from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
@@ -238,7 +238,7 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
     """Saves a change: the row, its ledger lines, its message to the session, and its grant."""
     row = change.row
-    wait = seconds_until_told(tx, session.key, row, {step.kind for step in change.steps})
+    wait = seconds_until_posted(tx, session.key, row, {step.kind for step in change.steps})
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool, wait=wait)
     values = _columns(tx, row)

@@ -92,7 +92,7 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     tx.notify(THREADS, due_at)
 
 
-def seconds_until_told(tx: Tx, key: str, row: Confirmation, kinds: Collection[LineKind]) -> float:
+def seconds_until_posted(tx: Tx, key: str, row: Confirmation, kinds: Collection[LineKind]) -> float:
     """How long lines of these kinds about `row` wait for what comes first, or follows soon and is said with them."""
     if LineKind.ASKED in kinds and row.state is State.WAITING:
         return CARDS_FIRST

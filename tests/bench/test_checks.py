@@ -37,8 +37,8 @@ NAMES = {"U0ANN": "ann", "U0BOB": "bob", "U0CYD": "cyd", "U0DAN": "dan"}
 
 def entry(seq: int, kind: str, confirmation: str, who: str = "", **content: Json) -> Entry:
     tool = ASKING[confirmation][0]
-    told: dict[str, Json] = {**content, **({"who": {"team": "T0ACME", "user": who}} if who else {})}
-    return Entry(SESSION, seq, f"2026-01-01T12:00:{seq:02}.000000+00:00", kind, confirmation, tool, told)
+    stored: dict[str, Json] = {**content, **({"who": {"team": "T0ACME", "user": who}} if who else {})}
+    return Entry(SESSION, seq, f"2026-01-01T12:00:{seq:02}.000000+00:00", kind, confirmation, tool, stored)
 
 
 def asks(seq: int, confirmation: str) -> Entry:
@@ -279,12 +279,12 @@ def test_the_verdict_says_how_to_run_the_same_plan_again_and_tells_the_story() -
     history = with_effects(*effects("t0x2", "ship", 9))
     plan = make_plan(7, 120, lease=6.0)
 
-    told = "\n".join(verdict(plan, history, check(history)))
+    report = "\n".join(verdict(plan, history, check(history)))
 
-    assert "BROKEN: nothing runs that was not approved: t0x2" in told
-    assert "dan: Deny t0x2 at amount 9" in told
-    assert ">> ship begins: t0x2, amount 9" in told
-    assert "--seconds 120 --seed 7" in told
+    assert "BROKEN: nothing runs that was not approved: t0x2" in report
+    assert "dan: Deny t0x2 at amount 9" in report
+    assert ">> ship begins: t0x2, amount 9" in report
+    assert "--seconds 120 --seed 7" in report
 
 
 def test_a_finding_about_no_thread_has_no_story() -> None:

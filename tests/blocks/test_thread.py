@@ -239,8 +239,8 @@ def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_kno
 
 
 def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
-    told = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
-    step = StepView(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=told)
+    reasons = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
+    step = StepView(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
     (message,) = story("s", [step], {})
     assert "deploy was approved and still runs" in message.text
     assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text

@@ -91,10 +91,10 @@ def test_what_no_json_can_hold_costs_nothing(check: BoundedCheck) -> None:
 
 def test_it_knows_none_of_our_secrets(check: BoundedCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "secret")
-    told = check("environment")
-    assert isinstance(told, list)
-    assert "secret" not in str(told[0])
-    assert told[1] == []
+    answer = check("environment")
+    assert isinstance(answer, list)
+    assert "secret" not in str(answer[0])
+    assert answer[1] == []
 
 
 def test_one_that_somebody_else_ended_is_replaced(check: BoundedCheck) -> None:

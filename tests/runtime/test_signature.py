@@ -172,21 +172,21 @@ RICH: JsonObject = {
 
 
 def test_models_enums_dates_and_the_like_are_described() -> None:
-    told = schema(rich)
-    definitions: Any = told["$defs"]
+    made = schema(rich)
+    definitions: Any = made["$defs"]
     assert set(definitions) == {"Order", "Item", "Point", "Address", "Color", "Size"}
     assert definitions["Color"]["enum"] == ["red", "blue"]
     assert definitions["Item"]["description"] == "A thing to buy."
     assert definitions["Item"]["properties"]["price"]["exclusiveMinimum"] == 0
-    found: Any = told["properties"]
+    found: Any = made["properties"]
     assert found["items"] == {"type": "array", "items": {"$ref": "#/$defs/Item"}}
     assert found["counts"] == {"type": "object", "additionalProperties": {"type": "integer"}}
     assert found["mood"] == {"type": "string", "enum": ["good", "bad"]}
     assert found["when"] == {"type": "string", "format": "date"}
     assert found["few"] == {"type": "integer", "exclusiveMinimum": 0, "maximum": 5, "description": "a few"}
     assert found["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}
-    assert set(told["required"]) == set(RICH)  # type: ignore[arg-type]  # a list
-    assert not list(Draft202012Validator(told).iter_errors(RICH))
+    assert set(made["required"]) == set(RICH)  # type: ignore[arg-type]  # a list
+    assert not list(Draft202012Validator(made).iter_errors(RICH))
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -98,15 +98,15 @@ async def test_an_organisation_installs_for_all_its_workspaces(slack: FakeSlack,
 async def test_an_app_that_was_removed_gets_an_event_and_nothing_more(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel, leaves: str, code: str
 ) -> None:
-    told: list[str] = []
+    heard: list[str] = []
 
     @app.event("tokens_revoked")
     async def on_revoked(event: Body) -> None:
-        told.append(event["type"])
+        heard.append(event["type"])
 
     @app.event("app_uninstalled")
     async def on_uninstalled(event: Body) -> None:
-        told.append(event["type"])
+        heard.append(event["type"])
 
     own = slack.workspace.app
     await client.api_call(leaves, json={"client_id": own.client_id, "client_secret": own.client_secret})

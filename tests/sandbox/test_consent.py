@@ -72,9 +72,9 @@ async def test_an_organisations_token_says_in_which_workspace_a_group_is() -> No
         with pytest.raises(SlackApiError, match="team_access_not_granted"):
             await client.usergroups_users_list(usergroup="S0SOUTH", team_id=slack.team.id)
         assert (await client.usergroups_users_list(usergroup="S0SOUTH", team_id=south.id))["users"] == [sue.id]
-        told = (await client.users_info(user=sue.id))["user"]
-        assert told["enterprise_user"]["teams"] == [south.id]
-        assert "is_stranger" not in told
+        profile = (await client.users_info(user=sue.id))["user"]
+        assert profile["enterprise_user"]["teams"] == [south.id]
+        assert "is_stranger" not in profile
 
 
 async def test_a_token_can_die_without_a_word() -> None:

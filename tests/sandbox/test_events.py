@@ -105,14 +105,14 @@ async def test_only_subscribed_events_are_sent() -> None:
 async def test_a_shortcut_on_a_message_and_options_for_a_select(
     slack: FakeSlack, app: AsyncApp, ann: Person, deploys: Channel
 ) -> None:
-    told: list[Body] = []
+    bodies: list[Body] = []
     element = {"type": "external_select", "action_id": "who", "min_query_length": 0}
     block = {"type": "input", "block_id": "b", "label": {"type": "plain_text", "text": "Who"}, "element": element}
     plain = {"type": "plain_text", "text": "Ask"}
 
     @app.shortcut("ask")
     async def on_shortcut(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        told.append(body)
+        bodies.append(body)
         await ack()
         view = {"type": "modal", "title": plain, "submit": plain, "blocks": [block]}
         await client.views_open(trigger_id=body["trigger_id"], view=view)
@@ -123,7 +123,7 @@ async def test_a_shortcut_on_a_message_and_options_for_a_select(
 
     said = await ann.says("please", deploys)
     await ann.shortcut("ask", said)
-    assert (told[0]["type"], told[0]["message"]["text"]) == ("message_action", "please")
+    assert (bodies[0]["type"], bodies[0]["message"]["text"]) == ("message_action", "please")
     form = await ann.gets_modal("Ask")
     assert await form.looks_up("Who", "zo") == ["zoa"]
 

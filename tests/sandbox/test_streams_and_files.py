@@ -37,8 +37,8 @@ async def test_a_reply_is_streamed_into_a_thread(
     metadata = {"event_type": "reply", "event_payload": {"n": 1}}
     await stream.stop(markdown_text=".", metadata=metadata)
     assert "All is **well**." in ann.sees(thread=asked, place=deploys)
-    told = await client.conversations_replies(channel=deploys.id, ts=asked.ts)
-    assert "edited" not in told["messages"][-1]  # a stream that ended is whole, not changed
+    replies = await client.conversations_replies(channel=deploys.id, ts=asked.ts)
+    assert "edited" not in replies["messages"][-1]  # a stream that ended is whole, not changed
     with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
         await client.chat_appendStream(channel=deploys.id, ts=stream.ts or "", markdown_text="more")
 
@@ -49,10 +49,10 @@ async def test_a_stream_changes_the_status_of_its_session(
     asked = await ann.says("how are things?", deploys)
     people: dict[str, Any] = {"recipient_team_id": slack.team.id, "recipient_user_id": ann.id}
     session = deploys.sessions[asked.ts] = AgentSession("suspended")
-    for told, then in (({"session_status": "processing"}, "processing"), ({}, "active")):
+    for given, then in (({"session_status": "processing"}, "processing"), ({}, "active")):
         started = await client.chat_startStream(channel=deploys.id, thread_ts=asked.ts, markdown_text="All ", **people)
         assert session.status == "processing"
-        arguments = {"channel": deploys.id, "ts": started["ts"], **told}
+        arguments = {"channel": deploys.id, "ts": started["ts"], **given}
         await client.api_call("chat.stopStream", json=arguments)
         assert session.status == then
 

@@ -19,9 +19,9 @@ Body = dict[str, Any]
 
 
 def modal(title: str, *blocks: Body, **fields: object) -> Body:
-    told = {"type": "plain_text", "text": title}
-    shown = list(blocks) or [{"type": "section", "text": told}]
-    return {"type": "modal", "title": told, "blocks": shown, **fields}
+    heading = {"type": "plain_text", "text": title}
+    shown = list(blocks) or [{"type": "section", "text": heading}]
+    return {"type": "modal", "title": heading, "blocks": shown, **fields}
 
 
 def button(name: str) -> Body:
@@ -109,25 +109,25 @@ async def test_what_was_entered_survives_an_update(slack: FakeSlack, client: Asy
 async def test_buttons_in_a_modal_push_and_closing_is_an_event(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
 ) -> None:
-    told: list[Body] = []
+    bodies: list[Body] = []
 
     @app.action("more")
     async def on_more(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        told.append(body)
+        bodies.append(body)
         await ack()
         view = modal("Everything", notify_on_close=True, callback_id="all", private_metadata="c1")
         await client.views_push(trigger_id=body["trigger_id"], view=view)
 
     @app.view_closed("all")
     async def on_close(ack: AsyncAck, body: Body) -> None:
-        told.append(body)
+        bodies.append(body)
         await ack()
 
     await client.views_open(trigger_id=trigger(slack, ann), view=modal("Short", button("more")))
     await (await ann.gets_modal("Short")).clicks("more")
     await (await ann.gets_modal("Everything")).closes()
     assert await ann.gets_modal("Short")
-    click, closed = told
+    click, closed = bodies
     assert click["container"] == {"type": "view", "view_id": click["view"]["id"]}
     assert "response_url" not in click
     assert "channel" not in click
@@ -198,11 +198,11 @@ async def test_a_home_is_published_for_one(
 async def test_an_input_may_tell_the_app_at_once(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
 ) -> None:
-    told: list[Body] = []
+    pressed: list[Body] = []
 
     @app.action("v")
     async def on_change(ack: AsyncAck, body: Body) -> None:
-        told.append(body["actions"][0])
+        pressed.append(body["actions"][0])
         await ack()
 
     options = [{"text": {"type": "plain_text", "text": each}, "value": each[0]} for each in ("prod", "test")]
@@ -212,4 +212,4 @@ async def test_an_input_may_tell_the_app_at_once(
     form = await ann.gets_modal("Where")
     await form.fill({"env": "prod"})
     assert form.fields == {"env": "prod"}
-    assert told[0]["selected_option"]["value"] == "p"
+    assert pressed[0]["selected_option"]["value"] == "p"

@@ -194,9 +194,9 @@ async def test_a_deleted_message_is_gone(client: AsyncWebClient, deploys: Channe
 
 async def test_who_people_are(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
     guest = slack.person("gus", is_restricted=True, tz="America/New_York")
-    told = (await client.users_info(user=guest.id))["user"]
-    assert told["is_restricted"] is True
-    assert told["tz_offset"] in (-18_000, -14_400)
+    profile = (await client.users_info(user=guest.id))["user"]
+    assert profile["is_restricted"] is True
+    assert profile["tz_offset"] in (-18_000, -14_400)
     found = await client.users_lookupByEmail(email="Ann@example.com")
     assert found["user"]["id"] == ann.id
     assert await refusal(client, "users.info", user="U404") == "user_not_found"
@@ -223,8 +223,8 @@ async def test_conversations(
     slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person, deploys: Channel
 ) -> None:
     slack.channel("hidden", ann, with_app=False, private=True)
-    told = (await client.conversations_info(channel=deploys.id))["channel"]
-    assert (told["name"], told["is_member"], told["is_ext_shared"]) == ("deploys", True, False)
+    described = (await client.conversations_info(channel=deploys.id))["channel"]
+    assert (described["name"], described["is_member"], described["is_ext_shared"]) == ("deploys", True, False)
     members = (await client.conversations_members(channel=deploys.id))["members"]
     assert set(members) == {ann.id, bob.id, slack.install.bot_user_id}
     seen = await client.conversations_list(types="public_channel,private_channel")

@@ -44,7 +44,7 @@
     return (bright + 0.05) / (dark + 0.05);
   };
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const told = new Set();
+  const reported = new Set();
   while (walker.nextNode()) {
     const text = walker.currentNode.textContent.trim();
     const node = walker.currentNode.parentElement;
@@ -53,8 +53,8 @@
     const under = ground(node);
     const found = contrast(over(rgba(getComputedStyle(node).color), under), under);
     const key = `${node.className} ${found.toFixed(2)}`;
-    if (found < 4.5 && !told.has(key)) wrong.push(`“${text.slice(0, 40)}” (.${node.className}) has a contrast of ${found.toFixed(2)}`);
-    told.add(key);
+    if (found < 4.5 && !reported.has(key)) wrong.push(`“${text.slice(0, 40)}” (.${node.className}) has a contrast of ${found.toFixed(2)}`);
+    reported.add(key);
   }
   if (document.documentElement.scrollWidth > innerWidth) wrong.push("the page is wider than its window");
   return wrong;

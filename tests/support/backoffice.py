@@ -205,7 +205,7 @@ class Backoffice:
         if kind is not OutcomeKind.RUNNING:
             await self.database.run(copy_report, confirmation, HostReport(kind=kind, text=text))
 
-    async def is_told(self) -> None:
+    async def is_posted(self) -> None:
         """Marks everything as delivered: the agent has its letters, the thread its lines, the cards are up to date."""
         await self.database.run(_mark_delivered, self.key)
         await self.is_drawn()

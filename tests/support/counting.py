@@ -33,9 +33,9 @@ def compare(scenario: str, counted: Mapping[str, int]) -> None:
         STORED.write_text(json.dumps(stored | {scenario: dict(counted)}, indent=2, sort_keys=True) + "\n")
         return
     changed = {name: (before.get(name), counted.get(name)) for name in {*before, *counted}}
-    told = [f"{name}: {was} before, {now} now" for name, (was, now) in sorted(changed.items()) if was != now]
-    if told:
-        pytest.fail(f"{scenario}: {'; '.join(told)}. If this is meant, store it with UPDATE_COUNTS=1.")
+    differences = [f"{name}: {was} before, {now} now" for name, (was, now) in sorted(changed.items()) if was != now]
+    if differences:
+        pytest.fail(f"{scenario}: {'; '.join(differences)}. If this is meant, store it with UPDATE_COUNTS=1.")
 
 
 def at_most(scenario: str, counted: float) -> None:

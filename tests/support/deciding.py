@@ -106,7 +106,7 @@ class Desk:
         return Rules(self.policies or Policies.of(self.policy), FINGERPRINTS)
 
     @property
-    def told(self) -> list[LineKind]:
+    def kinds(self) -> list[LineKind]:
         return [step.kind for step in self.steps]
 
     @property
@@ -186,11 +186,11 @@ class Desk:
         grant: bool = False,
     ) -> Refusal | None:
         """Stores a click and counts it at once."""
-        told = len(self.steps)
+        before = len(self.steps)
         self.store(kind, who, revision=revision, reason=reason, edit=edit, grant=grant)
         if self.row.pending_votes:
             return self.count()
-        return refused(self.steps[told:])
+        return refused(self.steps[before:])
 
     def approve(self, who: Person, revision: int | None = None, *, grant: bool = False) -> Refusal | None:
         return self.vote(VoteKind.APPROVE, who, revision=revision, grant=grant)

@@ -43,7 +43,7 @@ class Heard:
 
     @property
     def lines(self) -> list[str]:
-        return [line for event in self.events if not event.partial for line in told(event)]
+        return [line for event in self.events if not event.partial for line in lines_of(event)]
 
     @property
     def requests(self) -> list[Request]:
@@ -140,7 +140,7 @@ async def heard(run: AsyncIterable[Event]) -> Heard:
     return Heard([event async for event in run])
 
 
-def told(event: Event) -> Iterator[str]:
+def lines_of(event: Event) -> Iterator[str]:
     """An event as text, for comparison."""
     for part in (event.content.parts if event.content else None) or ():
         if part.text:

@@ -67,7 +67,7 @@ class Child:
     def thaws(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
-    def is_told_to_end(self) -> None:
+    def asks_it_to_end(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
     async def gone(self) -> None:

@@ -114,7 +114,7 @@ class Outgoing:
         """All of the desk's ledger lines so far."""
         return lines_of(self.session, self.desk.steps, self.desk.asked.tool)
 
-    def told(self) -> list[str]:
+    def posted(self) -> list[str]:
         """What the app says in the thread besides cards, as the asker reads it."""
         seen = self.asker.messages(self.deploys, thread=self.thread)
         cards = {card.ts for card in self.cards_in()}

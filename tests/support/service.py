@@ -87,9 +87,9 @@ async def service(
     """A service that has not been started yet."""
     file = directory / "adk-confirm.toml"
     file.write_text(config(policies, target))
-    told = environment(slack, database_url, socket=socket)
-    told |= {"ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log"), "LAB_GATE": str(directory / "gate")}
-    running = Service(slack, file, told, socket=socket)
+    variables = environment(slack, database_url, socket=socket)
+    variables |= {"ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log"), "LAB_GATE": str(directory / "gate")}
+    running = Service(slack, file, variables, socket=socket)
     try:
         yield running
     finally:

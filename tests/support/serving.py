@@ -133,7 +133,7 @@ class Serving:
     async def stops(self) -> None:
         """Tells it to stop. It finishes its current work first."""
         assert self._process is not None
-        self._process.is_told_to_end()
+        self._process.asks_it_to_end()
         await self._process.gone()
         await self._stack.aclose()
 
@@ -162,8 +162,11 @@ async def serving(
     """A bot that has not been started yet."""
     file = directory / "adk-confirm.toml"
     file.write_text(config(policies, target))
-    told = {**environment(slack, database_url, socket=socket), "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log")}
-    bot = Serving(slack, file, {**told, **(env or {})}, socket=socket)
+    variables = {
+        **environment(slack, database_url, socket=socket),
+        "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log"),
+    }
+    bot = Serving(slack, file, {**variables, **(env or {})}, socket=socket)
     try:
         yield bot
     finally:

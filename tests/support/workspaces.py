@@ -180,5 +180,5 @@ async def comes_to(at: Office, *wanted: State) -> None:
 
 async def system_lines(at: Office) -> list[str]:
     lines = await at.bot.database.read(read_lines, SYSTEM)
-    told = [content_of(line) or {} for line in lines if str(line.kind) in ("installed", "uninstalled")]
-    return [str(content.get("text")) for content in told]
+    contents = [content_of(line) or {} for line in lines if str(line.kind) in ("installed", "uninstalled")]
+    return [str(content.get("text")) for content in contents]

@@ -102,8 +102,8 @@ def get_permalink(call: Call) -> JsonObject:
 
 
 def _posted_message(channel: Channel, message: Message) -> JsonObject:
-    told = message.to_json(with_metadata=True)
-    return {"ok": True, "channel": channel.id, "ts": message.ts, "message": told}
+    shown = message.to_json(with_metadata=True)
+    return {"ok": True, "channel": channel.id, "ts": message.ts, "message": shown}
 
 
 METHODS: Methods = {

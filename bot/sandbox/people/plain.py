@@ -44,8 +44,8 @@ class Reader:
 
     def text(self, value: Json) -> str:
         """A text object. Only mrkdwn has mentions and links."""
-        told = as_object(value)
-        return self.mrkdwn(label(told)) if told.get("type") == "mrkdwn" else label(told)
+        text_object = as_object(value)
+        return self.mrkdwn(label(text_object)) if text_object.get("type") == "mrkdwn" else label(text_object)
 
     def _special(self, inner: str) -> str:
         target, _, name = inner.partition("|")
@@ -100,8 +100,8 @@ class Reader:
         """`[in_progress] Deploy checkout`, then its details."""
         yield f"[{as_text(task.get('status'))}] {as_text(task.get('title'))}"
         for name in ("details", "output"):
-            if told := as_object(task.get(name)):
-                yield "\n".join(self._rich(each) for each in objects(told.get("elements")))
+            if content := as_object(task.get(name)):
+                yield "\n".join(self._rich(each) for each in objects(content.get("elements")))
         for source in objects(task.get("sources")):
             yield f"{as_text(source.get('text'))} ({as_text(source.get('url'))})"
 

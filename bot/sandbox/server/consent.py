@@ -43,6 +43,6 @@ def _checked_query(workspace: Workspace, url: str) -> dict[str, str]:
     return asked
 
 
-def _return_address(workspace: Workspace, asked: dict[str, str], **told: str) -> str:
+def _return_address(workspace: Workspace, asked: dict[str, str], **parameters: str) -> str:
     address = asked.get("redirect_uri") or workspace.app.redirect_urls[0]
-    return f"{address}?{urlencode({**told, 'state': asked.get('state', '')})}"
+    return f"{address}?{urlencode({**parameters, 'state': asked.get('state', '')})}"

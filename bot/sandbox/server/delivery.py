@@ -167,8 +167,8 @@ class Outbox:
     def _user_changed(self, user: User) -> None:
         install = self._workspace.directory.installed_in(user.team_id)
         if install is not None:
-            told = user.to_json(self._workspace.clock.now(), install.team_id, with_email=True)
-            self.event(install, {"type": "user_change", "user": told})
+            profile = user.to_json(self._workspace.clock.now(), install.team_id, with_email=True)
+            self.event(install, {"type": "user_change", "user": profile})
 
     async def _pause(self, pause: float) -> None:
         task = asyncio.current_task()

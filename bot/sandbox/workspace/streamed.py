@@ -64,8 +64,8 @@ class Streamed:
             if self.by_chunks is not None and self.by_chunks is (markdown is not None):
                 raise ApiRefusal("streaming_mode_mismatch")
             self.by_chunks = markdown is None
-        told = [markdown or "", *(as_text(each.get("text")) for each in brought if each["type"] == "markdown_text")]
-        if sum(map(len, told)) > LONGEST_MARKDOWN:
+        texts = [markdown or "", *(as_text(each.get("text")) for each in brought if each["type"] == "markdown_text")]
+        if sum(map(len, texts)) > LONGEST_MARKDOWN:
             raise ApiRefusal("msg_too_long")
         new = {as_text(each.get("id")) for each in brought if each["type"] == "task_update"} - self.tasks.keys()
         if len(self.tasks) + len(new) > MOST_TASKS:

@@ -85,8 +85,8 @@ async def test_missed_lines_are_posted_in_order_and_once(at: Office) -> None:
 
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=asked[0]).count('pay: {"did":"pay"}') == 3)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=asked[0]).count("✅ pay · approved by bob · ran") == 3)
-    told = at.ann.sees(at.deploys, thread=asked[0])
-    assert told.index("✅ pay · approved by bob") < told.index('pay: {"did":"pay"}')
+    seen = at.ann.sees(at.deploys, thread=asked[0])
+    assert seen.index("✅ pay · approved by bob") < seen.index('pay: {"did":"pay"}')
 
 
 async def test_a_vote_is_counted_while_its_card_waits_for_slack(

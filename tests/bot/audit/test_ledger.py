@@ -99,8 +99,8 @@ class TestSound:
     def test_purged_lines_still_verify(self) -> None:
         gone = group_emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
         content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
-        told = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
-        report = found([*(without_content(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
+        purge = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
+        report = found([*(without_content(line) if line.seq < 3 else line for line in LINES), purge], anchor=ANCHOR)
         assert (report.finding, report.purged) == (Integrity.UNTAMPERED, 6)
         assert "6 of them purged" in verification_result(report)
 

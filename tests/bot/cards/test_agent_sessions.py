@@ -168,8 +168,8 @@ async def test_a_streamed_reply_ends_with_the_status_that_follows(at: Office, mo
     await at.later(seconds=2)
     await shows(at, said, "active")
     await at.rests()
-    told = [call.args.get("session_status") for call in at.slack.calls_of("chat.stopStream")]
-    assert told[0] in ("active", "processing")  # the run may just have ended, or be about to
-    assert told[1:] == ([None] if refused else [])
+    statuses_at_stop = [call.args.get("session_status") for call in at.slack.calls_of("chat.stopStream")]
+    assert statuses_at_stop[0] in ("active", "processing")  # the run may just have ended, or be about to
+    assert statuses_at_stop[1:] == ([None] if refused else [])
     statuses = [call.args["status"] for call in at.slack.calls_of("agents.sessions.setStatus")]
-    assert statuses == ["processing", *(["active"] if told == ["processing"] else [])]
+    assert statuses == ["processing", *(["active"] if statuses_at_stop == ["processing"] else [])]

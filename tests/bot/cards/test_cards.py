@@ -170,11 +170,11 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     (card,) = out.cards_in(leads, out.lead)
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
-    told = "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card"
-    assert out.told() == [f"{told}\n[Withdraw]"]
+    line = "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card"
+    assert out.posted() == [f"{line}\n[Withdraw]"]
     out.desk.approve(LEAD)
     await out.drawn()
-    assert out.told() == [told], "it leads there, and there is nothing left to withdraw"
+    assert out.posted() == [line], "it leads there, and there is nothing left to withdraw"
     out.desk.begin()
     out.desk.host_says(OutcomeKind.DONE)
     await out.drawn()
@@ -192,11 +192,11 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
 
     assert isinstance(out.troubles[-1], Gone)
     why = "The app is not in this channel. Invite it there with /invite."
-    assert out.told() == [f"The card for Deploy (version 2.4.1, replicas 3) can't be posted in #leads: {why}"]
+    assert out.posted() == [f"The card for Deploy (version 2.4.1, replicas 3) can't be posted in #leads: {why}"]
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
-    (told,) = out.told()
-    assert told == "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card\n[Withdraw]"
+    (line,) = out.posted()
+    assert line == "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card\n[Withdraw]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
@@ -210,8 +210,8 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
 
     (card,) = out.cards_in(out.ann.place(None))
     assert "through oncall · deploy" in card
-    (told,) = out.told()
-    assert told == "The card for Deploy (version 2.4.1, replicas 3) went to anna as a direct message.\n[Withdraw]"
+    (line,) = out.posted()
+    assert line == "The card for Deploy (version 2.4.1, replicas 3) went to anna as a direct message.\n[Withdraw]"
 
 
 async def test_whoever_cannot_see_the_channel_gets_the_escalated_card_as_a_direct_message(out: Outgoing) -> None:
@@ -287,7 +287,7 @@ async def test_a_card_that_could_never_be_posted_is_given_up_once_it_is_decided(
         await out.drawn(tries=3)
     out.desk.wait(hours=25)
     await out.drawn(tries=3)
-    assert len(out.told()) == 1
+    assert len(out.posted()) == 1
 
 
 async def test_a_row_without_any_place_is_no_reason_to_turn_in_circles(out: Outgoing) -> None:
@@ -369,8 +369,8 @@ async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing)
     target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "message_ts": "1.2"}
     await out.cards.reply(out.lease, target, {"kind": "approval", "votes": 1, "state": "waiting"})
     await out.cards.reply(out.lease, target, {"kind": "vote refused", "reason": "not an approver", "state": "waiting"})
-    told = [one.text for one in out.ann.messages(out.deploys) if one.ephemeral]
-    assert told == ["You can't decide this one: the policy names others. The card says who."]
+    notes = [one.text for one in out.ann.messages(out.deploys) if one.ephemeral]
+    assert notes == ["You can't decide this one: the policy names others. The card says who."]
 
 
 async def test_somebody_outside_the_channel_gets_a_direct_message(out: Outgoing) -> None:

@@ -31,8 +31,8 @@ def test_a_code_block_that_goes_on_is_closed_and_opened_again() -> None:
 
 def test_a_line_too_long_for_a_part_is_parted_between_words() -> None:
     words = " ".join(f"word{n}" for n in range(40))
-    told = parts(words, 100)
-    assert [word for part in told for word in part.split()] == words.split()
+    made = parts(words, 100)
+    assert [word for part in made for word in part.split()] == words.split()
 
 
 def test_backticks_in_a_sentence_open_no_block() -> None:
@@ -41,10 +41,10 @@ def test_backticks_in_a_sentence_open_no_block() -> None:
 
 @given(LINES)
 def test_all_lines_are_posted_in_order_within_the_limit(lines: list[str]) -> None:
-    told = parts("\n".join(lines), 100)
-    assert all(units(part) <= 100 for part in told)
+    made = parts("\n".join(lines), 100)
+    assert all(units(part) <= 100 for part in made)
     words = [line for line in lines if line.strip() and not line.startswith(("```", "~~~"))]
-    heard = [line for part in told for line in part.split("\n") if line.strip() and not line.startswith(("```", "~~~"))]
+    heard = [line for part in made for line in part.split("\n") if line.strip() and not line.startswith(("```", "~~~"))]
     assert "".join(words) == "".join(heard)
 
 

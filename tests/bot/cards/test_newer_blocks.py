@@ -82,9 +82,9 @@ async def test_cards_where_the_workspace_refuses_tables_and_containers(
         known = refusals(at)
         await ended(at, await at.ask(GUESTS))
         assert refusals(at) == known, "what was refused is not tried again"
-        told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+        warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
         for kind in (Newer.TABLE, Newer.CONTAINER):
-            assert sum(INSTEAD[FEATURES[kind]] in one for one in told) == 1
+            assert sum(INSTEAD[FEATURES[kind]] in one for one in warnings) == 1
         noted = await at.bot.database.read(refused_features)
         assert {one.feature for one in noted} == {"table blocks", "container blocks"}
 

@@ -118,10 +118,10 @@ async def test_where_slack_refuses_the_plan_the_words_stand_alone(open_office: O
         seen = await at.ann.finds("[in_progress] Check health", at.deploys, thread=said)
         errands.say(DEPLOY)
         errands.end("check_health checkout", "well")
-        told = await at.ann.finds("⏳ Deploy checkout 2.4.1: Waits for approval", at.deploys, thread=said)
-        assert told.ts == seen.ts
-        assert "✅ Check health: well" in told
-        assert told.message.streaming_since is None
+        plan = await at.ann.finds("⏳ Deploy checkout 2.4.1: Waits for approval", at.deploys, thread=said)
+        assert plan.ts == seen.ts
+        assert "✅ Check health: well" in plan
+        assert plan.message.streaming_since is None
         (noted,) = await at.bot.database.read(refused_features)
         assert noted.feature == "tool calls in replies"
 

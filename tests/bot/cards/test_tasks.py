@@ -48,8 +48,8 @@ def test_each_state_of_a_call_says_what_it_is_and_a_spinner_is_looked_at_again()
 
 def test_a_call_without_a_card_ends_with_its_run() -> None:
     calls = [replace(ALONE, state=state, result="") for state in TaskState]
-    told = [(view.status, view.note) for view in task_views(calls, [], over=True)]
-    assert told == [("error", "Ended without a result"), ("error", "Did not run"), ("complete", ""), ("error", "")]
+    drawn = [(view.status, view.note) for view in task_views(calls, [], over=True)]
+    assert drawn == [("error", "Ended without a result"), ("error", "Did not run"), ("complete", ""), ("error", "")]
 
 
 def test_a_policy_that_came_meanwhile_hides_what_a_task_would_say() -> None:

@@ -26,18 +26,18 @@ async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
         yield ready
 
 
-async def tell(out: Outgoing, tries: int = 4) -> int:
+async def post(out: Outgoing, tries: int = 4) -> int:
     """As the thread's worker does: posts the lines that are due, and stores how far it got."""
     for _ in range(tries):
         owed = [line for line in out.lines() if line.seq > out.session.told_seq]
         try:
-            told = await out.writer.post_lines(out.lease, out.session, owed, [out.desk.row])
+            posted_to = await out.writer.post_lines(out.lease, out.session, owed, [out.desk.row])
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
             continue
-        out.session = replace(out.session, told_seq=told)
-        return told
-    raise AssertionError("It could not be told.")
+        out.session = replace(out.session, told_seq=posted_to)
+        return posted_to
+    raise AssertionError("The lines could not be posted.")
 
 
 async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> None:
@@ -48,17 +48,17 @@ async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> Non
     out.desk.begin()
     out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
 
-    assert await tell(out) == 8
+    assert await post(out) == 8
 
-    (told,) = out.told()
-    assert told.split("\n") == [
+    (text,) = out.posted()
+    assert text.split("\n") == [
         "⏰ Deploy (version 2.4.1, replicas 2) still waits, with 0 of 2 approvals. "
         "@anna or @ben may decide until Jan 2, 2030 at 13:00.",
         "↘️ The approval of anna no longer counts, because ben edited the call.",
         "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
     ]
     assert await out.writer.post_lines(out.lease, out.session, [], []) == 8
-    assert len(out.told()) == 1
+    assert len(out.posted()) == 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -66,9 +66,9 @@ async def test_an_error_about_a_message_is_posted_once(out: Outgoing, fault: str
     FAULTS[fault](out.slack.faults, "chat.postMessage")
     out.desk.deny(ANNA, "not today")
 
-    await tell(out)
+    await post(out)
 
-    assert out.told() == ["🚫 Denied by anna · asked by @dana\nnot today"]
+    assert out.posted() == ["🚫 Denied by anna · asked by @dana\nnot today"]
 
 
 async def test_lines_after_a_lost_answer_are_posted_after_it(out: Outgoing) -> None:
@@ -78,9 +78,9 @@ async def test_lines_after_a_lost_answer_are_posted_after_it(out: Outgoing) -> N
         await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
     out.desk.deny(ANNA)
 
-    await tell(out)
+    await post(out)
 
-    reminded, denied = out.told()
+    reminded, denied = out.posted()
     assert reminded.startswith("⏰ Deploy (version 2.4.1, replicas 3) still waits")
     assert denied == "🚫 Denied by anna · asked by @dana"
 
@@ -92,11 +92,11 @@ async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Ou
         out.desk.edit(ANNA, replicas=len(out.desk.steps))  # each edit undoes an approval
     out.slack.faults.cuts("chat.postMessage", times=1, where=lambda args: f'"told_seq": {last(out)}' in marks(args))
 
-    await tell(out)
+    await post(out)
 
-    told = "\n".join(out.told()).split("\n")
-    assert len(out.told()) == 2
-    assert told == ["↘️ The approval of ben no longer counts, because anna edited the call."] * 40
+    text = "\n".join(out.posted()).split("\n")
+    assert len(out.posted()) == 2
+    assert text == ["↘️ The approval of ben no longer counts, because anna edited the call."] * 40
     assert len(out.slack.calls_of("chat.postMessage")) == 3
 
 
@@ -111,7 +111,7 @@ def marks(args: object) -> str:
 async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgoing) -> None:
     lines = [without_content(line) for line in out.lines()]
     assert await out.writer.post_lines(out.lease, out.session, lines, [out.desk.row]) == 1
-    assert out.told() == []
+    assert out.posted() == []
 
 
 async def test_the_line_has_the_duration_and_the_card_the_result(out: Outgoing) -> None:
@@ -121,8 +121,8 @@ async def test_the_line_has_the_duration_and_the_card_the_result(out: Outgoing) 
     out.desk.host_says(OutcomeKind.RUNNING)
     out.desk.now = out.desk.now.replace(second=42)
     out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
-    await tell(out)
-    assert out.told() == ["✅ Approved by anna and ben · ran in 42 s · asked by @dana"]
+    await post(out)
+    assert out.posted() == ["✅ Approved by anna and ben · ran in 42 s · asked by @dana"]
 
 
 # The agent's words
@@ -144,8 +144,8 @@ async def test_nobody_is_pinged_by_what_a_model_wrote(out: Outgoing) -> None:
     await out.writer.say(
         out.lease, out.session, said("<!channel> <@U0ANNA> <!subteam^S0ONCALL> <#C0DEPLOYS> if a <!b then")
     )
-    (told,) = out.told()
-    assert told == "‹!channel> ‹@U0ANNA> ‹!subteam^S0ONCALL> ‹#C0DEPLOYS> if a <!b then"
+    (text,) = out.posted()
+    assert text == "‹!channel> ‹@U0ANNA> ‹!subteam^S0ONCALL> ‹#C0DEPLOYS> if a <!b then"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -158,10 +158,10 @@ async def test_words_are_posted_once_whatever_happens_to_the_answer(out: Outgoin
             break
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
-    assert out.told() == ["Hello."]
+    assert out.posted() == ["Hello."]
     again = await out.writer.say(out.lease, out.session, said("Hello."))
     assert again.ts == first  # and after a crash, the same again
-    assert out.told() == ["Hello."]
+    assert out.posted() == ["Hello."]
 
 
 async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: Outgoing) -> None:
@@ -170,8 +170,8 @@ async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: 
     with pytest.raises(Unsure):
         await out.writer.say(out.lease, out.session, said(text))
     await out.writer.say(out.lease, out.session, said(text))
-    assert "\n".join(out.told()).count("Paragraph") == 20
-    assert len(out.told()) == 3
+    assert "\n".join(out.posted()).count("Paragraph") == 20
+    assert len(out.posted()) == 3
 
 
 async def test_a_failed_agent_is_reported_with_a_retry_button(out: Outgoing) -> None:
@@ -180,12 +180,12 @@ async def test_a_failed_agent_is_reported_with_a_retry_button(out: Outgoing) -> 
     assert "The model is overloaded." in message
     assert message.buttons == ("Try again",)
     await out.writer.say(out.lease, out.session, said("", "e2", failed=True))
-    assert out.told()[-1] == "⚠️ The agent could not answer."
+    assert out.posted()[-1] == "⚠️ The agent could not answer."
 
 
 async def test_no_words_are_no_message(out: Outgoing) -> None:
     assert (await out.writer.say(out.lease, out.session, said(" \n"))).ts == ""
-    assert out.told() == []
+    assert out.posted() == []
 
 
 # Lines and the reply to them
@@ -213,16 +213,16 @@ async def test_a_decision_and_the_reply_to_it_are_one_message_whatever_goes_wron
     await tell_and_say(out)
     await tell_and_say(out)  # after a crash, the same again
 
-    told = "\n".join(out.told()).split("\n")
-    assert told == ["🚫 Denied by anna · asked by @dana", "not today", "Hello."]
+    text = "\n".join(out.posted()).split("\n")
+    assert text == ["🚫 Denied by anna · asked by @dana", "not today", "Hello."]
     if fault in ("429", "500 after", "cut after"):
-        assert len(out.told()) == 1
+        assert len(out.posted()) == 1
 
 
 async def test_a_long_reply_is_a_separate_message(out: Outgoing) -> None:
     out.desk.deny(ANNA)
     await tell_and_say(out, "word " * 800)
-    denied, reply = out.told()
+    denied, reply = out.posted()
     assert denied == "🚫 Denied by anna · asked by @dana"
     assert reply.startswith("word word")
 
@@ -232,7 +232,7 @@ async def test_lines_that_another_process_posted_alone_are_deleted(out: Outgoing
     await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
     await Attempts(out.lease).forget(out.session.key, "lines:1")  # the other process has not seen that
     assert await out.writer.say_below(out.lease, out.session, out.lines(), said("Hello."), [out.desk.row])
-    assert len(out.told()) == 2
+    assert len(out.posted()) == 2
 
     await out.writer.delete_copies(out.lease, out.session, 0.0)
-    assert out.told() == ["🚫 Denied by anna · asked by @dana\nHello."]
+    assert out.posted() == ["🚫 Denied by anna · asked by @dana\nHello."]

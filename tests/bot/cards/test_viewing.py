@@ -293,7 +293,7 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
 # Ledger lines
 
 
-def told(step: Step, row: Confirmation) -> StepView:
+def view_of(step: Step, row: Confirmation) -> StepView:
     content = step_content(step)
     line = append(Head(), "c", step.kind, content, KEYS, at=step.at, salt="s", confirmation=row.id, tool="deploy")
     view = step_view(line, row)
@@ -310,7 +310,7 @@ def test_every_step_of_a_story_has_a_line() -> None:
     assert [step.kind.value for step in desk.steps] == [
         "asked", "edited", "vote refused", "reminded", "escalated", "approval", "approved",
     ]  # fmt: skip
-    _, edited, refused, _, escalated, *_ = [told(step, desk.row) for step in desk.steps]
+    _, edited, refused, _, escalated, *_ = [view_of(step, desk.row) for step in desk.steps]
     assert edited.changes == (FieldDiff("replicas", 3, 4),)
     assert refused.why is Reason.OLDER_REVISION
     assert escalated.approvers == Approvers(users=("U0LEAD",))
@@ -322,7 +322,7 @@ def test_the_line_has_the_answer_as_it_was_given() -> None:
     desk.fill_in(ANNA, {"approved_days": 2})
     desk.fill_in(BEN, {"approved_days": 1})
     desk.approve(ANNA)
-    filled, changed = [told(step, desk.row) for step in desk.steps if step.kind is LineKind.EDITED]
+    filled, changed = [view_of(step, desk.row) for step in desk.steps if step.kind is LineKind.EDITED]
     assert (filled.answer, changed.answer) == ((Argument("approved_days", 2),), (Argument("approved_days", 1),))
     assert filled.call == (Argument("days", 3),)
 
@@ -330,7 +330,7 @@ def test_the_line_has_the_answer_as_it_was_given() -> None:
 def test_a_result_is_shown_without_values_hidden_by_name() -> None:
     desk = hiding_desk()
     step = Step(kind=LineKind.DONE, at=NOON, text='{"token": "fresh-from-the-tool"}', seconds=2.0)
-    shown = told(step, desk.row)
+    shown = view_of(step, desk.row)
     assert (shown.text, shown.seconds) == ('{"token": "••••"}', 2.0)
 
 

@@ -43,7 +43,7 @@ class TestApproving:
         desk = Desk(make_policy())
         assert desk.approve(ANNA) is None
         assert desk.state() is State.APPROVED
-        assert desk.told == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
+        assert desk.kinds == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
         assert desk.answer.confirmed
         assert desk.answer.payload is None, "nothing was edited, so nothing is amended"
         assert desk.answer.arguments == {"version": "2.4.1", "replicas": 3}
@@ -87,7 +87,7 @@ class TestApproving:
         assert why(desk.approve(MALLORY)) is Reason.NOT_APPROVER
         assert desk.row.face == drawn
         assert desk.row.votes == ()
-        assert desk.told == [LineKind.ASKED, LineKind.VOTE_REFUSED]
+        assert desk.kinds == [LineKind.ASKED, LineKind.VOTE_REFUSED]
 
 
 class TestDenying:
@@ -149,7 +149,7 @@ class TestEditing:
         assert desk.row.revision.number == 2
         assert desk.row.revision.author == BEN
         assert [vote.voter for vote in desk.row.approvals] == [BEN]
-        assert desk.told[-2:] == [LineKind.EDITED, LineKind.VOTE_FELL]
+        assert desk.kinds[-2:] == [LineKind.EDITED, LineKind.VOTE_FELL]
         assert [(c.name, c.before, c.after) for c in desk.steps[-2].diff] == [("version", "2.4.1", "2.4.2")]
         assert desk.approve(ANNA) is None
         assert desk.state() is State.APPROVED
@@ -267,14 +267,14 @@ class TestTheClock:
         desk = Desk(make_policy(remind_after="10m", expires_after="1h"))
         desk.wait(minutes=10)
         desk.wait(minutes=10)
-        assert desk.told == [LineKind.ASKED, LineKind.REMINDED]
+        assert desk.kinds == [LineKind.ASKED, LineKind.REMINDED]
 
     def test_what_expires_is_not_reminded_of_first(self) -> None:
         desk = Desk(
             make_policy(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], expires_after="1h")
         )
         desk.wait(hours=5)
-        assert desk.told == [LineKind.ASKED, LineKind.EXPIRED]
+        assert desk.kinds == [LineKind.ASKED, LineKind.EXPIRED]
 
     def test_leads_decide_from_the_escalation_on(self) -> None:
         desk = Desk(make_policy(escalate_after="20m", escalate_to=["user:U0LEAD"]))
@@ -298,7 +298,7 @@ class TestBarred:
         desk.approve(BEN)
         assert desk.state() is State.WAITING
         assert [vote.voter for vote in desk.row.approvals] == [BEN]
-        assert LineKind.VOTE_FELL in desk.told
+        assert LineKind.VOTE_FELL in desk.kinds
 
     def test_a_bar_takes_it_also_with_a_vote_that_does_not_count(self) -> None:
         desk = Desk(make_policy(quorum=2))
@@ -396,7 +396,7 @@ class TestReapply:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
         desk.reapply(make_policy(quorum=2, approvers=["user:U0BEN", "user:U0LEAD"]))
-        assert desk.told[-2:] == [LineKind.REAPPLIED, LineKind.VOTE_FELL]
+        assert desk.kinds[-2:] == [LineKind.REAPPLIED, LineKind.VOTE_FELL]
         assert not desk.row.approvals
         desk.approve(BEN)
         desk.approve(LEAD)
@@ -435,21 +435,21 @@ class TestReapply:
         desk.wait(minutes=10)
         desk.reapply(make_policy(remind_after="15m"))
         desk.wait(minutes=10)
-        assert desk.told.count(LineKind.REMINDED) == 1
+        assert desk.kinds.count(LineKind.REMINDED) == 1
 
     def test_who_was_not_reminded_before_is_now(self) -> None:
         desk = Desk(make_policy())
         desk.wait(minutes=10)
         desk.reapply(make_policy(remind_after="5m"))
         desk.wait(seconds=1)
-        assert desk.told[-1] is LineKind.REMINDED
+        assert desk.kinds[-1] is LineKind.REMINDED
 
     def test_new_leads_are_notified(self) -> None:
         desk = Desk(make_policy(escalate_after="10m", escalate_to=["user:U0LEAD"]))
         desk.wait(minutes=10)
         desk.reapply(make_policy(escalate_after="10m", escalate_to=["user:U0LEAD", "user:U0MALLORY"]))
         desk.wait(minutes=1)
-        assert desk.told.count(LineKind.ESCALATED) == 2
+        assert desk.kinds.count(LineKind.ESCALATED) == 2
 
     def test_only_what_waits(self) -> None:
         desk = Desk(make_policy())
@@ -463,7 +463,7 @@ class TestElsewhere:
         desk = Desk(make_policy())
         desk.answered_elsewhere(confirmed=True)
         assert desk.state() is State.ELSEWHERE
-        assert desk.told == [LineKind.ASKED, LineKind.ELSEWHERE]
+        assert desk.kinds == [LineKind.ASKED, LineKind.ELSEWHERE]
         assert desk.steps[-1].yes is True
         assert desk.deliveries == []
         refusal = desk.approve(ANNA)
@@ -476,7 +476,7 @@ class TestElsewhere:
         desk.answered_elsewhere()
         desk.answered_elsewhere()
         assert desk.state() is State.DENIED
-        assert desk.told.count(LineKind.ELSEWHERE) == 1
+        assert desk.kinds.count(LineKind.ELSEWHERE) == 1
 
 
 class TestStoring:

@@ -76,7 +76,7 @@ def test_nobody_is_reminded_after_the_decision() -> None:
     desk = waiting(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], start_within="1h")
     desk.approve(BEN)
     desk.wait(minutes=30)
-    assert desk.told == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
+    assert desk.kinds == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
 
 
 def test_an_unknown_outcome_is_due_after_a_day() -> None:

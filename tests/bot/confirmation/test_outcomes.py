@@ -57,7 +57,7 @@ class TestRunning:
         desk.host_says(OutcomeKind.RUNNING)
         desk.now += timedelta(seconds=42)
         desk.host_says(OutcomeKind.DONE, '{"ok": true}')
-        assert desk.told[-3:] == [LineKind.APPROVED, LineKind.BEGUN, LineKind.DONE]
+        assert desk.kinds[-3:] == [LineKind.APPROVED, LineKind.BEGUN, LineKind.DONE]
         assert (desk.steps[-1].seconds, desk.steps[-1].text) == (42.0, '{"ok": true}')
 
     def test_a_result_shows_nothing_hidden(self) -> None:
@@ -82,7 +82,7 @@ class TestRunning:
     def test_what_the_host_refused_did_not_run(self) -> None:
         desk = approved()
         desk.host_says(OutcomeKind.REFUSED, "the tool is gone")
-        assert desk.told[-1] is LineKind.REFUSED
+        assert desk.kinds[-1] is LineKind.REFUSED
         assert desk.row.outside is None
 
     def test_a_call_runs_with_what_was_approved_or_not_at_all(self) -> None:
@@ -143,7 +143,7 @@ class TestRunning:
     def test_a_run_that_nobody_here_began_is_an_alarm(self) -> None:
         desk = approved()
         desk.host_says(OutcomeKind.DONE)
-        assert desk.told[-2:] == [LineKind.ELSEWHERE, LineKind.DONE]
+        assert desk.kinds[-2:] == [LineKind.ELSEWHERE, LineKind.DONE]
         assert desk.row.outside is not None
         assert desk.row.outside.confirmed is True
 
@@ -151,7 +151,7 @@ class TestRunning:
         desk = Desk(make_policy())
         desk.deny(ANNA)
         desk.host_says(OutcomeKind.REFUSED)
-        assert desk.told[-1] is LineKind.DENIED
+        assert desk.kinds[-1] is LineKind.DENIED
         desk.host_says(OutcomeKind.DONE)
         last = desk.steps[-1]
         assert (last.kind, last.text, last.yes) == (LineKind.ELSEWHERE, "denied", True)
@@ -163,7 +163,7 @@ class TestRunning:
             desk.host_says(OutcomeKind.RUNNING)
         desk.answered_elsewhere()
         desk.host_says(OutcomeKind.RUNNING)
-        assert desk.told[-1] is LineKind.BEGUN
+        assert desk.kinds[-1] is LineKind.BEGUN
 
     def test_no_host_knows_what_people_say(self) -> None:
         with pytest.raises(Illegal):
@@ -245,7 +245,7 @@ class TestUnknown:
         assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
         assert desk.row.unknown, "one vote is left of two"
         assert desk.row.voters(VoteKind.RUN_AGAIN) == (BEN,)
-        assert LineKind.VOTE_FELL in desk.told
+        assert LineKind.VOTE_FELL in desk.kinds
 
     def test_a_bar_is_looked_at_with_each_vote_also_with_one_that_does_not_count(self) -> None:
         desk = unknown(quorum=2)
@@ -302,7 +302,7 @@ class TestUnknown:
         desk = unknown()
         desk.wait(hours=24)
         assert word(desk).word is OutcomeKind.NOBODY_KNOWS
-        assert desk.told[-1] is LineKind.NOBODY_KNOWS
+        assert desk.kinds[-1] is LineKind.NOBODY_KNOWS
 
     def test_a_word_after_that_is_too_late_however_late_the_clock_is(self) -> None:
         desk = unknown()
@@ -323,7 +323,7 @@ class TestUnknown:
     def test_the_host_may_find_out_itself(self) -> None:
         desk = unknown()
         desk.host_says(OutcomeKind.DONE, "verified")
-        assert desk.told[-1] is LineKind.DONE
+        assert desk.kinds[-1] is LineKind.DONE
 
     def test_the_echo_of_peoples_word_changes_nothing(self) -> None:
         desk = unknown()
@@ -337,7 +337,7 @@ class TestUnknown:
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
         second = desk.deliveries[-1]
         desk.wait(minutes=15)
-        assert desk.told[-1] is LineKind.LAPSED
+        assert desk.kinds[-1] is LineKind.LAPSED
         assert desk.state() is State.APPROVED
         assert desk.row.unknown
         assert desk.row.attempt == 1

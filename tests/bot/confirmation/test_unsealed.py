@@ -357,7 +357,7 @@ class TestAnOlderVersion:
         desk.row = self.stored(desk)
         desk.approve(ANNA)
         assert desk.state() is State.APPROVED
-        assert LineKind.UNSEALED not in desk.told
+        assert LineKind.UNSEALED not in desk.kinds
         assert not desk.row.unsealed
         desk.begin()
 
@@ -366,7 +366,7 @@ class TestAnOlderVersion:
         desk.policies = Policies.of(make_policy(quorum=2, barred=["user:U0MALLORY"]))
         desk.row = self.stored(desk)
         desk.approve(ANNA)
-        assert LineKind.REAPPLIED in desk.told
+        assert LineKind.REAPPLIED in desk.kinds
         assert desk.state() is State.WAITING
         assert desk.row.policy.barred == (Approver.parse("user:U0MALLORY"),)
 

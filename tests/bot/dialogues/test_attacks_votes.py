@@ -184,9 +184,9 @@ async def test_approve_and_deny_at_once_are_one_decision(open_office: Opens) -> 
         await at.slack.until(lambda: "Approve" not in at.ann.now(card).buttons, what="the card to be decided")
         await at.rests()
         ran = len(at.ran())
-        told = at.ann.sees(at.deploys, thread=card)
-        assert ("🚫 Denied by cyd" in told) == (ran == 0)
-        assert ("✅ Approved by bob" in told) == (ran == 1)
+        seen = at.ann.sees(at.deploys, thread=card)
+        assert ("🚫 Denied by cyd" in seen) == (ran == 0)
+        assert ("✅ Approved by bob" in seen) == (ran == 1)
         if ran:  # the form closed when it was sent, so the verdict is in a window of its own
             await at.cyd.gets_modal("You are too late: it is approved already")
         else:

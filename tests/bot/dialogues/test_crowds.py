@@ -27,7 +27,7 @@ UNDER_WAY = 20
 """Once so many are answered, the others are in each other's way."""
 
 
-def told(at: Office, who: Person) -> int:
+def notes_for(at: Office, who: Person) -> int:
     """How often somebody was told something, in a window or in a message that only they see."""
     return len(who.windows) + sum(one.ephemeral for one in who.messages(at.deploys))
 
@@ -67,13 +67,13 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
         await at.ann.gets_modal("so somebody else has to decide")
         await at.bob.clicks(at.bob.now(cards[0]), "Approve")
         await at.ann.finds("Done: Reimburse", at.deploys, thread=cards[0])
-        assert told(at, at.oscar) <= WHISPERS
+        assert notes_for(at, at.oscar) <= WHISPERS
         assert await at.bot.database.read(lines_of_refusals) == 3 * many + 1, "oscar three times a card, and ann"
         assert (await scrape(at.bot.url)).value("adk_confirm_refused_again_total") > 0
 
         for _ in range(5):
             await at.later(minutes=2)
-        assert told(at, at.oscar) <= 2 * WHISPERS + many
+        assert notes_for(at, at.oscar) <= 2 * WHISPERS + many
         assert await at.bot.database.read(whispers_owed) == 0, "each card's newest answer was told"
 
 
@@ -110,13 +110,13 @@ async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answ
         for _ in range(WHISPERS + 5):
             await at.oscar.clicks(at.oscar.now(card), "Approve")
             await at.rests()
-        first = told(at, at.oscar)
+        first = notes_for(at, at.oscar)
         assert first <= WHISPERS
         await at.ann.clicks(at.ann.now(card), "Approve")
         await at.ann.gets_modal("so somebody else has to decide")
         await at.later(minutes=2)
         await at.rests()
-        assert told(at, at.oscar) == first + 1, "what came since is told once"
+        assert notes_for(at, at.oscar) == first + 1, "what came since is told once"
 
 
 async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of_others(

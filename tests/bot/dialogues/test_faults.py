@@ -95,14 +95,14 @@ def cards(at: Office) -> list[Seen]:
     return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
 
 
-async def is_told_whole_and_once(at: Office) -> None:
+async def is_posted_whole_and_once(at: Office) -> None:
     await at.ann.finds(STORY, at.deploys)
     await at.ann.finds(ANSWER, at.deploys)
     await at.slack.until(lambda: all("Approve" not in card.buttons for card in cards(at)), what="no card to be live")
     await at.rests()
-    told = at.ann.sees(at.deploys)
-    assert [told.count(line) for line in (STORY, ANSWER)] == [1, 1], told
-    assert told.index(STORY) < told.index(ANSWER), told
+    posted = at.ann.sees(at.deploys)
+    assert [posted.count(line) for line in (STORY, ANSWER)] == [1, 1], posted
+    assert posted.index(STORY) < posted.index(ANSWER), posted
     (card,) = cards(at)
     assert "Done: Pay" in card
     assert [line["tool"] for line in at.ran()] == ["pay"]
@@ -136,7 +136,7 @@ async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -
         await fault.reached()
         fault.release()
         await story
-        await is_told_whole_and_once(at)
+        await is_posted_whole_and_once(at)
 
 
 # Around the card

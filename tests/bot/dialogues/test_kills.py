@@ -76,17 +76,17 @@ async def killed_and_started_again(at: Staff, bot: Serving) -> None:
     at.slack.clock.advance(DEAD_LETTERS)
 
 
-async def is_told(at: Staff) -> None:
+async def is_posted(at: Staff) -> None:
     for words in (STORY, ANSWER, "Done: Pay"):
         await at.ann.finds(words, at.deploys)
 
 
-async def is_told_whole_and_once(at: Staff) -> None:
-    await is_told(at)
+async def is_posted_whole_and_once(at: Staff) -> None:
+    await is_posted(at)
     await at.slack.settled()
-    told = at.ann.sees(at.deploys)
-    assert [told.count(line) for line in (STORY, ANSWER)] == [1, 1], told
-    assert told.index(STORY) < told.index(ANSWER), told
+    seen = at.ann.sees(at.deploys)
+    assert [seen.count(line) for line in (STORY, ANSWER)] == [1, 1], seen
+    assert seen.index(STORY) < seen.index(ANSWER), seen
     (card,) = cards(at)
     assert card.buttons == ("See everything", "History")
     assert [line["tool"] for line in at.ran()] == ["pay"]
@@ -98,7 +98,7 @@ async def lives_through_a_kill(at: Staff, bot: Serving) -> None:
         await at.ann.says(PAY, at.deploys)
         await bot.reached()
         await killed_and_started_again(at, bot)
-        await is_told_whole_and_once(at)
+        await is_posted_whole_and_once(at)
 
 
 # After a transaction, and before anything that would follow
@@ -117,12 +117,12 @@ async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -
     with somebody(at, "Approve"), somebody(at, "Run again"):
         await at.ann.says(PAY, at.deploys)
         stopped = asyncio.create_task(bot.reached())
-        told = asyncio.create_task(is_told(at))
-        await asyncio.wait({stopped, told}, return_when=asyncio.FIRST_COMPLETED)
+        shown = asyncio.create_task(is_posted(at))
+        await asyncio.wait({stopped, shown}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         await killed_and_started_again(at, bot)  # where it stands still, or at its end if it had fewer
-        await told
-        await is_told_whole_and_once(at)
+        await shown
+        await is_posted_whole_and_once(at)
 
 
 @pytest.mark.parametrize("stored", ["count_next", "hand_over"])
@@ -181,7 +181,7 @@ async def test_killed_while_slack_answers(at: Staff, bot: Serving, method: str, 
         await at.ann.says(PAY_AT_LENGTH if what is a_line else PAY, at.deploys)
         await hang.reached()
         await killed_and_started_again(at, bot)
-        await is_told_whole_and_once(at)
+        await is_posted_whole_and_once(at)
 
 
 async def test_killed_before_its_card_is_known_to_stand(at: Staff, bot: Serving) -> None:
@@ -191,7 +191,7 @@ async def test_killed_before_its_card_is_known_to_stand(at: Staff, bot: Serving)
         await at.ann.says(PAY, at.deploys)
         await hang.reached()
         await killed_and_started_again(at, bot)
-        await is_told_whole_and_once(at)
+        await is_posted_whole_and_once(at)
 
 
 # Inside the agent
@@ -245,10 +245,12 @@ async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "sentence"),
     [("It took effect", "It took effect: people looked"), ("It did not", "It did not take effect: people looked")],
 )
-async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: Serving, word: str, told: str) -> None:
+async def test_killed_in_the_tool_people_say_what_became_of_it(
+    at: Staff, bot: Serving, word: str, sentence: str
+) -> None:
     await killed_in_the_tool(at, bot, "work")
     asks = await at.bob.finds("Did this take effect? Work", at.deploys)
     assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
@@ -258,7 +260,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: S
     await at.bob.clicks(at.bob.now(asks), word, sure=True)
 
     await at.ann.finds("effect: Work", at.deploys)
-    await at.ann.finds(told, at.deploys)
+    await at.ann.finds(sentence, at.deploys)
     (card,) = cards(at)
     assert card.buttons == ("See everything", "History")
     assert at.ann.sees(at.deploys).count("it is not known how it ended: the card asks") == 1

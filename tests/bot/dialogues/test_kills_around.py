@@ -104,10 +104,10 @@ async def paid(at: Staff, *amounts: int) -> None:
     """Just these, each once, and each by one vote."""
     for amount in amounts:
         await at.slack.until(lambda amount=amount: [one for one in at.ran() if one["amount"] == amount] or None)  # type: ignore[misc]
-    told = "✅ pay · approved by bob · ran"
-    await at.slack.until(lambda: at.ann.sees(at.deploys).count(told) >= len(amounts) or None, timeout=PATIENCE)
+    line = "✅ pay · approved by bob · ran"
+    await at.slack.until(lambda: at.ann.sees(at.deploys).count(line) >= len(amounts) or None, timeout=PATIENCE)
     await at.slack.settled()
-    assert at.ann.sees(at.deploys).count(told) == len(amounts)
+    assert at.ann.sees(at.deploys).count(line) == len(amounts)
     assert sorted(int(str(one["amount"])) for one in at.ran()) == sorted(amounts)
 
 
@@ -122,7 +122,7 @@ async def test_each_vote_counts_once_and_each_call_runs_once(at: Staff, bot: Ser
     await bot.reached()
     await killed_and_started_again(at, bot)
     await paid(at, 20, 30)
-    told = await at.slack.repeats(made)  # as somebody who was told that it did not work would do it
-    assert told.acked
+    again = await at.slack.repeats(made)  # as somebody who was told that it did not work would do it
+    assert again.acked
     await at.slack.settled()
     await paid(at, 20, 30)

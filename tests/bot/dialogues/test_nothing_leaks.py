@@ -105,9 +105,9 @@ async def test_nothing_leaks_when_a_condition_fails_on_a_secret(at: Backoffice) 
     refused = await at.refuses("deploy", ARGUMENTS)
     assert leaks(refused) == []
     content = select(ledger.c.content).where(ledger.c.kind == "call refused")
-    (told,) = await at.database.read(lambda tx: tx.execute(content).scalars().all())
-    assert leaks(told or "") == []
-    assert MASK in (told or "")
+    (content_stored,) = await at.database.read(lambda tx: tx.execute(content).scalars().all())
+    assert leaks(content_stored or "") == []
+    assert MASK in (content_stored or "")
     text = json.dumps(ARGUMENTS)
     said = await at.command("explain", "--tool", "deploy", "--args", text)
     assert leaks(said.out + said.err) == []

@@ -29,11 +29,11 @@ def policy(approvers: str = '"group:S0ONCALL"', more: str = "", when: str = "") 
 async def refused(at: Office, text: str, why: str) -> None:
     """No card, and no run: the thread says why, and the agent knows too."""
     said = await at.ann.says(f"@adk-confirm {text}", at.deploys)
-    told = await at.ann.finds(why, at.deploys, thread=said)
+    note = await at.ann.finds(why, at.deploys, thread=said)
     await at.rests()
     cards = [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons]
     assert (cards, at.ran()) == ([], [])
-    assert not told.ephemeral
+    assert not note.ephemeral
 
 
 async def test_a_reason_that_is_required_is_asked_for_at_its_field(open_office: Opens) -> None:

@@ -245,14 +245,14 @@ async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
     return word, await at.bob.finds("It took effect", at.deploys, thread=card, timeout=LONG)
 
 
-@pytest.mark.parametrize(("button", "told"), [("It took effect", "it happened"), ("It did not", "it did not happen")])
+@pytest.mark.parametrize(("button", "answer"), [("It took effect", "it happened"), ("It did not", "it did not happen")])
 async def test_killed_while_it_ran_people_say_what_happened(
-    at: Office, server: Foreign, button: str, told: str
+    at: Office, server: Foreign, button: str, answer: str
 ) -> None:
     word, unknown = await killed_in_the_tool(at, server)
     await at.bob.clicks(unknown, button, sure=True)
     heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=unknown.thread)
-    assert told in heard
+    assert answer in heard
     settled = await at.ann.finds("effect: Linger", at.deploys, thread=unknown.thread)
     assert settled.buttons == ("See everything", "History")
     assert server.lingered(word) == ["begun"]

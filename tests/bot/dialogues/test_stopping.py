@@ -84,9 +84,9 @@ async def test_what_waits_keeps_waiting_and_a_tool_that_runs_is_not_torn(
         await at.bob.clicks(work, "Approve")
         await works(at, said)
         at.ann.stops(at.deploys, said)
-        told = await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
-        assert "work was approved and still runs" in told
-        assert "pay still waits for a decision" in told
+        note = await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+        assert "work was approved and still runs" in note
+        assert "pay still waits for a decision" in note
 
         gate.touch()
         await at.ann.finds("Done: Work", at.deploys, thread=said)

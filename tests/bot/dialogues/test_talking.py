@@ -44,9 +44,9 @@ async def test_a_mention_is_handled_once_although_slack_delivers_it_several_time
         await at.ann.says("@adk-confirm hello", at.deploys)
         await at.ann.finds("You said: hello", at.deploys)
         await at.slack.settled()
-        told = [made for made in at.slack.deliveries if made.kind == "events_api" and "hello" in str(made.body)]
-        assert {made.what for made in told} >= {"app_mention", "message"}
-        for made in told:
+        events = [made for made in at.slack.deliveries if made.kind == "events_api" and "hello" in str(made.body)]
+        assert {made.what for made in events} >= {"app_mention", "message"}
+        for made in events:
             assert (await at.slack.repeats(made)).acked
         await at.rests()
         assert said(at) == ["hello"]
@@ -145,9 +145,9 @@ async def test_many_sessions_at_once_each_get_what_is_theirs(open_office: Opens)
         await at.rests()
         for n, card in enumerate(cards, 1):
             assert "Done: Pay" in at.ann.sees(at.deploys, thread=card)
-            told = at.ann.sees(at.deploys, thread=card)
-            assert f"amount {n}\n" in f"{told}\n"
-            assert told.count('pay: {"did":"pay"}') == 1
+            seen = at.ann.sees(at.deploys, thread=card)
+            assert f"amount {n}\n" in f"{seen}\n"
+            assert seen.count('pay: {"did":"pay"}') == 1
         assert sorted(str(line["to"]) for line in at.ran()) == sorted(f"p{n}" for n in range(1, 13))
 
 
@@ -217,8 +217,8 @@ async def test_a_model_that_fails_is_a_sentence_and_the_session_goes_on(
     monkeypatch.setattr("bot.inbound.message_hints.PATIENCE", 0.1)  # a bot that stops waits for it
     async with open_office(ONE, target=LAB) as at:
         first = await at.ann.says("@adk-confirm fail The quota is used up.", at.deploys)
-        told = await at.ann.finds("The quota is used up.", at.deploys, thread=first)
-        assert "Traceback" not in told
+        reply = await at.ann.finds("The quota is used up.", at.deploys, thread=first)
+        assert "Traceback" not in reply
         await at.ann.says("@adk-confirm hello", at.deploys, thread=first)
         await at.ann.finds("You said: hello", at.deploys, thread=first)
 
@@ -288,7 +288,7 @@ async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Ope
             await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=thread)
         await at.rests()
         for thread in threads:
-            told = at.ann.sees(at.deploys, thread=thread)
+            seen = at.ann.sees(at.deploys, thread=thread)
             for line in ("✅ Approved by bob · ran", 'pay: {"did":"pay"}'):
-                assert told.count(line) == 1, told
+                assert seen.count(line) == 1, seen
         assert sorted(str(line["to"]) for line in at.ran()) == [f"p{n}" for n in range(1, 9)]

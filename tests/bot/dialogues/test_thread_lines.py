@@ -86,10 +86,10 @@ async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
 async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_once_to_all(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
-        for told in range(1, 6):
+        for count in range(1, 6):
             await at.oscar.clicks(at.oscar.now(card), "Approve")
             await at.rests()
-            assert len(at.oscar.windows) == told
+            assert len(at.oscar.windows) == count
         await at.lead.clicks(at.lead.now(card), "Approve")
         await at.rests()
         assert not at.slack.calls_of("chat.postEphemeral"), "it is said in the windows alone"
@@ -113,7 +113,7 @@ async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) 
         await at.ann.finds('"reason":"too dear"', at.deploys, thread=said)
         await at.rests()
 
-        told = "\n".join(posts(at, said)[2:]).split("\n")
-        assert told[0].startswith("✅ pay · approved by bob · ran in")
-        assert told[1:3] == ["🚫 pay · denied by cyd · asked by @ann", "too dear"]
-        assert told[3].startswith("pay: ")
+        lines = "\n".join(posts(at, said)[2:]).split("\n")
+        assert lines[0].startswith("✅ pay · approved by bob · ran in")
+        assert lines[1:3] == ["🚫 pay · denied by cyd · asked by @ann", "too dear"]
+        assert lines[3].startswith("pay: ")

@@ -25,8 +25,8 @@ async def test_a_card_in_a_thread_is_also_shown_in_the_channel(open_office: Open
         card = await at.ask(PAY)
         assert [one.ts for one in in_channel(at)] == [card.thread, card.ts]
         await at.rests()
-        (told,) = [made for made in at.slack.deliveries if "thread_broadcast" in str(made.body)]
-        assert (await at.slack.repeats(told)).acked
+        (event,) = [made for made in at.slack.deliveries if "thread_broadcast" in str(made.body)]
+        assert (await at.slack.repeats(event)).acked
 
         await at.bob.clicks(card, "Approve")
         done = await at.ann.finds("Done: Pay", at.deploys, thread=card)

@@ -17,7 +17,7 @@ PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 
 
-def told(at: Office, person: Person) -> list[str]:
+def notes_for(at: Office, person: Person) -> list[str]:
     """What only this person was told."""
     return [one.text for one in person.messages(at.deploys) if one.ephemeral]
 
@@ -40,7 +40,7 @@ async def test_where_others_write_a_plain_reply_gets_a_hint_once(open_office: Op
         await at.ann.says("a colleague", at.deploys, thread=card)
         await at.oscar.says("ah", at.deploys, thread=card)
         await at.rests()
-        assert (len(told(at, at.oscar)), told(at, at.ann)) == (1, [])
+        assert (len(notes_for(at, at.oscar)), notes_for(at, at.ann)) == (1, [])
         assert "You said" not in at.ann.sees(at.deploys)
 
 
@@ -89,7 +89,7 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, m
         assert sign.ephemeral
         mouth.say("Hi.", None, "2.4.0.", None)
         await at.ann.finds("2.4.0.", at.deploys, thread=said)
-        assert len(told(at, at.ann)) == 1
+        assert len(notes_for(at, at.ann)) == 1
 
 
 async def test_words_during_a_pause_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,10 +36,10 @@ async def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
 
 
 async def test_what_it_promises_is_counted_on(visit: Visit) -> None:
-    told = await visit.host.capabilities()
-    assert (told.exactly_once, told.edits, told.siblings_together) == (True, True, False)
-    assert told.name.startswith("adk-confirm's own API")
-    assert told.notes == (OUR_PORT,)
+    abilities = await visit.host.capabilities()
+    assert (abilities.exactly_once, abilities.edits, abilities.siblings_together) == (True, True, False)
+    assert abilities.name.startswith("adk-confirm's own API")
+    assert abilities.notes == (OUR_PORT,)
 
 
 async def test_a_gated_tool_s_arguments_may_be_edited(visit: Visit) -> None:

@@ -203,7 +203,7 @@ class TestHoles:
         assert outcome(events).became is OutcomeKind.FAILED
 
     @pytest.mark.parametrize(
-        ("told", "at"),
+        ("clock", "at"),
         [
             ({"timestamp": 1795224227.5}, 1795224227.5),
             ({"timestamp": 1795224227500}, 1795224227.5),
@@ -215,10 +215,10 @@ class TestHoles:
             ({"timestamp": -5}, None),
         ],
     )
-    def test_any_clock_is_read_and_none_is_made_up(self, told: JsonObject, at: float | None) -> None:
+    def test_any_clock_is_read_and_none_is_made_up(self, clock: JsonObject, at: float | None) -> None:
         approval = event("user", answered({"confirmed": True}, "r1"))
         del approval["timestamp"]
-        assert outcome([*python(), {**approval, **told}]).begun_at == at
+        assert outcome([*python(), {**approval, **clock}]).begun_at == at
 
     def test_an_answer_that_no_server_takes_settles_nothing(self) -> None:
         wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]

@@ -138,19 +138,24 @@ async def test_where_there_are_no_streams_it_runs_without(ear: Ear, status: int)
 
 async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
     host = ear.host()
-    told = await host.capabilities()
+    abilities = await host.capabilities()
     await host.close()
-    assert (told.exactly_once, told.edits, told.patience) == (False, False, 30.0)
-    assert [PORT in told.notes, DENIALS in told.notes, EDITS in told.notes, BROKEN in told.notes] == [True] * 4
-    assert TOGETHER in told.notes
-    assert NO_MARKS in told.notes
+    assert (abilities.exactly_once, abilities.edits, abilities.patience) == (False, False, 30.0)
+    assert [
+        PORT in abilities.notes,
+        DENIALS in abilities.notes,
+        EDITS in abilities.notes,
+        BROKEN in abilities.notes,
+    ] == [True] * 4
+    assert TOGETHER in abilities.notes
+    assert NO_MARKS in abilities.notes
 
     async with listening(Ear(describes=("customMetadata",), resumable=True)) as other:
         host = other.host()
-        told = await host.capabilities()
+        abilities = await host.capabilities()
         await host.close()
-    assert TOGETHER not in told.notes
-    assert NO_MARKS not in told.notes
+    assert TOGETHER not in abilities.notes
+    assert NO_MARKS not in abilities.notes
 
 
 # In

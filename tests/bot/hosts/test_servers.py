@@ -109,7 +109,7 @@ def table() -> str:
     """What works with which server, as these tests have it."""
     notes: list[str] = []
 
-    def told(word: str, note: str | None) -> str:
+    def mark(word: str, note: str | None) -> str:
         if note is None:
             return word
         if note not in notes:
@@ -118,8 +118,8 @@ def table() -> str:
 
     def cell(kind: Kind, name: str) -> str:
         if name in kind.never:
-            return told("–", kind.never[name])
-        return told("no", kind.lacks[name]) if name in kind.lacks else told("yes", kind.how.get(name))
+            return mark("–", kind.never[name])
+        return mark("no", kind.lacks[name]) if name in kind.lacks else mark("yes", kind.how.get(name))
 
     def part(title: str, kinds: Sequence[Kind]) -> str:
         rows = [f"| {what} | {' | '.join(cell(kind, name) for kind in kinds)} |" for name, (what, _) in SCENES.items()]

@@ -74,10 +74,10 @@ async def test_no_tool_begins_after_a_stop_and_the_model_is_not_asked_further() 
     tools = [FunctionTool(stops), FunctionTool(later)]
     async with Runner(Agent(name="a", model=model, instruction="", tools=tools)) as runner:
         run = await runner.start(user_id="u", session_id="s", message="go", create=True, stop=stop)
-        told = [one async for one in run]
+        events = [one async for one in run]
         assert ran == ["stops"]
         assert len(model.requests) == 1
-        assert not any(one.text for one in told if one.author == "a")
+        assert not any(one.text for one in events if one.author == "a")
 
         stop = asyncio.Event()
         said = [one async for one in runner.run(user_id="u", session_id="s", message="later")]

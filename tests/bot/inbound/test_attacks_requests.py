@@ -153,8 +153,8 @@ async def test_what_is_not_ours_is_not_acted_on(open_office: Opens) -> None:
             reply = await sends(at, {**click, "actions": [action], "trigger_id": "of another click"})
             assert reply.status in (200, 404), (change, reply)
         await at.bob.finds("There is no confirmation", at.deploys, thread=card)
-        told = await at.bob.finds("This changed in the meantime", at.deploys, thread=card)
-        assert told.ephemeral
+        note = await at.bob.finds("This changed in the meantime", at.deploys, thread=card)
+        assert note.ephemeral
         assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
 

@@ -58,7 +58,7 @@ def test_who_clicked_is_of_their_own_workspace(user: dict[str, Any], who: Person
 
 
 @pytest.mark.parametrize(
-    ("told", "who"),
+    ("fields", "who"),
     [
         ({}, Person("T0ACME", "U0ANN")),
         ({"team": "T0HERS"}, Person("T0HERS", "U0ANN")),
@@ -67,16 +67,16 @@ def test_who_clicked_is_of_their_own_workspace(user: dict[str, Any], who: Person
         ({"user_team": "E0CORP", "team": "E0CORP"}, Person("T0ACME", "U0ANN")),
     ],
 )
-def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
+def test_who_spoke_is_who_clicks(fields: dict[str, Any], who: Person) -> None:
     """Slack may tell the organisation with words and the workspace with a click: it is the same person."""
-    event = {"user": "U0ANN", "channel": "C1", "ts": "1.1", "text": "<@U0BOT> hi", **told}
+    event = {"user": "U0ANN", "channel": "C1", "ts": "1.1", "text": "<@U0BOT> hi", **fields}
     heard = read_message_event({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
     assert heard is not None
     assert heard.heard.person == who
 
 
 @pytest.mark.parametrize(
-    ("told", "ignored"),
+    ("fields", "ignored"),
     [
         ({}, False),
         ({"subtype": "file_share"}, False),
@@ -87,8 +87,8 @@ def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
         ({"type": "reaction_added", "subtype": "any"}, False),
     ],
 )
-def test_a_message_that_is_ignored_is_never_read(told: dict[str, Any], ignored: bool) -> None:
-    event = {"type": "message", "user": "U0ANN", "channel": "D1", "ts": "1.1", "text": "hi", **told}
+def test_a_message_that_is_ignored_is_never_read(fields: dict[str, Any], ignored: bool) -> None:
+    event = {"type": "message", "user": "U0ANN", "channel": "D1", "ts": "1.1", "text": "hi", **fields}
     assert is_ignored({"team_id": "T0ACME", "event": event}) is ignored
     assert not (ignored and read_message_event({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT"))
 

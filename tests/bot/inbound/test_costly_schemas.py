@@ -20,8 +20,8 @@ async def test_a_form_that_costs_too_much_to_draw(
     async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGET}:drawing") as at:
         card = await at.ask("pay 5")
         await at.bob.clicks(card, "Edit…")
-        told = await at.bob.finds(TOLD, at.deploys, thread=card)
-        assert told.ephemeral
+        note = await at.bob.finds(TOLD, at.deploys, thread=card)
+        assert note.ephemeral
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Approved by bob", at.deploys, thread=card)
 

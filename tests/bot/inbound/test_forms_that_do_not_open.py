@@ -27,7 +27,7 @@ class Wrong:
     """What Slack does instead of opening a form, and what whoever pressed hears."""
 
     begins: Callable[[Faults, str], Fault]
-    told: str
+    sentence: str
 
 
 WRONGS = {
@@ -59,9 +59,9 @@ async def test_a_form_from_a_card(at: Office, caplog: pytest.LogCaptureFixture, 
 
     await at.bob.clicks(card, "Deny…")
 
-    told = await at.bob.finds(WRONGS[wrong].told, at.deploys, thread=card)
-    assert told.ephemeral
-    assert told.message.only_for == at.bob.id
+    note = await at.bob.finds(WRONGS[wrong].sentence, at.deploys, thread=card)
+    assert note.ephemeral
+    assert note.message.only_for == at.bob.id
     assert "the form failed: " in caplog.text
     assert "trying again" not in caplog.text
     assert at.bob.modal() is None
@@ -104,7 +104,7 @@ async def test_a_form_from_elsewhere(
     card = await at.ask("reimburse 1500 for the team dinner")
     WRONGS[wrong].begins(at.slack.faults, "views.open")
     await press(at, card)
-    await at.bob.finds(WRONGS[wrong].told.replace("the form", what), None if direct else at.deploys)
+    await at.bob.finds(WRONGS[wrong].sentence.replace("the form", what), None if direct else at.deploys)
 
 
 async def test_a_history_that_stops_half_way(at: Office) -> None:

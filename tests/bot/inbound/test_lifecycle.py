@@ -44,14 +44,14 @@ async def test_a_removed_app_says_so_in_ledger_and_log(at: Office, caplog: pytes
         await at.slack.until(lambda: len(at.slack.deliveries) >= 2 or None)
         await at.slack.settled()
 
-    told = [content_of(line) or {} for line in await at.bot.database.read(read_lines, SYSTEM)]
-    sentences = [str(content["text"]) for content in told if "text" in content]
+    lines = [content_of(line) or {} for line in await at.bot.database.read(read_lines, SYSTEM)]
+    sentences = [str(content["text"]) for content in lines if "text" in content]
     assert any("uninstalled" in sentence for sentence in sentences)
     assert any("revoked" in sentence for sentence in sentences)
     assert "set its new SLACK_BOT_TOKEN" in caplog.text
     for delivery in list(at.slack.deliveries):
         await at.slack.repeats(delivery)
-    assert len(await at.bot.database.read(read_lines, SYSTEM)) == len(told)
+    assert len(await at.bot.database.read(read_lines, SYSTEM)) == len(lines)
 
 
 async def test_an_organisations_token_that_loses_a_workspace_says_so_in_ledger_and_log(
@@ -65,6 +65,6 @@ async def test_an_organisations_token_that_loses_a_workspace_says_so_in_ledger_a
             slack.withholds(everywhere, north)
             await slack.settled()
             await slack.repeats(slack.deliveries[-1])
-            told = [content_of(line) or {} for line in await at.bot.database.read(read_lines, SYSTEM)]
-    assert [one["text"] for one in told if "text" in one] == ["The app may not be used in T0NORTH any more."]
+            lines = [content_of(line) or {} for line in await at.bot.database.read(read_lines, SYSTEM)]
+    assert [one["text"] for one in lines if "text" in one] == ["The app may not be used in T0NORTH any more."]
     assert "Nobody there can be asked until it may be again." in caplog.text

@@ -143,7 +143,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
     """Given back at once it would come up at once, and keep a processor busy for good."""
     await with_rows(database, "bad", "good")
     attended: list[str] = []
-    told, both = asyncio.Event(), asyncio.Event()
+    one_began, both = asyncio.Event(), asyncio.Event()
 
     async def attend(key: str, lease: Lease) -> None:
         attended.append(key)
@@ -151,10 +151,10 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
             both.set()
         if key == "bad":
             raise Invalid("This one can't be done.")
-        if told.is_set():
+        if one_began.is_set():
             await database.run(done, key)
         else:
-            told.set()
+            one_began.set()
 
     def unreadable(tx: Tx, key: str) -> float | None:
         if key == "bad":
@@ -319,8 +319,8 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
         attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 60)
     assert await database.read(look) == ("another's", 0, None, False)
-    told = "test_rows x was taken over by another process; nothing more was written here"
-    assert (told in caplog.messages) is (ends in ("by a write", "in trouble"))
+    warning = "test_rows x was taken over by another process; nothing more was written here"
+    assert (warning in caplog.messages) is (ends in ("by a write", "in trouble"))
     assert set(overtaken) == (set() if ends == "well" else {"x"})
 
 
@@ -392,8 +392,8 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
     await asyncio.wait_for(finished.wait(), 60)
     attendant.stop()
     await running
-    told = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]
-    assert told == [
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]
+    assert logged == [
         ("INFO", "test_rows x is put off for 0.01 s: Runs are paused, try 1."),
         ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 2."),
         ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 3."),

@@ -165,11 +165,11 @@ async def anybody(enterprise_id: str | None, team_id: str | None) -> AuthorizeRe
 
 
 async def test_many_are_told_from_a_few() -> None:
-    precedence, told = Backpressure(), list[bool]()
+    precedence, answers = Backpressure(), list[bool]()
     with ExitStack() as clicks:
         for _ in range(MANY):
-            told.append(precedence.many)
+            answers.append(precedence.many)
             clicks.enter_context(precedence.handling_click())
-        told.append(precedence.many)
-    told.append(precedence.many)
-    assert told == [*[False] * MANY, True, False]
+        answers.append(precedence.many)
+    answers.append(precedence.many)
+    assert answers == [*[False] * MANY, True, False]

@@ -26,7 +26,7 @@ from tests.bot.dialogues.test_kills import (
     STORY,
     a_card,
     a_line,
-    is_told_whole_and_once,
+    is_posted_whole_and_once,
     somebody,
     words,
 )
@@ -88,7 +88,7 @@ async def test_alone_it_goes_on_where_it_stood(at: Staff, database_url: str, tmp
                 await asyncio.sleep(1.2 * LEASE)  # what is awaited is that time passes for the database
                 bot.thaws()
                 at.slack.clock.advance(DEAD_LETTERS)
-            await is_told_whole_and_once(at)
+            await is_posted_whole_and_once(at)
 
 
 @pytest.mark.parametrize("stored", TAKEN_OVER)
@@ -203,10 +203,10 @@ async def taken_over(at: Staff, first: Serving, others: list[Serving]) -> None:
         await other.joins()
     at.slack.clock.advance(DEAD_LETTERS)
     # A process that froze within a transaction keeps its locks until that is ended, after about six seconds.
-    for told in (STORY, ANSWER, "Done: Pay"):
-        await at.ann.finds(told, at.deploys, timeout=60)
+    for sentence in (STORY, ANSWER, "Done: Pay"):
+        await at.ann.finds(sentence, at.deploys, timeout=60)
     first.thaws()
     at.slack.faults.clear()
     await first.stops()
     await at.slack.until(lambda: all(at.ann.sees(at.deploys).count(line) == 1 for line in (STORY, ANSWER)), timeout=60)
-    await is_told_whole_and_once(at)
+    await is_posted_whole_and_once(at)

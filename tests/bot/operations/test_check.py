@@ -53,7 +53,7 @@ class Setup:
     ) -> str:
         file = self.folder / "adk-confirm.toml"
         file.write_text(f"[agent]\n{agent}\n{policies}")
-        told: dict[str, str | None] = {
+        values: dict[str, str | None] = {
             "SLACK_BOT_TOKEN": self.slack.bot_token,
             "SLACK_SIGNING_SECRET": self.slack.signing_secret,
             "SLACK_APP_TOKEN": self.slack.app_token,
@@ -62,7 +62,7 @@ class Setup:
             "ADK_CONFIRM_SECRET": "not a secret, but long enough",
             **environment,
         }
-        for name, value in told.items():
+        for name, value in values.items():
             self.monkeypatch.setenv(name, value) if value is not None else self.monkeypatch.delenv(name, raising=False)
         self.capsys.readouterr()
         ended = await asyncio.to_thread(main, ["check", "--config", str(file)])

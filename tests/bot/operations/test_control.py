@@ -83,7 +83,7 @@ async def test_the_cards_of_what_could_run_are_drawn_again(at: Backoffice) -> No
         await at.vote(confirmation, BEN)
     await at.runs(ran)
     await at.vote(denied, ANNA, VoteKind.DENY)
-    await at.is_told()
+    await at.is_posted()
 
     async def behind() -> list[str]:
         return [name for name in (waits, approved, ran, denied) if is_behind(await at.row(name))]
@@ -91,14 +91,14 @@ async def test_the_cards_of_what_could_run_are_drawn_again(at: Backoffice) -> No
     assert await behind() == []
     await at.command("pause")
     assert await behind() == [waits, approved]
-    await at.is_told()
+    await at.is_posted()
     await at.command("resume")
     assert await behind() == [waits, approved]
 
 
 async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
     asked = [await at.asks() for _ in range(5)]
-    await at.is_told()
+    await at.is_posted()
     after: str | None = ""
     turns = 0
     while after is not None:
@@ -110,7 +110,7 @@ async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
 
 async def test_rows_of_a_newer_version_are_left_alone(at: Backoffice) -> None:
     newer, ours = sorted([await at.asks(), await at.asks()])
-    await at.is_told()
+    await at.is_posted()
 
     def written_by_a_newer_version(tx: Tx) -> None:
         tx.execute(update(confirmations).where(confirmations.c.id == newer).values(body='{"v":99}'))
@@ -147,9 +147,9 @@ async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
     assert row.decision.reason == "withdrawn by an operator of this app (wrong version); it did not run"
     card = card_view(row)
     assert (card.decided_by, card.reason) == (("operator lee",), "wrong version")
-    told = (await at.command("audit", "show", deploy)).out
-    assert "operator lee withdrew deploy. It did not run." in told
-    assert "“wrong version”" in told
+    shown = (await at.command("audit", "show", deploy)).out
+    assert "operator lee withdrew deploy. It did not run." in shown
+    assert "“wrong version”" in shown
 
     paused = await at.command("pause", "--as", "lee", "--reason", "the database moves", "--json")
     assert json.loads(paused.out) == {"changed": True}

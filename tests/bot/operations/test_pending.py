@@ -146,7 +146,7 @@ async def test_what_a_newer_version_wrote_is_out_of_reach(at: Backoffice) -> Non
 
 async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice) -> None:
     deploy = await at.asks("deploy")
-    await at.is_told()
+    await at.is_posted()
     assert (await at.command("retry")).out == "Nothing needs a retry.\n"
 
     def park(tx: Tx) -> None:

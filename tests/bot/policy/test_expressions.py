@@ -137,5 +137,5 @@ def test_with_an_expression_the_librarys_prompt_is_not_loaded() -> None:
         "import sys; from bot.policy.when import holds; assert holds('1 < 2', {}); "
         "print(sorted({'typer', 'rich', 'prompt_toolkit'} & set(sys.modules))); import cel.cli; print(cel.cli.app)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.startswith("[]\n<typer")
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.startswith("[]\n<typer")

@@ -44,7 +44,7 @@ async def test_a_full_member_is_recognised(out: Outgoing) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"),
+    ("flag", "attribute"),
     [
         ("is_bot", "bot"),
         ("deleted", "deleted"),
@@ -53,11 +53,11 @@ async def test_a_full_member_is_recognised(out: Outgoing) -> None:
         ("is_stranger", "stranger"),
     ],
 )
-async def test_accounts_that_never_decide_are_distinguished(out: Outgoing, flag: str, told: str) -> None:
+async def test_accounts_that_never_decide_are_distinguished(out: Outgoing, flag: str, attribute: str) -> None:
     odd = out.slack.person("odd", **{flag: True})  # type: ignore[arg-type]  # one of the flags
     account = await out.directory.account(person(odd.id))
     assert isinstance(account, Account)
-    assert getattr(account, told)
+    assert getattr(account, attribute)
 
 
 async def test_somebody_of_another_company_is_a_stranger_here(out: Outgoing) -> None:

@@ -53,14 +53,14 @@ async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monk
 
 async def test_the_token_goes_to_nobody_but_slack(out: Outgoing) -> None:
     for address in ("https://evil.example/a", "http://files.slack.com/a", "https://slack.com.evil.example/a", ""):
-        told = await in_words(out, {"name": "a", "url_private_download": address})
-        assert told == ["The file a could not be read: it is not kept at Slack."]
+        texts = await in_words(out, {"name": "a", "url_private_download": address})
+        assert texts == ["The file a could not be read: it is not kept at Slack."]
 
 
 async def test_ten_files_are_read_and_the_others_named(out: Outgoing) -> None:
-    told = await in_words(out, *(attached(out, f"{n}.txt", b"ok") for n in range(12)))
-    assert told[:10] == ["ok"] * 10
-    assert told[10:] == [f"The file {n}.txt could not be read: only 10 files are read." for n in (10, 11)]
+    texts = await in_words(out, *(attached(out, f"{n}.txt", b"ok") for n in range(12)))
+    assert texts[:10] == ["ok"] * 10
+    assert texts[10:] == [f"The file {n}.txt could not be read: only 10 files are read." for n in (10, 11)]
 
 
 async def test_slack_that_can_not_be_reached_is_reported(out: Outgoing) -> None:

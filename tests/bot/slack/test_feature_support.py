@@ -28,8 +28,8 @@ async def test_a_refusal_lasts_an_hour_and_is_reported_once(caplog: pytest.LogCa
         assert not taken.accepts(AT, Feature.STATUS, "C1")
         clock.advance(REMEMBERED + 1)
 
-    told = [one for one in caplog.records if one.levelno == logging.WARNING and "refuses" in one.message]
-    assert len(told) == 1
+    warnings = [one for one in caplog.records if one.levelno == logging.WARNING and "refuses" in one.message]
+    assert len(warnings) == 1
     (noted,) = await database.read(refused_features)
     assert noted.channel == "C1"
     said = _refused_feature(noted).said

@@ -46,7 +46,7 @@ def test_what_waits_is_withdrawn_and_the_agent_is_told_why() -> None:
     desk.approve(ANNA)
     desk.took(abandon(desk.row, desk.now))
     assert desk.state() is State.WITHDRAWN
-    assert desk.told[-1] is LineKind.WITHDRAWN
+    assert desk.kinds[-1] is LineKind.WITHDRAWN
     assert (desk.answer.confirmed, desk.answer.reason) == (False, decision_texts.REMOVED_TO_MODEL)
     assert abandon(desk.row, desk.now).row is desk.row  # once
 
@@ -142,10 +142,10 @@ async def test_with_several_installed_a_policy_that_names_none_governs_nothing(d
 async def test_the_same_event_again_and_one_from_before_remove_nothing(database: Database) -> None:
     def leaves(tx: Tx) -> None:
         one = installed(tx, "T0ACME", at=100.7)
-        told = Removal(at=ACME, sentence="gone", event="Ev1", before=100.0)
-        assert not record_departure(tx, one, replace(told, before=99.0))
-        assert record_departure(tx, one, told)
-        assert not record_departure(tx, installed(tx, "T0ACME"), told)
+        removal = Removal(at=ACME, sentence="gone", event="Ev1", before=100.0)
+        assert not record_departure(tx, one, replace(removal, before=99.0))
+        assert record_departure(tx, one, removal)
+        assert not record_departure(tx, installed(tx, "T0ACME"), removal)
         assert tx.execute(select(bots.c.team_id)).scalars().all() == ["T0ACME"]
 
     await database.run(leaves)
@@ -274,23 +274,23 @@ async def test_an_organisation_brings_back_a_workspace_that_had_left_by_itself(d
 # Where an organisation may use it
 
 
-def told(at: float, *, granted: bool = False) -> AccessChange:
+def change(at: float, *, granted: bool = False) -> AccessChange:
     return AccessChange(enterprise="E0CORP", teams=("T0SOUTH",), granted=granted, at=at)
 
 
 async def test_a_workspace_without_its_organisations_app_is_gone_until_it_gets_it_back(database: Database) -> None:
     def changes(tx: Tx) -> None:
         organisation = installed(tx, None)
-        assert withhold(tx, organisation, "T0SOUTH", told(200.5))
+        assert withhold(tx, organisation, "T0SOUTH", change(200.5))
         assert (has_left(tx, SOUTH), has_left(tx, ACME)) == (True, False)
-        assert not withhold(tx, organisation, "T0SOUTH", told(200.5))  # told again
-        assert not grant(tx, organisation, "T0SOUTH", told(200.4, granted=True))  # what was before comes after
+        assert not withhold(tx, organisation, "T0SOUTH", change(200.5))  # told again
+        assert not grant(tx, organisation, "T0SOUTH", change(200.4, granted=True))  # what was before comes after
         assert has_left(tx, SOUTH)
-        assert grant(tx, organisation, "T0SOUTH", told(200.6, granted=True))
+        assert grant(tx, organisation, "T0SOUTH", change(200.6, granted=True))
         assert not has_left(tx, SOUTH)
         (mark,) = find_departures(tx)
         assert (mark.id, mark.ends(tx, SOUTH, 0.0)) == ("T0SOUTH", True)
-        assert not withhold(tx, organisation, "T0SOUTH", told(200.5))
+        assert not withhold(tx, organisation, "T0SOUTH", change(200.5))
         assert not has_left(tx, SOUTH)
 
     await database.run(changes)
@@ -299,8 +299,8 @@ async def test_a_workspace_without_its_organisations_app_is_gone_until_it_gets_i
 async def test_what_was_taken_away_comes_back_with_the_organisations_next_installation(database: Database) -> None:
     def changes(tx: Tx) -> None:
         organisation = installed(tx, None)
-        assert not withhold(tx, organisation, "T0SOUTH", told(99.0))  # from before it was installed
-        assert withhold(tx, organisation, "T0SOUTH", told(200.0))
+        assert not withhold(tx, organisation, "T0SOUTH", change(99.0))  # from before it was installed
+        assert withhold(tx, organisation, "T0SOUTH", change(200.0))
         record_departure(tx, organisation, Removal(at=EVERYWHERE, sentence="gone"))
         record_arrival(tx, installed(tx, None, at=300.0), "back")
         assert not has_left(tx, SOUTH)
@@ -314,7 +314,7 @@ async def test_a_workspace_with_an_installation_of_its_own_goes_on_without_the_o
 ) -> None:
     def changes(tx: Tx) -> None:
         organisation, own = installed(tx, None), installed(tx, "T0SOUTH")
-        assert withhold(tx, organisation, "T0SOUTH", told(200.0))
+        assert withhold(tx, organisation, "T0SOUTH", change(200.0))
         assert (has_left(tx, SOUTH), find_departures(tx)) == (False, [])
         record_departure(tx, own, Removal(at=SOUTH, sentence="gone"))
         assert has_left(tx, SOUTH)

@@ -169,13 +169,13 @@ async def test_uninstalling_closes_what_waits_there_and_nothing_else(
         await at.rests()
         assert (await at.bot.host.look(session)).requests == ()  # the agent was told, with nobody there to read more
 
-        told = await system_lines(at)
-        assert [line.partition(" by ")[0] for line in told[:2]] == [
+        lines = await system_lines(at)
+        assert [line.partition(" by ")[0] for line in lines[:2]] == [
             "The app was installed in Acme (T0ACME)",
             "The app was installed in Globex (T0GLOBEX)",
         ]
         for what in ("revoked", "uninstalled"):  # Slack tells both, in any order
-            assert [line for line in told if what in line and "T0GLOBEX" in line]
+            assert [line for line in lines if what in line and "T0GLOBEX" in line]
         quiet = len(at.slack.calls)
         await at.later(minutes=30)
         await at.rests()
@@ -227,9 +227,9 @@ async def test_installing_it_again_takes_up_where_it_was_left(
         await until(lambda: "[Approve]" not in str(globex.asker.now(before)))
         assert "before anybody decided" in globex.asker.now(before)
 
-        told = await system_lines(at)
+        lines = await system_lines(at)
         await at.slack.outbox.deliver("events_api", {**late.body, "event_id": "Ev0LATE"})
-        assert await system_lines(at) == told  # it tells of what is over
+        assert await system_lines(at) == lines  # it tells of what is over
 
         after = await globex.ask("reimburse 1800 for the offsite")
         await globex.approver.clicks(after, "Approve")

@@ -42,12 +42,12 @@ async def test_slack_tells_of_the_removal_only_after_it_is_installed_again(
         await globex.asker.finds(CLOSED, globex.channel, thread=before, timeout=PATIENCE)
         await comes_to(at, State.WITHDRAWN, State.WAITING, State.WAITING)
         await until(lambda: "[Approve]" not in str(globex.asker.now(before)))
-        told = await system_lines(at)
+        lines = await system_lines(at)
         # A card that is drawn in that minute hears of it from Slack's answer, before the event comes.
         heard = ("uninstalled", "token_revoked")
-        assert any("T0GLOBEX" in line and any(word in line for word in heard) for line in told)
+        assert any("T0GLOBEX" in line and any(word in line for word in heard) for line in lines)
         await at.slack.outbox.deliver("events_api", {**removed, "event_id": "Ev0AGAIN"})
-        assert await system_lines(at) == told
+        assert await system_lines(at) == lines
 
         await globex.approver.clicks(after, "Approve")
         await globex.asker.finds("Done: Reimburse", globex.channel, thread=after, timeout=PATIENCE)
@@ -117,7 +117,7 @@ async def test_what_slack_tells_of_a_workspace_is_for_its_organisation(
     async with organisation(sqlite_stocked, tmp_path, monkeypatch, socket=False) as (at, _, south):
         everywhere = south.install
 
-        def told(kind: str, second: int) -> JsonObject:
+        def access_event(kind: str, second: int) -> JsonObject:
             event: JsonObject = {
                 "type": kind,
                 "team_ids": ["T0SOUTH"],
@@ -127,7 +127,7 @@ async def test_what_slack_tells_of_a_workspace_is_for_its_organisation(
             whole = at.slack.outbox.payloads.envelope(everywhere, event)
             return {**whole, "team_id": "T0SOUTH", "authorizations": [named]}
 
-        taken, given = told("team_access_revoked", 10), told("team_access_granted", 20)
+        taken, given = access_event("team_access_revoked", 10), access_event("team_access_granted", 20)
         await south.ask("reimburse 1700 for the offsite")
         assert (await at.slack.outbox.deliver("events_api", taken)).acked
         await comes_to(at, State.WITHDRAWN)

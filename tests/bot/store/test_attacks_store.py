@@ -67,8 +67,8 @@ async def is_loud(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> N
     assert at.ran() == []
     assert "Did not run:" in at.ann.now(card)
     assert "somebody changed the database" in at.ann.now(card)
-    told = await kinds(at)
-    assert (told.count(LineKind.ALTERED), told.count(LineKind.DONE)) == (1, 0)
+    written = await kinds(at)
+    assert (written.count(LineKind.ALTERED), written.count(LineKind.DONE)) == (1, 0)
     assert (await scrape(at.bot.url)).value("adk_confirm_altered_calls_total") == 1
     assert any(record.levelname == "ERROR" and "changed the database" in record.message for record in caplog.records)
 

@@ -77,7 +77,7 @@ async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_
 ) -> None:
     async with backoffice(postgres_url, tmp_path, monkeypatch, capsys) as at:
         await at.asks("deploy")
-        await at.is_told()
+        await at.is_posted()
         other = await open_store(at.url, SECRET, at.clock)
         noted, loop = asyncio.Event(), asyncio.get_running_loop()
 

@@ -39,7 +39,7 @@ async def due(at: Backoffice) -> dict[str, float | None]:
 async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backoffice) -> None:
     name = await at.asks("deploy")
     assert await due(at) == {"bot_cards": 0, "bot_threads": CARDS_FIRST}
-    await at.is_told()
+    await at.is_posted()
     await at.vote(name, ANNA)
     assert await due(at) == {"bot_cards": SOON, "bot_threads": SOON}
 
@@ -57,7 +57,7 @@ async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backo
 async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice) -> None:
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(seconds=SOON / 4)
     await at.runs(name, kind=OutcomeKind.RUNNING)
     assert (await due(at))["bot_threads"] == SOON * 3 / 4
@@ -66,7 +66,7 @@ async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice)
 async def test_a_call_that_begins_late_has_its_line_at_once(at: Backoffice) -> None:
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(seconds=2 * SOON)
     await at.runs(name, kind=OutcomeKind.RUNNING)
     assert (await due(at))["bot_threads"] == 0

@@ -103,8 +103,8 @@ def i_forge(tx: Tx, chain: str, seq: int, *, sealed: str | None = "a guess", **c
     """An approval by Ben that he never gave, standing on the line before it with a hash that fits."""
     before = tx.execute(select(ledger).where(ledger.c.chain == chain, ledger.c.seq == seq - 1)).one_or_none()
     head = Head() if before is None else line_of(before).head
-    told = {"v": 1, "who": {"team": "T0ACME", "user": "U0BEN"}, **content}
-    line = append(head, chain, LineKind.APPROVAL, told, GUESS, at=now(tx), salt="mine", tool="refund")  # type: ignore[arg-type]  # JSON
+    forged = {"v": 1, "who": {"team": "T0ACME", "user": "U0BEN"}, **content}
+    line = append(head, chain, LineKind.APPROVAL, forged, GUESS, at=now(tx), salt="mine", tool="refund")  # type: ignore[arg-type]  # JSON
     if sealed != "a guess":
         line = LedgerLine(**{**{name: getattr(line, name) for name in line.__dataclass_fields__}, "sealed": sealed})
     stored(tx, chain, line)
@@ -125,11 +125,11 @@ async def test_i_empty_the_denial_as_if_it_were_purged(at: Backoffice) -> None:
 
 async def purged_in_truth(at: Backoffice) -> None:
     """The first eight lines go, as they should, and what is asked after that stays."""
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     kept = await at.asks("lookup", {})
     await at.vote(kept, ANNA, VoteKind.DENY)
-    await at.is_told()
+    await at.is_posted()
     assert (await at.command("audit", "purge", "--before", "90d")).code == 0
     assert (await verdict(at)).startswith("consistent: 11 lines in 2 chains, 8 of them purged; ")
 
@@ -155,9 +155,9 @@ async def test_i_make_a_true_purge_line_name_one_more(at: Backoffice) -> None:
 
     def widen(tx: Tx) -> None:
         tx.execute(update(ledger).where(ledger.c.seq == 10).values(content=None, salt=None))
-        told = line_of(tx.execute(select(ledger).where(ledger.c.chain == SYSTEM)).one())
-        content = {**json.loads(told.content or ""), "emptied": [[at.key, [[1, 10]]]]}
-        stored(tx, SYSTEM, append(Head(), SYSTEM, told.kind, content, GUESS, at=told.at, salt=told.salt or ""))
+        entry = line_of(tx.execute(select(ledger).where(ledger.c.chain == SYSTEM)).one())
+        content = {**json.loads(entry.content or ""), "emptied": [[at.key, [[1, 10]]]]}
+        stored(tx, SYSTEM, append(Head(), SYSTEM, entry.kind, content, GUESS, at=entry.at, salt=entry.salt or ""))
 
     await i_write(at, widen)
     assert await verdict(at) == "broken: its session, line 1: its content was removed, but not by a purge"
@@ -197,8 +197,8 @@ async def test_what_a_forged_checkpoint_says_is_not_believed(at: Backoffice) -> 
     def forge(tx: Tx) -> None:
         heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(select(chains))}
         made = checkpoint(None, heads, now(tx), GUESS)
-        told = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
-        values = {"at": stamp(made.at), "heads": told, "previous": "", "sealed": made.sealed}
+        written = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
+        values = {"at": stamp(made.at), "heads": written, "previous": "", "sealed": made.sealed}
         tx.execute(insert(checkpoints).values(number=1, **values))
         i_say_that_it_is_sealed(tx)
 
@@ -318,8 +318,8 @@ async def as_the_version_before_left_it(at: Backoffice, *, stopped: bool = True)
         if stopped:
             heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(select(chains))}
             made = checkpoint(None, heads, now(tx), KEYS, version=BEFORE_SEALED_LINES)
-            told = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
-            values = {"at": stamp(made.at), "heads": told, "previous": "", "sealed": made.sealed}
+            written = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
+            values = {"at": stamp(made.at), "heads": written, "previous": "", "sealed": made.sealed}
             tx.execute(insert(checkpoints).values(number=1, **values))
             i_say_that_it_is_sealed(tx)
 

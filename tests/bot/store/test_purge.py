@@ -69,7 +69,7 @@ def everything(tx: Tx) -> str:
 
 async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoffice) -> None:
     deploy = await deployed(at)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     assert SECRET in await at.database.read(everything)
     said = await purged(at)
@@ -79,9 +79,9 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
     lines = await at.lines()
     assert [line.kind for line in lines] == ["asked", "edited", "approval", "approved", "begun", "done"]
     assert {line.content for line in lines} == {None}
-    (told,) = await at.lines("system")
-    content = json.loads(told.content or "")
-    assert (told.kind, content["who"]["user"], content["text"]) == (
+    (purge_line,) = await at.lines("system")
+    content = json.loads(purge_line.content or "")
+    assert (purge_line.kind, content["who"]["user"], content["text"]) == (
         "purged",
         "operator",
         "6 lines, 1 confirmation, 2 letters",
@@ -95,7 +95,7 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
 
 async def test_a_rehearsal_tells_the_same_and_changes_nothing(at: Backoffice) -> None:
     await deployed(at)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     before = await at.database.read(everything)
     rehearsed = await purged(at, "--dry-run")
@@ -118,15 +118,15 @@ async def test_what_waits_is_never_touched(at: Backoffice) -> None:
     await at.vote(approved, ANNA)
     over = await at.asks("refund", {"note": "gone"})
     await at.vote(over, ANNA, VoteKind.DENY)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     before = {name: await at.row(name) for name in (waits, unknown, approved)}
     said = await purged(at)
     assert said.lines[0].endswith(" UTC is purged: 2 lines, 1 confirmation, 2 letters.")
     assert said.lines[1] == "1 session is still in use and kept what it needs."
     assert {name: await at.row(name) for name in (waits, unknown, approved)} == before
-    told = [line.content is not None for line in await at.lines()]
-    assert told.count(False) == 2
+    kept = [line.content is not None for line in await at.lines()]
+    assert kept.count(False) == 2
     await at.vote(waits, ANNA)
     assert (await at.row(waits)).state is State.APPROVED
     assert (await at.command("audit", "verify")).code == 0
@@ -135,10 +135,10 @@ async def test_what_waits_is_never_touched(at: Backoffice) -> None:
 async def test_a_story_goes_as_a_whole_once_it_has_ended(at: Backoffice) -> None:
     at.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\nexpires_after = "300d"')
     deploy = await at.asks("deploy", {"note": SECRET})
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=50)
     await at.vote(deploy, ANNA, VoteKind.DENY)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=50)
     await purged(at)
     assert (await at.row(deploy)).revision.arguments == {"note": SECRET}
@@ -151,10 +151,10 @@ async def test_a_session_in_use_keeps_what_it_needs(at: Backoffice) -> None:
     """Old words go from its mailbox; who spoke last there is still known."""
     over = await at.asks("deploy", {"note": SECRET})
     await at.vote(over, ANNA, VoteKind.DENY)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     await at.hears("one more thing", ANNA)
-    await at.is_told()
+    await at.is_posted()
     assert (await purged(at)).lines[1] == "1 session is still in use and kept what it needs."
     assert SECRET not in await at.database.read(everything)
     people = select(mail.c.person).where(mail.c.kind == "words").order_by(mail.c.id)
@@ -201,7 +201,7 @@ async def test_grants_that_have_ended_go(at: Backoffice) -> None:
 
     await at.database.run(give, "ended", at.clock.now + timedelta(hours=1))
     await at.database.run(give, "holds", at.clock.now + timedelta(days=200))
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     assert "1 grant" in (await purged(at)).lines[0]
     assert await at.database.read(lambda tx: tx.execute(select(grants.c.id)).scalars().all()) == ["holds"]
@@ -214,7 +214,7 @@ async def test_sessions_that_came_over_rest_go_too(at: Backoffice) -> None:
         tx.execute(update(histories).where(histories.c.id == "new").values(updated=at.clock.at + 99 * 86_400))
 
     await at.database.run(begin)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     said = await purged(at)
     assert "2 histories" in said.lines[0]
@@ -227,7 +227,7 @@ async def test_sessions_that_came_over_rest_go_too(at: Backoffice) -> None:
 async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) -> None:
     """What stood in it is not told again, and nobody is held to what nobody knows any more."""
     await deployed(at)
-    await at.is_told()
+    await at.is_posted()
     session = await at.database.read(find_session, at.key)
     assert session is not None
     name = SessionId(session.session.app, session.session.user, session.session.id)
@@ -256,7 +256,7 @@ async def test_home_tabs_that_nobody_opens_any_more(at: Backoffice) -> None:
 
     await at.database.run(open_homes)
     await deployed(at)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     await purged(at)
     assert await at.database.read(lambda tx: tx.execute(select(homes.c.user_id)).scalars().all()) == ["U0HERE"]
@@ -276,7 +276,7 @@ async def test_a_day_that_is_not_before_today_is_refused(at: Backoffice, before:
 
 async def test_beside_a_service_and_without_one(at: Backoffice) -> None:
     await deployed(at)
-    await at.is_told()
+    await at.is_posted()
     at.clock.passes(days=100)
     await at.database.close()
     said = await at.alone("audit", "purge", "--before", "90d")
@@ -326,7 +326,7 @@ async def test_a_purge_beside_a_service_reaches_the_file_too(
         at.clock.passes(days=-100)
         await at.hears(f"deploy it for {SECRET}" * 500)
         await deployed(at)
-        await at.is_told()
+        await at.is_posted()
         at.clock.passes(days=100)
         await at.command("audit", "purge", "--before", "90d")
         stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db") and path.is_file()]

@@ -140,19 +140,19 @@ async def test_lines_name_session_and_confirmation(open_office: Opens, written: 
         assert raised.startswith(f"INFO runtime.run.execute: tool breaks raised RuntimeError [session {session}")
 
 
-def told_of(written: io.StringIO, ids: str) -> list[str]:
+def messages_about(written: io.StringIO, ids: str) -> list[str]:
     """The steps of the ledger that the log tells of what has these ids, in their order."""
-    told = []
+    found_lines = []
     for line in written.getvalue().splitlines():
         if line.startswith("{"):
             found = json.loads(line)
             if found["logger"] == "adk_confirm.ledger":
                 assert found["level"] == "info"
                 parts = [f"{name} {found[name]}" for name in ("session", "confirmation") if name in found]
-                told += [found["message"]] if ", ".join(parts) == ids else []
+                found_lines += [found["message"]] if ", ".join(parts) == ids else []
         elif line.startswith("INFO adk_confirm.ledger: ") and line.partition(" [")[2].rstrip("]") == ids:
-            told.append(line.removeprefix("INFO adk_confirm.ledger: ").partition(" [")[0])
-    return told
+            found_lines.append(line.removeprefix("INFO adk_confirm.ledger: ").partition(" [")[0])
+    return found_lines
 
 
 async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens, written: io.StringIO) -> None:
@@ -165,12 +165,12 @@ async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens
         (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
 
     session = f"session slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"
-    told = told_of(written, f"{session}, confirmation {name}")
-    numbers = [line.partition(" (")[2] for line in told]
-    assert numbers == [f"line {number} of its chain)" for number in range(1, len(told) + 1)]
-    steps = [line.partition(" (")[0] for line in told]
+    lines = messages_about(written, f"{session}, confirmation {name}")
+    numbers = [line.partition(" (")[2] for line in lines]
+    assert numbers == [f"line {number} of its chain)" for number in range(1, len(lines) + 1)]
+    steps = [line.partition(" (")[0] for line in lines]
     assert [step for step in steps if step != "begun"] == ["asked", "vote refused", "approval", "approved", "done"]
-    assert told_of(written, "") == ["paused (line 1 of its chain)"]
+    assert messages_about(written, "") == ["paused (line 1 of its chain)"]
     ledger = [line for line in written.getvalue().splitlines() if "adk_confirm.ledger" in line]
     assert [line for line in ledger if any(secret in line for secret in SECRETS)] == []
 
@@ -205,16 +205,16 @@ def lines_of(formatter: logging.Formatter, name: str, message: str, *args: objec
 
 
 def test_an_exception_is_logged_by_kind_and_place() -> None:
-    told = lines_of(TextFormatter(), "bot.x", "it failed", exc=True)
-    assert "Z0RA" not in told
-    assert told.startswith("ERROR bot.x: it failed\n  KeyError\n")
-    assert "\n  ValueError\n" in told, "what caused it too"
-    assert "in lines_of" in told
+    written = lines_of(TextFormatter(), "bot.x", "it failed", exc=True)
+    assert "Z0RA" not in written
+    assert written.startswith("ERROR bot.x: it failed\n  KeyError\n")
+    assert "\n  ValueError\n" in written, "what caused it too"
+    assert "in lines_of" in written
     assert "Z0RA" not in lines_of(JsonFormatter(), "bot.x", "it failed", exc=True)
 
 
 @pytest.mark.parametrize(
-    ("message", "args", "told"),
+    ("message", "args", "sentence"),
     [
         ("Failed to run listener (error: Z0RA)", (), "Failed to run listener"),
         ("sending %s to %s", ("Z0RA", "x"), "sending"),
@@ -223,10 +223,10 @@ def test_an_exception_is_logged_by_kind_and_place() -> None:
     ],
 )
 def test_of_a_library_that_carries_our_words_only_the_opening_is_logged(
-    message: str, args: tuple[object, ...], told: str
+    message: str, args: tuple[object, ...], sentence: str
 ) -> None:
     assert lines_of(TextFormatter(), "slack_bolt.AsyncApp", message, *args) == (
-        f"ERROR slack_bolt.AsyncApp: {told} … (there.py:7)"
+        f"ERROR slack_bolt.AsyncApp: {sentence} … (there.py:7)"
     )
     assert "Z0RA" in lines_of(TextFormatter(), "my_agents.oncall", "Z0RA says %s", "hello"), (
         "the user's own lines are theirs"

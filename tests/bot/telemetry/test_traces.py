@@ -145,9 +145,9 @@ async def test_a_span_holds_no_arguments(open_office: Opens, recorded: InMemoryS
             await at.rests()
         found = await spans(recorded, "execute_tool breaks")
     assert found["execute_tool breaks"][0].status.description == "RuntimeError"
-    told = "\n".join(span.to_json() for group in found.values() for span in group)
-    assert "Z0RA" not in told
-    assert "t0p-s3cret" not in told
+    written = "\n".join(span.to_json() for group in found.values() for span in group)
+    assert "Z0RA" not in written
+    assert "t0p-s3cret" not in written
 
 
 def test_without_the_api_nothing_is_imported_and_nothing_happens() -> None:

@@ -248,8 +248,8 @@ async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
     checkpointing = CheckpointJob(store, KEYS, HOUR, archived)
     checkpointing.stop()
     await checkpointing.run()
-    told, warned = [record.getMessage() for record in caplog.records]
-    assert told.startswith("checkpoint 1 ")
+    info, warned = [record.getMessage() for record in caplog.records]
+    assert info.startswith("checkpoint 1 ")
     assert warned.startswith("checkpoint 1 is not in the audit channel: This channel is archived.")
 
 

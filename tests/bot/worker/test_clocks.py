@@ -48,8 +48,8 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
         await at.lead.gets_modal("the policy names others")
 
         await at.later(minutes=21)
-        told = await at.ann.finds("From now on @lead may decide as well", at.deploys, thread=card)
-        assert told.thread == card.thread
+        line = await at.ann.finds("From now on @lead may decide as well", at.deploys, thread=card)
+        assert line.thread == card.thread
         await at.ann.finds("escalated to @lead", at.deploys, thread=card)
         assert at.lead.messages() == []  # the channel is public: lead sees the card there
 

@@ -289,8 +289,8 @@ async def test_the_secret_may_be_in_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", "s" * 16)
     at = Alone(ConfirmationPlugin(name="as adk api_server --extra_plugins makes it"))
     asked = await at.asks("please pay 1500")
-    told = [announcement_about(event.custom_metadata, asked.call_id) for event in await at.events()]
-    assert [one.signed for one in told if one] == [True]
+    announcements = [announcement_about(event.custom_metadata, asked.call_id) for event in await at.events()]
+    assert [one.signed for one in announcements if one] == [True]
     with pytest.raises(RuntimeError, match="Not signed"):
         await at.answer(asked, {"confirmed": True})
     await at.answer(asked, signed(verdict(at, asked), "s" * 16))

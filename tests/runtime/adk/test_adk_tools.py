@@ -226,8 +226,10 @@ async def test_two_of_ours_are_as_good_as_one() -> None:
     """An app's own, and one more from `--extra_plugins`."""
     at = only(gated(awaited), ConfirmationPlugin(secret="s" * 16), ConfirmationPlugin(name="extra"))
     asked = await at.asks("please wipe sda")
-    told = [found for event in await at.events() if (found := announcement_about(event.custom_metadata, asked.call_id))]
-    assert [one.signed for one in told] == [True]
+    announcements = [
+        found for event in await at.events() if (found := announcement_about(event.custom_metadata, asked.call_id))
+    ]
+    assert [one.signed for one in announcements] == [True]
     with pytest.raises(RuntimeError, match="Not signed"):
         await at.answer(asked, {"confirmed": True})
     assert ran() == []

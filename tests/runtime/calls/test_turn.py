@@ -138,14 +138,16 @@ def test_every_call_is_reported_once_and_every_held_one_asked_about(calls: list[
     assert [request.id for request in asked] == [call.request.request_id for call in held if call.request]
     assert [request.dialect for request in asked] == [dialect] * len(held)
 
-    told_of = {c.id: one for event in events for c in held if (one := announcement_about(event.custom_metadata, c.id))}
+    found = {c.id: one for event in events for c in held if (one := announcement_about(event.custom_metadata, c.id))}
     static = {call.id: call.gate is GateKind.STATIC for call in held}
-    assert told_of == {id_: Announcement(gated=gate, edits=gate) for id_, gate in static.items()}
+    assert found == {id_: Announcement(gated=gate, edits=gate) for id_, gate in static.items()}
 
     responses = [one for event in events for one in event.responses() if one.name == "tool"]
-    told = [call for call in calls if call not in unknown and (dialect == "call" or call not in held)]
-    assert [one.id for one in responses] == [call.id for call in told]
-    assert [one.response for one in responses] == [PLACEHOLDER if call.result is None else call.result for call in told]
+    answered = [call for call in calls if call not in unknown and (dialect == "call" or call not in held)]
+    assert [one.id for one in responses] == [call.id for call in answered]
+    assert [one.response for one in responses] == [
+        PLACEHOLDER if call.result is None else call.result for call in answered
+    ]
 
     failures = [event for event in events if event.error_code]
     assert [event.error_code for event in failures] == [OUTCOME_UNKNOWN] * len(unknown)

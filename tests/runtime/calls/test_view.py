@@ -146,12 +146,12 @@ def test_each_thing_is_shown_once(events: list[Event]) -> None:
     made = [one.id for event in events if event.author == OWN for one in event.calls() if one.name == "tool"]
     calls = [one.id for content in view.contents for one in content.calls()]
     assert sorted(map(str, calls)) == sorted(map(str, made))
-    told = " ".join(shown(view.contents))
+    texts = " ".join(shown(view.contents))
     for event in events:
         for part in (event.content.parts if event.content else None) or ():
             if part.text and part.text.startswith("words"):
-                assert told.split().count(part.text.split()[1]) >= (0 if event.partial else 1)
-                assert (f"{part.text} " in f"{told} ") == (not event.partial)
+                assert texts.split().count(part.text.split()[1]) >= (0 if event.partial else 1)
+                assert (f"{part.text} " in f"{texts} ") == (not event.partial)
 
 
 @given(conversations())
@@ -205,20 +205,20 @@ def rebuilt(events: list[Event]) -> list[str]:
 def test_a_turn_stands_where_it_was_made_or_where_it_was_settled_late(events: list[Event]) -> None:
     # Without the other agent's calls, which are told as words.
     events = [event for event in events if not (event.author == OTHER and any(event.calls()))]
-    told = []
+    listed = []
     for content in seen(events).contents:
         if any(content.responses()):
             continue
         calls = [str(one.id) for one in content.calls()]
         if calls:
-            told.append(f"calls {','.join(calls)}")
+            listed.append(f"calls {','.join(calls)}")
             continue
-        told += [
+        listed += [
             f"{content.role}: {part.text}"
             for part in content.parts or ()
             if part.text and not part.text.startswith(("For context", "The result of an earlier call"))
         ]
-    assert told == rebuilt(events)
+    assert listed == rebuilt(events)
 
 
 @given(conversations())

@@ -172,9 +172,9 @@ async def test_the_tools_are_sent_with_their_schema_as_it_is(gemini: FakeGemini,
     assert (asked.name, asked.args) == ("lookup", {"city": "Oslo"})
     search, functions = gemini.heard[0]["tools"]
     assert search == {"googleSearch": {}}
-    [told] = functions["functionDeclarations"]
-    assert (told["name"], told["description"]) == ("lookup", "Looks a city up.")
-    assert LOOKUP.schema in told.values()
+    [declared] = functions["functionDeclarations"]
+    assert (declared["name"], declared["description"]) == ("lookup", "Looks a city up.")
+    assert LOOKUP.schema in declared.values()
 
 
 async def test_a_history_arrives_whole_without_the_ids_that_we_made(gemini: FakeGemini, model: GeminiModel) -> None:

@@ -46,12 +46,12 @@ async def test_what_there_is(quick: Client) -> None:
 
 
 async def test_what_may_be_asked_is_described_and_there(quick: Client) -> None:
-    status, told = await quick.request("GET", "/openapi.json")
+    status, described = await quick.request("GET", "/openapi.json")
     assert status == 200
-    assert told["components"]["schemas"]["RunAgentRequest"]["properties"].keys() == {
+    assert described["components"]["schemas"]["RunAgentRequest"]["properties"].keys() == {
         "appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta", "customMetadata", "invocationId",
     }  # fmt: skip
-    for path, operations in told["paths"].items():
+    for path, operations in described["paths"].items():
         for method, operation in operations.items():
             names = {parameter["name"]: "none" for parameter in operation["parameters"]}
             status, body = await quick.request(method.upper(), path.format(**names))
@@ -177,13 +177,13 @@ async def test_it_may_not_begin_with_what_only_a_run_brings_about(
 
 async def test_a_run_answers_with_its_events(ada: Client) -> None:
     await ada.create()
-    asked, told, said = await ada.say(call("lookup", topic="t"), say("Found."))
+    asked, answered, said = await ada.say(call("lookup", topic="t"), say("Found."))
     assert asked["content"]["parts"][0]["functionCall"]["args"] == {"topic": "t"}
-    assert told["content"]["parts"][0]["functionResponse"]["response"] == {"topic": "t", "found": True}
+    assert answered["content"]["parts"][0]["functionResponse"]["response"] == {"topic": "t", "found": True}
     assert said["content"] == {"role": "model", "parts": [{"text": "Found."}]}
     first, *rest = (await ada.look())["events"]
     assert (first["author"], first["content"]["role"]) == ("user", "user")
-    assert rest == [asked, told, said]
+    assert rest == [asked, answered, said]
 
 
 async def test_a_stream_is_one_data_line_an_event_and_no_mark_at_its_end(quick: Client) -> None:

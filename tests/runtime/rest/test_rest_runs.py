@@ -133,14 +133,14 @@ async def test_people_say_the_outcome_of_an_unknown_call(database: Database) -> 
         await ada.send(words("wire"))
         [lost] = await ada.answer((ada.request_id(), {"confirmed": True}))
         assert lost["errorCode"] == "OUTCOME_UNKNOWN"
-        [told] = (await ada.request("GET", calls))[1]
-        assert (told["state"], told["name"], told["attempt"]) == ("unknown", "wire", 1)
-        assert (await ada.request("POST", f"{calls}/{told['id']}", json={"word": "perhaps"}))[0] == 422
+        [stored] = (await ada.request("GET", calls))[1]
+        assert (stored["state"], stored["name"], stored["attempt"]) == ("unknown", "wire", 1)
+        assert (await ada.request("POST", f"{calls}/{stored['id']}", json={"word": "perhaps"}))[0] == 422
         assert (await ada.request("POST", f"{calls}/none", json={"word": "it happened"}))[0] == 404
-        status, events = await ada.request("POST", f"{calls}/{told['id']}", json={"word": "it happened"})
+        status, events = await ada.request("POST", f"{calls}/{stored['id']}", json={"word": "it happened"})
         assert (status, texts(events)) == (200, ["It seems so."])
         assert "people looked" in responses(events)[0]["status"]
-        status, late = await ada.request("POST", f"{calls}/{told['id']}", json={"word": "it did not"})
+        status, late = await ada.request("POST", f"{calls}/{stored['id']}", json={"word": "it did not"})
         assert (status, "is done:" in late["detail"]) == (409, True)
 
         await ada.send(words("wire again"))

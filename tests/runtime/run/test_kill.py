@@ -297,9 +297,9 @@ async def test_killed_while_the_tool_ran_leaves_it_unknown_and_never_runs_it_aga
     if kind == "dynamic":  # its first pass, which asks, has an intent and a result of its own
         point = {"after write 2": "after write 3", "before write 3": "before write 4"}.get(point, point)
     async with killed(store, app, tmp_path, kind, point) as left:
-        told = await left.recovered()
-        assert told.errors == ["OUTCOME_UNKNOWN"]
-        assert told.events[0].error_message == (
+        reply = await left.recovered()
+        assert reply.errors == ["OUTCOME_UNKNOWN"]
+        assert reply.events[0].error_message == (
             "The process stopped while deploy ran. Nobody knows whether it took effect: look, then say that it "
             "happened, that it did not, or that it should run again."
         )
@@ -369,10 +369,10 @@ async def test_of_two_calls_that_ran_together_only_the_interrupted_one_is_unknow
     store: str, app: str, tmp_path: Path
 ) -> None:
     async with killed(store, app, tmp_path, "two", "in the tool") as left:
-        told = await left.recovered()
-        assert told.result("deploy") == {"result": "b is live"}
-        assert told.errors == ["OUTCOME_UNKNOWN"]
-        assert told.texts == []
+        reply = await left.recovered()
+        assert reply.result("deploy") == {"result": "b is live"}
+        assert reply.errors == ["OUTCOME_UNKNOWN"]
+        assert reply.texts == []
         assert await left.chat.state() == {"b": "deployed"}
         calls = await left.runner.calls(user_id=left.chat.user, session_id=SESSION)
         assert [str(one.state) for one in calls] == ["unknown", "done"]

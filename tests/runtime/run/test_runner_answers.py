@@ -563,8 +563,8 @@ async def test_a_state_delta_that_comes_with_answers_to_two_invocations_is_appli
     assert first.invocation_id != second.invocation_id
     await chat.say(answering(Answer(first.id, True), Answer(second.id, True)), state={"mood": "calm"})
     assert sorted(str(line) for line in log) == ["deployed a", "deployed b"]
-    told = [event for event in await chat.history() if event.actions.state_delta]
-    assert [event.actions.state_delta for event in told] == [{"mood": "calm"}]
+    changes = [event for event in await chat.history() if event.actions.state_delta]
+    assert [event.actions.state_delta for event in changes] == [{"mood": "calm"}]
     assert await chat.state() == {"mood": "calm"}
 
 

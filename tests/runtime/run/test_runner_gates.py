@@ -105,12 +105,12 @@ async def test_a_denied_call_never_runs_and_the_model_is_told_why(run: MakeRunne
     request = (await chat.say("The trip was 1500")).request
 
     heard = await chat.deny(request, reason)
-    told = {"error": "tool call was rejected by the user"} | ({"reason": reason} if reason else {})
-    assert heard.result("reimburse") == told
+    refusal = {"error": "tool call was rejected by the user"} | ({"reason": reason} if reason else {})
+    assert heard.result("reimburse") == refusal
     assert heard.texts == ["Sorry."]
     assert model.requests[-1][-1].parts is not None
     (response,) = model.requests[-1][-1].responses()
-    assert response.response == told
+    assert response.response == refusal
     assert log == []
 
 

@@ -27,7 +27,7 @@ from runtime.store.open import open_store
 from runtime.store.records import SessionId
 from runtime.store.tables import sessions
 from tests.runtime.conftest import MakeRunner
-from tests.support.dialogue import Chat, heard, shown, told
+from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
 from tests.support.waiting import until
 from tests.support.watched import Watched
@@ -265,7 +265,7 @@ async def test_a_write_whose_outcome_was_unknown_is_not_written_twice(database: 
     assert (await heard(running)).lines == FINISHED
     history = await chat.history()
     assert len({event.id for event in history}) == len(history)
-    assert [line for event in history for line in told(event)][-2:] == FINISHED
+    assert [line for event in history for line in lines_of(event)][-2:] == FINISHED
     assert (await chat.say("Hello")).texts == ["Hello."]
     await chat.runner.close()
 

@@ -317,8 +317,8 @@ async def test_a_store_in_memory_is_one_store_for_readers_and_writers() -> None:
 
 
 async def test_what_is_reported_is_told_after_the_commit_and_only_then(database: Database) -> None:
-    told: list[object] = []
-    database.listen(told.append)
+    notices: list[object] = []
+    database.listen(notices.append)
     await database.run(create)
 
     def reports(tx: Tx, fact: str, *, fails: bool = False) -> None:
@@ -330,5 +330,5 @@ async def test_what_is_reported_is_told_after_the_commit_and_only_then(database:
     await asyncio.gather(database.run(reports, "one"), database.run(reports, "two", fails=True), return_exceptions=True)
     await database.run(reports, "three")
 
-    assert sorted(map(str, told)) == ["one", "three"]
+    assert sorted(map(str, notices)) == ["one", "three"]
     assert await database.read(value, 1) == 2

@@ -66,9 +66,9 @@ async def test_what_one_store_compiled_another_does_not_compile_again(
     await first.run(amounts)
     caplog.clear()
     assert await second.read(amounts) == [100, 100]
-    told = [record.getMessage() for record in caplog.records]
-    selected = next(number for number, message in enumerate(told) if message.startswith("SELECT accounts.amount"))
-    assert told[selected + 1].startswith("[cached since")
+    messages = [record.getMessage() for record in caplog.records]
+    selected = next(number for number, message in enumerate(messages) if message.startswith("SELECT accounts.amount"))
+    assert messages[selected + 1].startswith("[cached since")
     await first.close()
     await second.close()
 

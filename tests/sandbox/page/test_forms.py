@@ -136,11 +136,11 @@ async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene,
 
 async def test_modals_are_stacked(scene: Scene, visits: Visits) -> None:
     def view(title: str, *elements: Body) -> Body:
-        told = {"type": "plain_text", "text": title}
+        heading = {"type": "plain_text", "text": title}
         field = {"type": "plain_text_input", "action_id": "v"}
         name = {"type": "input", "block_id": "name", "label": {"type": "plain_text", "text": "Name"}, "element": field}
         blocks = [{"type": "actions", "elements": [*elements]}, name]
-        return {"type": "modal", "title": told, "submit": {"type": "plain_text", "text": "Send"}, "blocks": blocks}
+        return {"type": "modal", "title": heading, "submit": {"type": "plain_text", "text": "Send"}, "blocks": blocks}
 
     deeper = {"type": "button", "action_id": "deeper", "text": {"type": "plain_text", "text": "Deeper"}}
     end = {**deeper, "action_id": "end", "text": {"type": "plain_text", "text": "The end"}}

@@ -41,13 +41,13 @@ class Noted:
         self._woken.set()
 
     async def follow(self) -> AsyncIterator[Item]:
-        told = 0
+        sent = 0
         while True:
-            for item in self.items[told:]:
+            for item in self.items[sent:]:
                 yield item
-                told += 1
+                sent += 1
             self._woken.clear()
-            if told == len(self.items):
+            if sent == len(self.items):
                 await self._woken.wait()
 
 

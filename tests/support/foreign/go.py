@@ -48,8 +48,8 @@ class Go(Replay):
         parts = message.get("parts", [])
         responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
         checked = [(body, REQUEST), (message, CONTENT), *((part, PART) for part in parts)]
-        for told, known in [*checked, *((one, RESPONSE) for one in responses)]:
-            for name in told.keys() - known:
+        for written, known in [*checked, *((one, RESPONSE) for one in responses)]:
+            for name in written.keys() - known:
                 raise Refused(f'failed to decode request body: json: unknown field "{name}"')
 
     def asking(self, call: Plain, confirmation: Plain) -> Iterable[tuple[list[Plain], Plain]]:

@@ -42,9 +42,9 @@ def asked_in(event: Plain) -> list[tuple[str, Plain]]:
     found = []
     for part in event["content"]["parts"]:
         one = part.get("functionCall") or part.get("functionResponse") or {}
-        told = one.get("args") or one.get("response") or {}
-        if one.get("name") == ASK and "originalFunctionCall" in told:
-            found.append((one["id"], told["originalFunctionCall"]))
+        content = one.get("args") or one.get("response") or {}
+        if one.get("name") == ASK and "originalFunctionCall" in content:
+            found.append((one["id"], content["originalFunctionCall"]))
     return found
 
 

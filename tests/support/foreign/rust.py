@@ -22,8 +22,8 @@ class Rust(Replay):
         return result
 
     def asking(self, call: Plain, confirmation: Plain) -> Iterable[tuple[list[Plain], Plain]]:
-        told = {"originalFunctionCall": call, "toolConfirmation": confirmation}
-        response = {"id": call["id"], "name": ASK, "response": told, "willContinue": True}
+        content = {"originalFunctionCall": call, "toolConfirmation": confirmation}
+        response = {"id": call["id"], "name": ASK, "response": content, "willContinue": True}
         yield [{"functionResponse": response}], {"longRunningToolIds": [call["id"]]}
 
     def denied(self, call: Plain) -> Plain:  # noqa: ARG002  (others say which)

@@ -27,8 +27,8 @@ class Normal:
 
     def of(self, value: Any) -> Any:
         if isinstance(value, dict):
-            told = _without_announcement(value)
-            return {self._text(key): self._field(key, inside) for key, inside in told.items() if key not in _CLOCKS}
+            fields = _without_announcement(value)
+            return {self._text(key): self._field(key, inside) for key, inside in fields.items() if key not in _CLOCKS}
         if isinstance(value, list):
             return [self.of(inside) for inside in value if not _only_waits(inside)]
         return self._text(value) if isinstance(value, str) else value

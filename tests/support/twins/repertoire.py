@@ -43,9 +43,9 @@ async def pieces(client: Client) -> None:
 
 @scene
 async def metadata(client: Client) -> None:
-    told = {"ticket": 7, "__adk_internal_restored_event": True, "note": {"a": [1]}}
+    custom = {"ticket": 7, "__adk_internal_restored_event": True, "note": {"a": [1]}}
     await client.create()
-    await client.say([call("lookup", topic="t"), DEPLOY], say("Done."), customMetadata=told, streaming=True)
+    await client.say([call("lookup", topic="t"), DEPLOY], say("Done."), customMetadata=custom, streaming=True)
     await client.answer((client.request_id(), YES), custom_metadata={"who": "ann"})
     await client.look()
 

@@ -36,9 +36,9 @@ function keepInside(event, dialog) {
 }
 
 /** "Are you sure?", in the app's words. */
-export function confirmed(app, told) {
-  const texts = { title: labelText(told.title), yes: labelText(told.confirm), no: labelText(told.deny) };
-  return asked({ ...texts, text: h("p", {}, textObject(app, told.text)), style: told.style ?? "primary" });
+export function confirmed(app, dialog) {
+  const texts = { title: labelText(dialog.title), yes: labelText(dialog.confirm), no: labelText(dialog.deny) };
+  return asked({ ...texts, text: h("p", {}, textObject(app, dialog.text)), style: dialog.style ?? "primary" });
 }
 
 export function asked({ title, text, yes, no, style }) {

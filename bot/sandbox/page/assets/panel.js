@@ -135,12 +135,12 @@ export class Panel {
 
   async #unfold(item, inside) {
     const response = await fetch(`/sandbox/items/${item.number}`);
-    const told = await response.json();
+    const answer = await response.json();
     if (!response.ok) {
-      fill(inside, h("p", { class: "hint" }, told.error));
+      fill(inside, h("p", { class: "hint" }, answer.error));
       return;
     }
-    const copy = () => navigator.clipboard.writeText(JSON.stringify(told.body, null, 2));
+    const copy = () => navigator.clipboard.writeText(JSON.stringify(answer.body, null, 2));
     fill(
       inside,
       h(
@@ -149,10 +149,10 @@ export class Panel {
         h("span", { class: "hint" }, "Sent"),
         h("button", { type: "button", class: "plain-link", onclick: copy }, "Copy"),
       ),
-      json(told.body),
-      told.reply === null
+      json(answer.body),
+      answer.reply === null
         ? null
-        : [h("div", { class: "json-head" }, h("span", { class: "hint" }, "Answered")), json(told.reply)],
+        : [h("div", { class: "json-head" }, h("span", { class: "hint" }, "Answered")), json(answer.reply)],
     );
     inside.scrollIntoView({ block: "nearest" });
   }

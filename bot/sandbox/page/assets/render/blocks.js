@@ -26,15 +26,15 @@ const KINDS = {
   task_card: task,
 };
 
-export function blocks(surface, told) {
-  return told.map((block) => h("div", { class: `block block-${block.type}` }, one(surface, block)));
+export function blocks(surface, list) {
+  return list.map((block) => h("div", { class: `block block-${block.type}` }, one(surface, block)));
 }
 
 /** The same for a surface that is redrawn: blocks that did not change keep their focus and their input. */
-export function blocksInto(parent, surface, told) {
+export function blocksInto(parent, surface, list) {
   keyed(
     parent,
-    told.map((block) => ({
+    list.map((block) => ({
       key: block.block_id,
       signature: JSON.stringify(block),
       make: () => h("div", { class: `block block-${block.type}`, "data-block": block.block_id }, one(surface, block)),

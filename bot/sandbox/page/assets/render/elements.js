@@ -8,92 +8,92 @@ import * as route from "../route.js";
 import { field, isField } from "./fields.js";
 import { labelText } from "./mrkdwn.js";
 
-export function element(surface, block, told) {
-  if (told.type === "button" || told.type === "workflow_button") return button(surface, block, told);
-  if (told.type === "overflow") return overflow(surface, block, told);
-  if (told.type === "image") return picture(told);
-  return isField(told)
-    ? acting(surface, block, told)
-    : h("p", { class: "unknown" }, `This page can't draw a ${told.type}.`);
+export function element(surface, block, control) {
+  if (control.type === "button" || control.type === "workflow_button") return button(surface, block, control);
+  if (control.type === "overflow") return overflow(surface, block, control);
+  if (control.type === "image") return picture(control);
+  return isField(control)
+    ? acting(surface, block, control)
+    : h("p", { class: "unknown" }, `This page can't draw a ${control.type}.`);
 }
 
 /** Pictures from elsewhere are not loaded: the page talks to its own server only. */
-export function picture(told) {
-  return h("span", { class: "picture", role: "img", "aria-label": told.alt_text }, told.alt_text);
+export function picture(control) {
+  return h("span", { class: "picture", role: "img", "aria-label": control.alt_text }, control.alt_text);
 }
 
 /** Slack asks "are you sure" if the app wants it. The app hears only of a yes. */
-async function act(surface, block, told, value, node) {
-  if (told.confirm && !(await confirmed(surface.app, told.confirm))) return false;
+async function act(surface, block, control, value, node) {
+  if (control.confirm && !(await confirmed(surface.app, control.confirm))) return false;
   node.setAttribute("aria-busy", "true");
   node.classList.add("busy");
-  await surface.act(block.block_id, told.action_id, value);
+  await surface.act(block.block_id, control.action_id, value);
   node.removeAttribute("aria-busy");
   node.classList.remove("busy");
   return true;
 }
 
-function button(surface, block, told) {
+function button(surface, block, control) {
   const attributes = {
-    class: `button ${told.style ?? ""}`,
-    "data-focus": told.action_id,
-    "aria-label": told.accessibility_label,
+    class: `button ${control.style ?? ""}`,
+    "data-focus": control.action_id,
+    "aria-label": control.accessibility_label,
   };
   const pressed = (event) => {
     const node = event.currentTarget;
-    if (node.getAttribute("aria-busy") !== "true") act(surface, block, told, null, node);
+    if (node.getAttribute("aria-busy") !== "true") act(surface, block, control, null, node);
   };
-  if (!told.url) return h("button", { ...attributes, type: "button", onclick: pressed }, labelText(told.text));
-  const inside = route.fromPermalink(told.url, surface.app.store.team.domain);
+  if (!control.url) return h("button", { ...attributes, type: "button", onclick: pressed }, labelText(control.text));
+  const inside = route.fromPermalink(control.url, surface.app.store.team.domain);
   const follow = (event) => {
     pressed(event);
     if (!inside) return;
     event.preventDefault();
     surface.app.goToMessage(inside);
   };
-  const href = inside ? route.permalink(inside.place, { ts: inside.ts, thread_ts: inside.thread }) : told.url;
+  const href = inside ? route.permalink(inside.place, { ts: inside.ts, thread_ts: inside.thread }) : control.url;
   if (!/^https?:/i.test(href))
-    return h("button", { ...attributes, type: "button", onclick: pressed }, labelText(told.text));
+    return h("button", { ...attributes, type: "button", onclick: pressed }, labelText(control.text));
   const away = inside ? {} : { target: "_blank", rel: "noopener noreferrer" };
-  return h("a", { ...attributes, ...away, href, onclick: follow }, labelText(told.text));
+  return h("a", { ...attributes, ...away, href, onclick: follow }, labelText(control.text));
 }
 
-function overflow(surface, block, told) {
+function overflow(surface, block, control) {
   const open = (event) => {
     const node = event.currentTarget;
-    const entries = told.options.map((option) => ({
+    const entries = control.options.map((option) => ({
       text: labelText(option.text),
-      run: () => act(surface, block, told, option.value, node),
+      run: () => act(surface, block, control, option.value, node),
     }));
     openMenu(node, "More options", entries);
   };
   const attributes = { type: "button", class: "button more", "aria-label": "More options", "aria-haspopup": "menu" };
-  return h("button", { ...attributes, "data-focus": told.action_id, onclick: open }, icon("more"));
+  return h("button", { ...attributes, "data-focus": control.action_id, onclick: open }, icon("more"));
 }
 
 /** A field outside of a form: the app hears of each change. */
-function acting(surface, block, told) {
-  const state = surface.entered(block.block_id, told.action_id) ?? {};
-  const made = field(surface.app, told, state.type ? state : initial(told));
-  const name = labelText(told.placeholder) || (told.options ?? []).map((option) => labelText(option.text)).join(", ");
-  made.control.setAttribute("aria-label", name || told.type);
-  made.control.dataset.focus = told.action_id;
+function acting(surface, block, control) {
+  const state = surface.entered(block.block_id, control.action_id) ?? {};
+  const made = field(surface.app, control, state.type ? state : initial(control));
+  const name = labelText(control.placeholder) || (control.options ?? []).map((option) => labelText(option.text)).join(", ");
+  made.control.setAttribute("aria-label", name || control.type);
+  made.control.dataset.focus = control.action_id;
   const wrapper = h("span", { class: "acting" }, made.node);
-  wrapper.addEventListener("change", () => act(surface, block, told, made.read(), wrapper));
+  wrapper.addEventListener("change", () => act(surface, block, control, made.read(), wrapper));
   return wrapper;
 }
 
-function initial(told) {
+function initial(control) {
   return {
-    selected_option: told.initial_option,
-    selected_options: told.initial_options,
-    selected_date: told.initial_date,
-    selected_time: told.initial_time,
-    selected_date_time: told.initial_date_time,
-    value: told.initial_value,
-    selected_user: told.initial_user,
-    selected_channel: told.initial_channel,
-    selected_conversation: told.initial_conversation,
+    selected_option: control.initial_option,
+    selected_options: control.initial_options,
+    selected_date: control.initial_date,
+    selected_time: control.initial_time,
+    selected_date_time: control.initial_date_time,
+    value: control.initial_value,
+    selected_user: control.initial_user,
+    selected_channel: control.initial_channel,
+    selected_conversation: control.initial_conversation,
   };
 }
 

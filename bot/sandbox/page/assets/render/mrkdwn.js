@@ -78,14 +78,14 @@ function unescaped(text) {
 }
 
 /** A text object of Block Kit. */
-export function textObject(app, told) {
-  if (!told) return [];
-  if (told.type === "mrkdwn") return mrkdwn(app, told.text);
-  return [told.emoji === false ? told.text : withEmoji(told.text)];
+export function textObject(app, object) {
+  if (!object) return [];
+  if (object.type === "mrkdwn") return mrkdwn(app, object.text);
+  return [object.emoji === false ? object.text : withEmoji(object.text)];
 }
 
 /** A label as a plain string. */
-export function labelText(told) {
-  if (!told) return "";
-  return told.emoji === false ? told.text : withEmoji(told.text);
+export function labelText(object) {
+  if (!object) return "";
+  return object.emoji === false ? object.text : withEmoji(object.text);
 }

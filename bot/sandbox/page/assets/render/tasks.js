@@ -21,9 +21,9 @@ export function plan(surface, block) {
   );
 }
 
-export function task(surface, told) {
-  const state = told.status ?? "pending";
-  const sources = (told.sources ?? []).map((each) => linkSpan(surface.app, each.url, each.text));
+export function task(surface, block) {
+  const state = block.status ?? "pending";
+  const sources = (block.sources ?? []).map((each) => linkSpan(surface.app, each.url, each.text));
   return h(
     "div",
     { class: `task task-${state}` },
@@ -31,10 +31,10 @@ export function task(surface, told) {
     h(
       "div",
       { class: "task-body" },
-      h("span", { class: "task-title" }, told.title),
+      h("span", { class: "task-title" }, block.title),
       h("span", { class: "unheard" }, ` (${STATES[state]})`),
-      told.details && richText(surface.app, told.details),
-      told.output && richText(surface.app, told.output),
+      block.details && richText(surface.app, block.details),
+      block.output && richText(surface.app, block.output),
       sources.length ? h("div", { class: "task-sources" }, sources) : null,
     ),
   );
