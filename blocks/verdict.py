@@ -17,12 +17,6 @@ from blocks.step_views import Counted, VerdictView
 from blocks.text import MESSAGE_TEXT, fit_visible
 
 
-def opening_view() -> JsonObject:
-    """A view that is opened at once, because a trigger is valid for three seconds. It is replaced when the form is
-    ready."""
-    return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
-
-
 def counting_view() -> JsonObject:
     """The answer to a submit, within three seconds. The result follows in the same view."""
     return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")])

@@ -297,12 +297,10 @@ TITLE_HISTORY = "History"
 TITLE_COUNTING = "Your vote"
 TITLE_YOUR_ANSWER = "Your answer"
 TITLE_VOTES = "Your votes"
-TITLE_OPENING = "One moment"
 TITLE_NOTICE = "Not possible"
 SUBMIT_EDIT = "Approve edited"
 
 COUNTING = "Counting…"
-OPENING = "Opening…"
 
 TOO_MUCH = "This is only the beginning: the call is too long for a window. Read all of it in {file}."
 TOO_MUCH_YET = (

@@ -23,7 +23,6 @@ from blocks.verdict import (
     counting_view,
     notice_message,
     notice_modal,
-    opening_view,
     verdict_message,
     verdict_modal,
 )
@@ -326,7 +325,6 @@ def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Re
 
 
 def test_while_something_is_slow_there_is_a_view_that_says_so() -> None:
-    limits.check(opening_view(), "modal")
     limits.check(counting_view(), "modal")
     assert "Counting…" in inert.shown(counting_view())
 
