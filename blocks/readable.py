@@ -46,7 +46,7 @@ class Readable:
     below: tuple[Line, ...] = ()
     whole: bool = True
     box: bool = False
-    """It wants to be written out as a text of its own: `values.shown` has it."""
+    """It needs a box of its own, with the text that `values.spell_value` returns."""
 
 
 BOXED = Readable(box=True)
