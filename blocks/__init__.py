@@ -12,4 +12,5 @@ The bot builds a view (`blocks.view`) from its rows, calls one function, and sen
 4. A click's value is read by `ids.parse_ref`. It contains only a confirmation's id and revision.
 
 Strings from agents and tools are in named fields of the views, and are made safe here and nowhere else.
+Begin with `card.py`.
 """

@@ -2,6 +2,7 @@
 Slack.
 
 The store's libraries take longer to import than everything else, so they are loaded with the first use of `Runner`.
+Begin with `agent.py` and `tool.py`, then `run/runner.py`.
 """
 
 from __future__ import annotations

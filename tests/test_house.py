@@ -80,13 +80,16 @@ def test_only_the_demo_knows_the_local_slack() -> None:
     assert knowing == []
 
 
-def test_each_room_says_what_it_is_for() -> None:
+def test_each_room_says_what_it_is_for_and_where_to_begin() -> None:
     rooms = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("__init__.py")]
-    silent = [
-        path for path in rooms if "migrations" not in path.parts and not ast.get_docstring(ast.parse(path.read_text()))
-    ]
-    assert rooms
-    assert [str(path.relative_to(ROOT)) for path in silent] == []
+    said = {
+        path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in rooms if path.parent.name != "migrations"
+    }
+    assert len(said) > 30
+    assert [
+        str(path.relative_to(ROOT)) for path, text in said.items() if len(re.findall(r"[.:](?=\s|$)", text)) < 3
+    ] == []
+    assert [str(path.relative_to(ROOT)) for path, text in said.items() if not re.search(r"\bBegin\b", text)] == []
 
 
 def test_contributors_are_sent_to_files_that_are_there() -> None:
@@ -94,6 +97,8 @@ def test_contributors_are_sent_to_files_that_are_there() -> None:
     paths = re.findall(r"`((?:bot|blocks|runtime|tests|docs|examples)/[\w./-]+)`", text)
     assert len(paths) > 30
     assert [path for path in paths if not (ROOT / path).exists()] == []
+    ways = text.partition("### How a click is handled")[2].partition("## To change X")[0]
+    assert set(re.findall(r"`([\w/]+(?:\.py|/))`", ways)) - set(paths) == set()
 
 
 def test_contributors_are_told_of_every_room_and_of_every_file_of_blocks() -> None:

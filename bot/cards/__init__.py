@@ -1,5 +1,5 @@
 """Shows confirmations to people in Slack: cards, forms, thread lines, streamed replies.
 
-`card_presenter.py` and `blocks` say what is shown, `places.py` says where. A card can always be drawn again from its
-row. Begin with `draw.py`.
+Where cards go and when they are drawn is changed here alone. How they look is in `blocks`, which draws what
+`card_presenter.py` makes of a row. A card can always be drawn again from its row. Begin with `draw.py`.
 """

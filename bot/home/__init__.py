@@ -1,4 +1,5 @@
 """The Home tab and the list that `/approvals` shows.
 
-`query.py` finds what they list; `presenter.py` and `blocks/home.py` say how it looks. Begin with `tab.py`.
+What they list is changed in `query.py`, its order in `bot/store/waiting_index.py`, and how it looks in `presenter.py`
+and `blocks/home.py`. Begin with `tab.py`.
 """

@@ -1,4 +1,5 @@
-"""The operators' commands: check, explain, pending, pause, reapply, withdraw, audit.
+"""What the operators' commands do: check, explain, pending, pause, reapply, withdraw, audit.
 
-Each file is one task. The command line in `commands` only reads options and prints. Begin with `operate.py`.
+Each file is one task and can be changed alone. The command line in `commands` only reads options and prints. Begin with
+`operate.py`.
 """

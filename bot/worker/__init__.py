@@ -1,4 +1,5 @@
 """Background work: counts votes, applies deadlines, draws cards, makes checkpoints. Also starts and stops all of it.
 
-Begin with `worker.py`. `confirmation/schedule.py` computes what is due from a row's state.
+How often the work is done, and what happens when it fails, is changed here and in `leasing`. `confirmation/schedule.py`
+computes what is due from a row's state. Begin with `worker.py`.
 """

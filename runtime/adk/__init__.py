@@ -1,4 +1,5 @@
 """Code shared by our plugin for google-adk and the bot: reads sessions, signs answers, lets runs take turns.
 
-The plugin itself is `runtime/adk_plugin.py`, a public name. Begin there.
+What the two say to each other is changed here alone. The plugin itself is `runtime/adk_plugin.py`, a public name. Begin
+there.
 """

@@ -1,4 +1,5 @@
 """ADK's HTTP API over our runner.
 
-What clients may send is in `bodies.py`, who may call is in `guard.py`. Begin with `api.py`.
+What clients may send is changed in `bodies.py` alone, and who may call in `guard.py`. What a call does is in `run`.
+Begin with `api.py`.
 """

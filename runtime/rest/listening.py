@@ -20,7 +20,7 @@ class CannotServe(ConfirmError):
 
 
 BODY_WITHIN = 10.0
-"""Seconds in which a body must arrive. Slack gives up after three."""
+"""Seconds in which a body must arrive."""
 
 NOT_ENCODED = "The body has a Content-Encoding: send it as it is, uncompressed."
 

@@ -1,4 +1,5 @@
 """Facts about people from Slack: accounts, members of groups, who can read a channel. Kept for 30 seconds at most.
 
-Begin with `directory.py`. `confirmation/authorise.py` decides what follows from these facts.
+How they are asked for and how long they are kept is changed here alone. `confirmation/authorise.py` decides what
+follows from them. Begin with `directory.py`.
 """

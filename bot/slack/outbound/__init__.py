@@ -1,4 +1,5 @@
 """Calls to Slack: one function for each thing that the app does there, with rates, time limits and typed errors.
 
-Begin with `client.py`. `calls.py` makes a single call, `errors.py` has the possible errors.
+`calls.py` makes a single call and repeats it, `errors.py` has the possible errors and how long to wait after each,
+`methods.py` the rates; all of them are changed here alone. Begin with `client.py`.
 """
