@@ -1,4 +1,4 @@
-"""Where the command begins: our packages come first, whatever packages of the same names lie elsewhere."""
+"""The start of the command `adk-confirm`. It puts our packages first, in case other packages have the same names."""
 
 from __future__ import annotations
 

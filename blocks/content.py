@@ -1,4 +1,4 @@
-"""Draws what will run: hint, tool and every argument, within the room of a place. Knows whether anything was cut.
+"""Draws what will run (hint, tool and every argument) within a limited space, and knows whether anything was cut.
 
 If `blind` is true, Approve opens the full view first. It is true exactly when some part of what would run is not shown
 completely: the hint while the call waits, the tool's name, an argument's name or value, or a whole argument. The code

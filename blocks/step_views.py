@@ -50,7 +50,7 @@ class StepView:
     yes: bool | None = None
     """SETTLED: whether it happened; ELSEWHERE: whether it was approved."""
     asker: str | None = None
-    """Who hears that the call has ended."""
+    """Who is notified that the call has ended."""
     editor: str | None = None
     """Whose edit is what was decided on."""
     several: bool = False
@@ -63,7 +63,7 @@ class StepView:
     """What an approver filled in, where the agent asked for it; `call` is what it was asked for."""
     call: tuple[Argument, ...] = ()
     carded: bool = False
-    """The card stands in the thread, so that the line does not repeat what it shows."""
+    """The card is in the same thread, so the line does not repeat what it shows."""
 
 
 class Counted(StrEnum):

@@ -1,4 +1,4 @@
-"""Every text of ours that a person sees. Plain, short, present tense; an error says what happened and what to do next.
+"""The texts of cards, forms, threads and lists in Slack. An error says what happened and what to do next.
 
 Fields in braces are filled with spans (`rich.say`); supplied strings never pass through here.
 """
@@ -329,7 +329,7 @@ SIGN_IN_PASTE = (
     "Press Sign in and follow the page. At the end your browser shows a page, or an error, at an address that begins "
     "with {where}. Copy that whole address and paste it here."
 )
-SIGN_IN_LONG = "The address is longer than Slack takes. Sign in with another client of the agent."
+SIGN_IN_LONG = "The address is too long for a Slack form. Sign in with another client of the agent."
 SIGN_IN_ADDRESS = "The address you end up at"
 SIGN_IN_KEY = "API key"
 SIGN_IN_TOKEN = "Token"  # noqa: S105  (a label)
@@ -374,7 +374,7 @@ FIELD_JSON_NUMBER = "{number} is not a number in JSON."
 FIELD_LONG = "{where} takes at most {limit} characters."
 FIELD_SHORT = "{where} takes at least {limit} characters."
 FIELD_UNCHECKED = "This field takes too long to check. Leave it as it was."
-FORM_UNREADABLE = "There can be no form for this: its schema can't be read ({why}). Tell whoever runs the agent."
+FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({why}). Tell whoever runs the agent."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 KINDS = {
     "string": "text",
@@ -443,7 +443,7 @@ LINE_FILLED_IN = "👍 {who} approved {answer} for {tool}: {votes}."
 LINE_FILLED_IN_WITH = "👍 {who} approved {tool} with {answer}: {votes}."
 LINE_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
 LINE_ANSWER_CHANGED_WITH = "✏️ {who} approved {tool} with {answer} instead: {votes}. Earlier approvals no longer count."
-LINE_VOTE_REFUSED = "✋ {who} tried to decide on {tool}, which did not count: {why}."
+LINE_VOTE_REFUSED = "✋ {who} tried to decide on {tool}, but the vote did not count: {why}."
 LINE_VOTE_FELL = "↘️ The approval of {tool} by {who} no longer counts."
 LINE_VOTE_FELL_WHY = "↘️ The approval of {tool} by {who} no longer counts: {why}."
 LINE_REAPPLIED = "📋 The policy changed, and {tool} is now under the new one."
@@ -482,8 +482,8 @@ LINE_UNSEALED = {
         "was upgraded, or somebody wrote it into the database."
     ),
     "session": (
-        "🚨 Who spoke here is not known: this conversation is from before the app was upgraded, or somebody changed it "
-        "in the database. Ask in a new thread."
+        "🚨 It is not known who spoke here: this conversation is from before the app was upgraded, or somebody changed "
+        "it in the database. Ask in a new thread."
     ),
     "line": "🚨 A line of the ledger was changed in the database. Run adk-confirm audit verify to see which.",
     "row": "🚨 Somebody changed the card of {tool} in the database, or put an older state of it back.",
@@ -537,7 +537,7 @@ THREAD_REMOVED = "withdrawn, because the app was removed from this workspace"
 THREAD_ASKED_BY = "asked by {asker}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} edited the call."
 THREAD_NO_LONGER_ANSWER = "↘️ The approval of {who} no longer counts, because {editor} changed the answer."
-THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, which did not count: {why}."
+THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
 HISTORY_EMPTY = "Nothing has happened yet."
 HISTORY_CUT = "Earlier steps are left out here; the audit has them all."
@@ -684,7 +684,7 @@ STATES = {
     Face.WITHDRAWN: "withdrawn",
     Face.ELSEWHERE: "answered outside this app",
     Face.UNKNOWN: "outcome unknown",
-    Face.SETTLED: "answered by hand",
+    Face.SETTLED: "outcome reported by people",
 }
 
 HELP = (

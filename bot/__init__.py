@@ -2,6 +2,7 @@
 
 The rooms, in import order: a room imports only from rooms earlier in this list (`tests/test_house.py` checks that):
 policy, audit, config, confirmation, hosts, store, leasing, slack, telemetry, agents, cards, home, worker, operations,
-inbound, and then `parts.py`, which makes every part once, `app.py`, which runs them, and `commands/`. Begin with
-`parts.py` to see the parts, or with `confirmation/states.py` to see what can happen to a call.
+inbound. Then come `parts.py`, which makes every part once, and `app.py`, which runs them. Last are `sandbox`, `demo`,
+`commands` and `cli.py`. Begin with `parts.py` to see the parts, or with `confirmation/states.py` to see what can happen
+to a call.
 """

@@ -1,4 +1,4 @@
-"""Python's own settings, for a process that serves."""
+"""Sets Python's garbage collector and thread switching for a process that serves requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as a type, its canonical spelling, over which fingerprints are taken, and its parts read by type."""
+"""Types for JSON, its canonical spelling (fingerprints are taken over that), and functions that read parts of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the house promises of itself: imports point one way, and the README's pictures of the code are true."""
+"""What README and CONTRIBUTING say about the code is true: one-way imports, rooms, files, states, commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer's machine may lack, and what `make` says of it; and that the README's commands and files are good."""
+"""What `make` says if a newcomer's machine lacks something, and whether the README's commands and files are right."""
 
 from __future__ import annotations
 

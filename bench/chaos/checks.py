@@ -104,7 +104,7 @@ def answered(story: Story) -> Iterator[Finding]:
     for who, about in owed.items():
         if whispers[who] < len(about):
             what = f"{story.history.names.get(who, who)} was refused on {len(about)} confirmations"
-            yield Finding("whoever is refused hears why", f"{what} and told {whispers[who]} times")
+            yield Finding("whoever is refused is told why", f"{what} and told {whispers[who]} times")
 
 
 # What runs

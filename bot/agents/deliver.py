@@ -167,7 +167,7 @@ class Deliveries:
         for holder in {str((vote.target or {}).get(HOLDER) or "") for vote in row.approvals} - {self._sign_ins.holder}:
             if await self._lease.read(is_alive, holder):
                 raise NotNow(RETRY_WHILE_ELSEWHERE, "Another replica has what somebody gave to sign in.")
-        log.warning("what somebody gave to sign in is lost with the process that had it: they are asked again")
+        log.warning("a sign-in was lost with the process that held it; the person is asked again")
         with suppress(Illegal):
             await self._lease.run(sign_in_again, row.id, self._rules.now.fingerprints)
         return None

@@ -31,7 +31,7 @@ from runtime.store.lease import Lease
 
 _AGAIN = 10.0
 _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
-"""Seconds of the checks whether Slack shows "Counting…" already."""
+"""When to check whether Slack already shows "Counting…", in seconds."""
 
 
 class Cards:

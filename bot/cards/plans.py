@@ -89,7 +89,7 @@ class Plans:
             try:
                 still_open = await self.put(lease, session, plan.ts, message, views) is True and still_open
             except RefusedBySlack as trouble:
-                log.info("a message keeps showing tool calls as they were: %s", trouble)
+                log.info("could not update the tool calls in a message: %s", trouble)
                 still_open = False
         if shows != plan.shows or not still_open:
             await lease.run(record_plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)

@@ -1,4 +1,4 @@
-"""Adds a reaction to the first message of a thread: a call waits, or how the last call ended.
+"""Keeps a reaction on the first message of a thread: whether a call waits there, or how the last one ended.
 
 Off by default, since each change costs one or two calls to Slack. `attempts` remembers which reaction is shown.
 """

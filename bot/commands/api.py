@@ -1,4 +1,4 @@
-"""`adk-confirm api`: agents over ADK's HTTP API."""
+"""`adk-confirm api`: serves agents over ADK's HTTP API."""
 
 from __future__ import annotations
 

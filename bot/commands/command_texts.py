@@ -79,7 +79,7 @@ def paused(pause: PausedRuns) -> str:
 
     by = f" by {visible(pause.by)}" if pause.by else ""
     why = f" ({visible(pause.reason)})" if pause.reason else ""
-    return f"Runs are paused since {format_time(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
+    return f"Runs have been paused since {format_time(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
 
 
 def waits(one: Pending, now: datetime, names: KnownNames) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`adk-confirm explain`: which policy covers a call, and what that means. Nobody is asked anything."""
+"""`adk-confirm explain`: says which policy covers a call, and who may decide it. It asks nobody for approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm grants`: the grants in force."""
+"""`adk-confirm grants`: lists the grants in force."""
 
 from __future__ import annotations
 

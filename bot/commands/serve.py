@@ -1,4 +1,4 @@
-"""`adk-confirm serve`: the Slack app."""
+"""`adk-confirm serve`: runs the Slack app."""
 
 from __future__ import annotations
 

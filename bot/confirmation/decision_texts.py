@@ -1,4 +1,4 @@
-"""Texts that no card draws: reasons for the model, refused calls, results of `audit verify`.
+"""Texts about decisions for the model, about refused calls, and the results of `audit verify`.
 
 Each says plainly what happened and what to do next. `blocks` writes the texts of cards, thread lines and refused votes,
 from the same kinds and reasons.
@@ -97,7 +97,10 @@ def ungoverned(found: CallRefusal) -> str:
         case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
         case CallRefusalReason.SESSION_CHANGED:
-            return "Who spoke here is not known: this conversation was changed in the database. Ask in a new thread."
+            return (
+                "It is not known who spoke here, because this conversation was changed in the database. "
+                "Ask in a new thread."
+            )
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:

@@ -10,7 +10,7 @@ from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical, is_deeper
 
 DEEPEST = 64
-"""The most levels of nested lists and objects: is_deeper JSON can't be shown, or walked through safely."""
+"""The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
 
 
 def _keep(value: object) -> object:

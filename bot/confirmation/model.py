@@ -328,7 +328,7 @@ class Confirmation:
     face: int = 1  # the version with the last change that people see
     changed_at: datetime
     doubt: Annotated[frozenset[LineKind] | None, Field(exclude=True)] = None
-    """Not stored. The stored row is not the one that this app saved last: what the ledger says happened to it."""
+    """Not stored. Set if the stored row is not the one that this app saved last: what happened since, by the ledger."""
 
     @property
     def revision(self) -> Revision:

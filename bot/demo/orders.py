@@ -1,5 +1,7 @@
-"""The demo's orders to the bot's process, one a line on its input. In a module of its own: the demo need not import
-the bot."""
+"""The commands that the demo sends to the bot's process, one in each line of its standard input.
+
+They have a module of their own, so that the demo does not have to import the bot.
+"""
 
 AHEAD = "ahead"
 CRASH_IN_CALL = "crash-in-call"

@@ -78,7 +78,7 @@ class AdkServer:
         return tuple(found)
 
     def _agents_that_end(self) -> frozenset[str]:
-        """The agents after whose requests the following agents never run."""
+        """The agents whose requests end the run: the agents that should follow them never run."""
         config = self.runner.resumability_config
         return frozenset() if config is not None and config.is_resumable else followed_by_others(self.runner.agent)
 
@@ -218,7 +218,7 @@ def _is_node(target: object) -> bool:
 
 
 def followed_by_others(agent: object, *, followed: bool = False) -> frozenset[str]:
-    """The agents in this tree that others should follow, in a `SequentialAgent` or a `LoopAgent`."""
+    """The agents in this tree that have others after them, in a `SequentialAgent` or a `LoopAgent`."""
     kinds, name = {kind.__name__ for kind in type(agent).__mro__}, str(getattr(agent, "name", ""))
     inner = list(getattr(agent, "sub_agents", None) or ())
     found = frozenset({name} if followed else ())
@@ -229,7 +229,7 @@ def followed_by_others(agent: object, *, followed: bool = False) -> frozenset[st
 
 
 def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]:
-    """The `ParallelAgent`s in this tree after which, or in whose branches, steps follow."""
+    """The `ParallelAgent`s in this tree that have steps after them, or steps in turn within a branch."""
     kinds, name = {kind.__name__ for kind in type(agent).__mro__}, str(getattr(agent, "name", ""))
     inner = list(getattr(agent, "sub_agents", None) or ())
     at_once = "ParallelAgent" in kinds and len(inner) > 1

@@ -166,7 +166,7 @@ def _configured(given: Mapping[str, str], key: str, kind: type[Any], made: Calla
         ) as error:  # the library may raise anything; the address is left out, since it may contain secrets
             raise BadTarget(f"[agent] {key}: {scheme}://… can't be opened: {type(error).__name__}.") from error
         if service is None:
-            raise BadTarget(f"[agent] {key}: google-adk knows no {scheme}://… here.")
+            raise BadTarget(f"[agent] {key}: google-adk does not support {scheme}:// here.")
     else:
         found = load_object(value)
         service = found() if isinstance(found, type) or (callable(found) and not isinstance(found, kind)) else found

@@ -1,4 +1,4 @@
-"""The texts of the ADK host, for people and for agents."""
+"""What the bot says about an agent's server, to people and to the agent."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ GONE = (
     "Without a database, sessions are lost when the agent's process ends."
 )
 
-ASKED_ANEW = "The agent asked the same again before it had this answer, so it did not get it. Use the newer card."
+ASKED_ANEW = "The agent asked again before this answer reached it, so the answer was dropped. Use the newer card."
 
-ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
+ANOTHER = "The call at the agent's server is no longer the one that was approved. Nothing was sent."
 
 NOT_LOADED = (
     "The agent's server can't load its app {app}, so nothing ran. Most often the agent's module can't be imported: the "
     "server's log says why."
 )
 
-NOT_KEPT = "The agent's server took the answer, and has not kept it."
+NOT_KEPT = "The agent's server accepted the answer, but did not store it."
 
 
 def denial_message(adk_request: AdkRequest, reason: str) -> str:

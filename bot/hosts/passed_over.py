@@ -152,7 +152,7 @@ def _quote(match: re.Match[str]) -> str:
 
 
 def why_not_begun(request: Request, branch: str, node: str, runs: Sequence[AnsweredRun]) -> str | None:
-    """Why a call never began, or None unless each run after its answers proves it."""
+    """Why a call never began. None if any run after its answers leaves that open."""
     tool, author = request.call.name or "", request.author
     reasons = [
         run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) or run.missed(branch)

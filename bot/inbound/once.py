@@ -1,4 +1,4 @@
-"""Does once what Slack delivers several times, as far as this process remembers. The store knows for certain."""
+"""Handles each delivery from Slack once, if this process remembers it. The store checks again, and is always right."""
 
 from __future__ import annotations
 

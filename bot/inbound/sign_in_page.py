@@ -97,7 +97,7 @@ class SignInPage:
         ref = ref_in(state)
         row = await self._database.read(read_confirmation, ref.id) if ref is not None else None
         if row is None or not row.asked.sign_in or not self.addresses.is_for(row, state):
-            log.warning("somebody came back from signing in with a state that is not ours, or is older")
+            log.warning("somebody returned from signing in with a state that is forged or out of date")
             return _page(FAILED, NOT_OURS, HTTPStatus.BAD_REQUEST)
         if row.state is not State.WAITING or row.pending_votes or row.approvals:
             return _page(FAILED, USED, HTTPStatus.GONE)

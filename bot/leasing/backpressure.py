@@ -1,8 +1,7 @@
-"""Priorities: a click until its ack comes first, then an approved call until its tool starts. Cards and threads can
-wait, since Slack limits how often they change anyway.
+"""Lets urgent work go first: clicks until they are acknowledged, then approved calls until their tools start.
 
-While work of the first two kinds is under way, no card or thread is begun, except a few each second, so that these are
-never blocked completely.
+Cards and threads can wait, because Slack limits how often they change anyway. While urgent work is under way, only a
+few of them are begun each second, so they are delayed and never blocked completely.
 """
 
 from __future__ import annotations

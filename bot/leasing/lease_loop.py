@@ -174,7 +174,7 @@ class LeaseLoop:
                 log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)
                 await self._call_overtaken(key)
             except StoreError as error:
-                log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
+                log.warning("the store did not answer; %s %s is tried again: %s", kind.table.name, key, error)
                 await self._call_overtaken(
                     key
                 )  # or so this process believes: after a freeze the connections break first

@@ -182,7 +182,9 @@ def _unreachable(path: Path, error: OSError) -> ConfirmError:
 
 def _result_of(status: int, answer: object) -> JsonObject:
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        raise Invalid("The service does not take this much in one command. Stop it, then run this again.")
+        raise Invalid(
+            "This command is too large for the running service. Stop the service, then run the command again."
+        )
     if status == HTTPStatus.OK and isinstance(answer, dict):
         if "error" in answer:
             raise CommandRefused(str(answer["error"]))

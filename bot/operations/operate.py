@@ -1,4 +1,4 @@
-"""The commands that change a store. They run in the service that owns the store, or here.
+"""The commands that change a store. They run in the service that owns the store, or in the command's own process.
 
     done = await operate(settings, "pause", {"by": "lee"})
 
@@ -211,7 +211,7 @@ async def _retry(context: OperatorContext, command: CommandRequest) -> JsonObjec
     name = command.maybe("name")
     found = await context.database.run(retry, name, command.by, command.reason)
     if name is not None and not found:
-        raise NotFound(f"Nothing that failed too often begins with {name}. `adk-confirm pending` lists it.")
+        raise NotFound(f"No failed work has a name that begins with {name}. `adk-confirm pending` lists what failed.")
     return {"again": [one.to_json() for one in found]}
 
 

@@ -185,7 +185,10 @@ class CallFacts:
 
 @dataclass(frozen=True)
 class GoverningPolicy:
-    """The first policy that matched, and its place in the file. The place is None for a question without a policy."""
+    """The first policy that matched, and its place in the file.
+
+    The place is None for a sign-in, and for a question without a policy.
+    """
 
     policy: Policy
     index: int | None
@@ -322,7 +325,7 @@ def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetim
 
 
 def may_show_in(policy: Policy, shared_with_others: bool | None) -> CallRefusalReason | None:
-    """Whether a card may be in a channel. `shared` is None if Slack did not say whether the channel is shared."""
+    """Whether a card may be in a channel. `shared_with_others` is None if Slack did not say."""
     if policy.shared_channels:
         return None
     if shared_with_others is None:

@@ -145,7 +145,7 @@ def _check_kind(program: cel.Program, expression: str) -> None:
     except Exception:  # noqa: BLE001 – an empty call lacks what the expression asks for; that says nothing about it
         return
     if not isinstance(answer, bool):
-        raise Invalid(f"must be true or false of a call; `{expression}` gives {type(answer).__name__}")
+        raise Invalid(f"must give true or false for a call; `{expression}` gives {type(answer).__name__}")
 
 
 _OPERATORS = (

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`."""
+"""Serves `/healthz`, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 

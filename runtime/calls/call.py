@@ -1,4 +1,4 @@
-"""The life of one call: held → ready → running → done | refused; unknown. Pure.
+"""The states of one call: held → ready → running → done, refused or unknown. Pure.
 
 A call without a gate is ready at once. `step` is the only way from one state to the next: an event that the state does
 not allow raises `IllegalStep` and changes nothing. The tests prove two facts for any order of events: a held call

@@ -21,7 +21,7 @@ from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
 _FEW = 20
-"""Not more events than these are a few rows."""
+"""Up to this many new events are written as single rows."""
 
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)

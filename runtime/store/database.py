@@ -8,8 +8,8 @@
 
     await database.run(count, "s-1")
 
-A function does nothing but SQL: it may be run again after a deadlock, and it is not the place to call anybody. What it
-raises takes back its own work and reaches its caller. A caller that is cancelled undoes nothing.
+A function does nothing but SQL, because it may be run again after a deadlock. If it raises, its work is rolled back,
+and the caller gets the exception. If the caller is cancelled, the transaction is still committed.
 """
 
 from __future__ import annotations

@@ -14,15 +14,16 @@ WHERE datname = current_database() AND usename = current_user
   AND application_name = current_setting('application_name') AND state = 'active' AND wait_event = 'ClientRead'
   AND clock_timestamp() - state_change > current_setting('idle_in_transaction_session_timeout')::interval
 """
-"""asyncpg prepares a statement in two steps. PostgreSQL does not call a transaction idle whose client froze between
-them, and no other time-out ends it (`transaction_timeout` would, from version 17 on). Whoever it holds up does."""
+"""asyncpg prepares a statement in two steps. If its client freezes between them, PostgreSQL does not count the
+transaction as idle, and no other time-out ends it (`transaction_timeout` would, from version 17 on). So a process that
+waits for its rows ends it."""
 
 _log = logging.getLogger(__name__)
 
 
 def end_frozen(tx: Tx) -> None:
-    """A transaction function for those who skip locked rows. The store does this by itself for those who wait for a
-    lock. PostgreSQL releases the locks soon after this, so look at the rows again."""
+    """Ends such transactions. For callers that skip locked rows; for those that wait for a lock, the store does it.
+    PostgreSQL releases the locks soon after, so the caller should look at the rows again."""
     if tx.dialect == "postgresql":
         log_ended(tx.execute(text(END_FROZEN)).scalar_one())
 

@@ -1,4 +1,4 @@
-"""Brings a store's tables to what the code knows: one history of Alembic scripts per package.
+"""Migrates a store's tables to the version that the code expects. Each package has a history of Alembic scripts.
 
 To add a revision to a package:
 

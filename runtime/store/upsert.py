@@ -1,4 +1,4 @@
-"""Inserts that allow for an existing row. Each dialect has an insert of its own, which takes long to import."""
+"""Builds `INSERT … ON CONFLICT` statements. It imports only the dialect in use, because each takes long to import."""
 
 from __future__ import annotations
 

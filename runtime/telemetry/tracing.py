@@ -1,4 +1,4 @@
-"""Uses OpenTelemetry if its API is installed. Otherwise nothing here does anything.
+"""Traces with OpenTelemetry if its API is installed. Otherwise these functions do nothing.
 
 One trace goes from a mention to the result, over hours and processes. Code that stores work for later stores
 `traceparent()` with it, and the code that continues the work begins with `span(…, parent=that)`.

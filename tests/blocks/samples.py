@@ -1,4 +1,4 @@
-"""One case, told through all its states: an on-call agent wants to deploy. Every golden file is made from these."""
+"""One example in all of its states: an on-call agent wants to deploy. Every golden file is made from these."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
         (StepView(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy"),
         (
             StepView(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
-            "✋ U1 tried three times to decide on pay, which did not count: the policy names others.",
+            "✋ U1 tried three times to decide on pay, but no vote counted: the policy names others.",
         ),
         (
             StepView(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),

@@ -1,4 +1,4 @@
-"""Behind the scenes, for the panel beside the chat: newcomers learn the protocol by watching it.
+"""The panel "Behind the scenes" beside the chat. It shows newcomers what happens between Slack, the bot and the agent.
 
 Slack's side comes from the server's own records. The agent's side and the ledger come from an `Observed`, which a demo
 provides: it follows the runtime's events and the ledger, and makes an `Item` of each.
@@ -30,7 +30,7 @@ _LEDGER_TITLES = {
     LineKind.VOTE_FELL: "approval no longer counts",
     LineKind.LAPSED: "did not start in time",
     LineKind.BEGUN: "started",
-    LineKind.SETTLED: "answered by hand",
+    LineKind.SETTLED: "outcome reported by people",
 }
 """The titles of ledger lines whose stored name is not plain English. Others are titled by their name."""
 

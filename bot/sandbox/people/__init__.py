@@ -1,4 +1,4 @@
-"""People at their screens: what they say, click and see. Tests read like dialogues.
+"""Simulated people who use the sandbox's Slack: they write, click and read. Tests with them read like dialogues.
 
 What a person can do in a test is added here alone. Begin with `people.py`.
 """

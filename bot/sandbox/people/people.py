@@ -1,4 +1,4 @@
-"""People at their screens: what they say, click and see. Tests read like dialogues with them."""
+"""A simulated person who uses the sandbox's Slack: writes, clicks, fills in forms and reads what is on the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short-lived rights from an interaction: a trigger id (3 s, once), a response URL (30 min, five times)."""
+"""What an interaction gives the app for a time: a trigger id (3 s, once) and a response URL (30 min, five times)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything in this Slack, in memory: what the Web API reads and writes, people see and the page draws."""
+"""All data of the sandbox's Slack, in memory. The Web API reads and writes it, people see it, and the page draws it."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ MINUTE = 60.5
 
 
 def share(most: int, seconds: float, replicas: int) -> tuple[int, float]:
-    """The share of one of several replicas in a limit. Each has at least one slot; with more replicas than slots, less
-    often."""
+    """One replica's share of a limit, as a number of calls and seconds. It is at least one call: if there are more
+    replicas than calls, the seconds grow instead."""
     return (most // replicas, seconds) if most >= replicas else (1, seconds * replicas / most)
 
 

@@ -113,13 +113,13 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
             {"amount": 1500, "to": None},
         ]
         for other in others:
-            with pytest.raises(CallAltered, match="has another call now"):
+            with pytest.raises(CallAltered, match="is no longer the one that was approved"):
                 await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments=other)]))
         with pytest.raises(CallAltered):
             await texts(visit.host.answer(visit.session, [replace(seen, call_id="adk-another")]))
         again = replace(seen, arguments={"amount": 1500.0})
         where = (request.request_id, request.call_id)
-        with pytest.raises(CallAltered, match="has another call now"):
+        with pytest.raises(CallAltered, match="is no longer the one that was approved"):
             await texts(visit.host.settle(visit.session, *where, VoteKind.RUN_AGAIN, 1, again))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
@@ -141,7 +141,7 @@ async def test_a_request_that_appears_twice_is_answered_by_nothing() -> None:
         assert again.args is not None
         again.args["originalFunctionCall"]["args"]["amount"] = 99999
         await sessions.append_event(held, dearer)
-        with pytest.raises(CallAltered, match="has another call now"):
+        with pytest.raises(CallAltered, match="is no longer the one that was approved"):
             await visit.approve(request)
         assert ran() == []
 

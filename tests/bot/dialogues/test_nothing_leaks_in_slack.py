@@ -126,7 +126,7 @@ def some_session(tx: Tx) -> str:
 
 
 def written(tx: Tx) -> dict[str, str]:
-    """What stands in the store to be shown."""
+    """What the store holds to be shown."""
     return {
         "ledger": "\n".join(map(str, tx.execute(select(ledger)))),
         "replies": "\n".join(map(str, tx.execute(select(replies)))),

@@ -95,7 +95,7 @@ async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_
         assert not at.slack.calls_of("chat.postEphemeral"), "it is said in the windows alone"
 
         assert lines(at, card)[1:] == [
-            "✋ oscar tried three times to decide on Pay (to Ada, amount 20), which did not count: "
+            "✋ oscar tried three times to decide on Pay (to Ada, amount 20), but no vote counted: "
             "the policy names others."
         ]
 

@@ -75,7 +75,7 @@ async def test_a_service_of_ones_own_takes_the_place_of_the_default(tmp_path: Pa
 @pytest.mark.parametrize(
     ("services", "said"),
     [
-        ({"artifact_service": "ftp://user:hush@files"}, "google-adk knows no ftp://… here"),
+        ({"artifact_service": "ftp://user:hush@files"}, "google-adk does not support ftp:// here"),
         ({"memory_service": f"{TARGETS}:OWN_ARTIFACTS"}, "BaseMemoryService is needed"),
         ({"artifact_service": "nowhere:service"}, "There is no module 'nowhere'"),
     ],

@@ -280,7 +280,7 @@ async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> N
     visit = Visit(host, OURS)
     request = await visit.asks("please deploy search")
     ear.instead["/run_sse"] = streaming()
-    with pytest.raises(DeliveryUnknown, match="has not kept it") as error:
+    with pytest.raises(DeliveryUnknown, match="did not store it") as error:
         await visit.approve(request)
     assert error.value.again_after == 30.0  # until then it may still turn up
     with pytest.raises(DeliveryUnknown, match="may still arrive"):

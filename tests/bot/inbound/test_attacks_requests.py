@@ -258,7 +258,7 @@ async def test_another_workspace_is_not_served(open_office: Opens) -> None:
 
 
 async def test_a_namesake_from_another_workspace_is_somebody_else(open_office: Opens) -> None:
-    """Ids are unique in a workspace only: whose word it is stands in the pair."""
+    """Ids are unique in a workspace only, so a person is a pair of both."""
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         click = await click_of(at, card)

@@ -24,7 +24,7 @@ UNSURE = "Slack did not say whether it shows the form. If you don't see it, try 
 
 @dataclass(frozen=True)
 class Wrong:
-    """What Slack does instead of opening a form, and what whoever pressed hears."""
+    """What Slack does instead of opening a form, and what is said to whoever pressed."""
 
     begins: Callable[[Faults, str], Fault]
     sentence: str

@@ -134,7 +134,7 @@ async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
     story = said.lines[said.lines.index("") + 1 :]
     assert [line.removeprefix(f"{when}  ").partition(" version: ")[0] for line in story] == [
         "⏳ deploy_api needs approval.",
-        "✋ U0MALLORY tried to decide on deploy_api, which did not count: the policy names others.",
+        "✋ U0MALLORY tried to decide on deploy_api, but the vote did not count: the policy names others.",
         "✏️ U0ANNA edited deploy_api and approved that. Earlier approvals no longer count.",
         "👍 U0BEN approved deploy_api: 2 of 2 approvals.",
         "👍 deploy_api is approved by U0ANNA and U0BEN.",

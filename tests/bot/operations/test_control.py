@@ -278,7 +278,7 @@ async def test_whatever_comes_the_next_command_is_served(path: Path, body: str) 
 
 async def test_a_request_that_is_too_large_is_reported(path: Path) -> None:
     async with serve_control(path, {"echo": echo}):
-        with pytest.raises(ConfirmError, match="The service does not take this much"):
+        with pytest.raises(ConfirmError, match="This command is too large for the running service"):
             await ask(path, "echo", {"say": "x" * LONGEST_REQUEST})
 
 

@@ -130,7 +130,7 @@ async def test_what_stopped_being_tried_says_why(at: Backoffice) -> None:
 async def test_paused_stands_first(at: Backoffice) -> None:
     await at.command("pause")
     first, _ = (await at.command("pending")).lines
-    assert first.startswith("Runs are paused since 20")
+    assert first.startswith("Runs have been paused since 20")
     assert first.endswith(f" by operator {account()}. `adk-confirm resume` starts them again.")
     assert json.loads((await at.command("pending", "--json")).out)["paused_since"].startswith("20")
 
@@ -156,7 +156,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
 
     await at.database.run(park)
     refused = await at.refusal("retry", "nonsense")
-    assert refused == "Nothing that failed too often begins with nonsense. `adk-confirm pending` lists it."
+    assert refused == "No failed work has a name that begins with nonsense. `adk-confirm pending` lists what failed."
     assert (await at.command("retry", deploy[:8])).lines == [
         f"confirmation {deploy} is retried. It had stopped because: The channel is archived."
     ]

@@ -55,9 +55,9 @@ def test_sound_expressions_pass(expression: str) -> None:
         ("args.note == '.exists(zz, ' && zz", "there is no `zz`"),
         ("lowerAscii(args.env) == 'prod'", "there is no function `lowerAscii`"),
         ("args.env.upper() == 'PROD'", "there is no function `upper`"),
-        ("tool", "must be true or false of a call; `tool` gives str"),
-        ("'prod'", "must be true or false"),
-        ("1 + 1", "must be true or false"),
+        ("tool", "must give true or false for a call; `tool` gives str"),
+        ("'prod'", "must give true or false"),
+        ("1 + 1", "must give true or false"),
     ],
 )
 def test_wrong_ones_say_where_and_what(expression: str, said: str) -> None:

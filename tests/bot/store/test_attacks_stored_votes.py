@@ -274,7 +274,7 @@ async def test_i_change_who_spoke_or_where(open_office: Opens, way: str, caplog:
         await voter.clicks(voter.now(card), "Approve")
         await voter.gets_modal("Somebody changed in the database who spoke here")
         if way != "another channel":
-            await at.ann.finds("Who spoke here is not known", at.deploys, thread=card)
+            await at.ann.finds("It is not known who spoke here", at.deploys, thread=card)
             await at.ann.says("@adk-confirm deploy checkout 2.4.1 to prod", at.deploys, thread=card)
             await at.ann.finds("conversation was changed in the database", at.deploys, thread=card)
         await at.rests()

@@ -136,7 +136,7 @@ class Lingering:
 
 
 async def test_an_answer_that_was_given_is_not_given_again_by_who_read_it() -> None:
-    """It stands in the session, where others may read it. If its run broke off it would run the tool once more."""
+    """It is stored in the session, where others may read it. If its run broke off it would run the tool once more."""
     at, lingering = Alone(ConfirmationPlugin(secret=SECRET)), Lingering()
     at.root.tools = [FunctionTool(lingering.linger, require_confirmation=True)]
     asked = await at.asks("please linger long")

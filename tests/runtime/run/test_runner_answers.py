@@ -557,7 +557,7 @@ async def test_the_record_keeps_what_was_asked_and_what_was_answered(run: MakeRu
 
 
 async def test_a_state_delta_that_comes_with_answers_to_two_invocations_is_applied_once(run: MakeRunner) -> None:
-    """Each invocation hears its own answer, and one of them the change of the state."""
+    """Each invocation gets its own answer, and one of them the change of the state."""
     chat = Chat(run(operator(call("deploy", version="a"), call("deploy", version="b"), "It is live.", "It is live.")))
     first, second = (await chat.say("Ship a")).request, (await chat.say("Ship b")).request
     assert first.invocation_id != second.invocation_id

@@ -1,3 +1,5 @@
+"""Leases: who may claim a row, keep it, release it and write with it, in one process and in several."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Migrations: new, older, newer and broken stores, and replicas that start at the same time."""
+
 from __future__ import annotations
 
 import asyncio

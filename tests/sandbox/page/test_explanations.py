@@ -65,7 +65,7 @@ def test_a_ledger_line_is_titled_in_plain_words(names: Names) -> None:
         for kind in (LineKind.BEGUN, LineKind.SETTLED, LineKind.DONE)
     ]
     titles = [ledger_item(line, names).title for line in made]
-    assert titles == ["started: deploy", "answered by hand: deploy", "done: deploy"]
+    assert titles == ["started: deploy", "outcome reported by people: deploy", "done: deploy"]
 
 
 @pytest.mark.parametrize("kind", LineKind)

@@ -1,4 +1,4 @@
-"""Somebody who can reach the server's port answers what waits there."""
+"""A stranger who can reach the server's port, and answers the requests that wait there."""
 
 from __future__ import annotations
 
