@@ -33,8 +33,8 @@ from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.shutdown import Shutdown, StopDeadline
 from bot.worker.supervision import Pauses, Supervisor
-from runtime.calls.fingerprints import CallGuard
 from runtime.rest.listening import CannotServe
+from runtime.run.fingerprints import CallGuard
 from runtime.store.database import Database
 
 log = logging.getLogger(__name__)

@@ -207,7 +207,7 @@ MAY_SLEEP = {
     "bot/store/test_store_away.py": "how long a database is away is what the test is about",
     "bot/hosts/test_time_outs.py": "a server that says nothing",
     "bot/commands/test_cli.py": "a tool that does not end",
-    "runtime/test_bounded.py": "a check that does not end",
+    "runtime/bounded/test_bounded.py": "a check that does not end",
 }
 
 

@@ -13,8 +13,8 @@ from datetime import timedelta
 from bot.config.settings import LEASE, AgentSettings
 from bot.hosts.host import Host
 from runtime.adk.signing import checked_secret
-from runtime.calls.fingerprints import CallGuard
 from runtime.errors import Invalid
+from runtime.run.fingerprints import CallGuard
 from runtime.store.database import Database
 
 

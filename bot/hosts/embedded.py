@@ -24,10 +24,10 @@ from bot.hosts.pauses import answer_from_form, form_of
 from bot.hosts.tasks import run_output
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
-from runtime.calls.fingerprints import CallGuard
 from runtime.jsontypes import JsonObject, canonical
 from runtime.recent_dict import RecentDict
 from runtime.run.app_sessions import Position
+from runtime.run.fingerprints import CallGuard
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
 from runtime.store.lease import TERM

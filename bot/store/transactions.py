@@ -23,8 +23,8 @@ from bot.store.repository import chain_of, lock_confirmation, moment, now, save,
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
 from runtime.calls.call import Call
-from runtime.calls.fingerprints import StartCheck
 from runtime.replacing import replace
+from runtime.run.fingerprints import StartCheck
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId

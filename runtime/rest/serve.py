@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from runtime.agent import Agent
-from runtime.calls.fingerprints import CallGuard, Sealer
 from runtime.interpreter import tune_the_interpreter
 from runtime.rest.api import make_app
 from runtime.rest.guard import Guard
 from runtime.rest.listening import listen, server_for
+from runtime.run.fingerprints import CallGuard, Sealer
 from runtime.run.runner import Runner
 from runtime.store.open import open_store
 from runtime.telemetry.logs import configure

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
-from runtime.calls.fingerprints import CallFingerprints, Sealer
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.replacing import replace
 from runtime.run.decisions import CallDecision, decide, one_per_call
+from runtime.run.fingerprints import CallFingerprints, Sealer
 from runtime.run.message import IncomingMessage
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_against, check_sender

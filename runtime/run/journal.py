@@ -7,11 +7,11 @@ import copy
 from collections.abc import Callable, Collection, Sequence
 
 from runtime.calls.call import Call
-from runtime.calls.fingerprints import CallFingerprints, CallGuard, refuse_to_start
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.replacing import replace
+from runtime.run.fingerprints import CallFingerprints, CallGuard, refuse_to_start
 from runtime.run.session_cache import CachedSession
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost

@@ -12,7 +12,6 @@ from typing import Literal, Self
 
 from runtime.agent import Agent
 from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
-from runtime.calls.fingerprints import CallGuard
 from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
@@ -21,6 +20,7 @@ from runtime.replacing import replace
 from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Arrival, find_answered_calls
 from runtime.run.decisions import CallDecision, decide, one_per_call
+from runtime.run.fingerprints import CallGuard
 from runtime.run.live_run import Run
 from runtime.run.message import IncomingMessage, Message, check_state, kept_metadata, read_message
 from runtime.run.recovery import Recovery, Resume

@@ -15,7 +15,6 @@ from typing import Any
 
 from runtime.agent import Agent
 from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
-from runtime.calls.fingerprints import CallGuard
 from runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
@@ -34,6 +33,7 @@ from runtime.run.execute import (
     wants_denial,
     was_cancelled,
 )
+from runtime.run.fingerprints import CallGuard
 from runtime.run.journal import Journal
 from runtime.run.stopping import STOPPED, until_stopped
 from runtime.store.database import Database

@@ -14,8 +14,8 @@ from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later, Revoked, Unsure
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, BEN, LEAD, TEAM, make_policy
-from tests.support.faces import every_state
 from tests.support.outgoing import AT, Outgoing, outgoing
+from tests.support.states import every_state
 
 Break = Callable[[Faults, str], Fault]
 

@@ -15,7 +15,7 @@ from bot.sandbox.blockkit.limits import check_blocks
 from runtime.jsontypes import Json
 from runtime.wire import Content, Event, FunctionCall, FunctionResponse, Part
 from tests.support.deciding import Desk, make_asked, make_policy
-from tests.support.faces import every_state
+from tests.support.states import every_state
 
 CALL = Task(call_id="c1", tool="deploy", state=TaskState.WAITING)
 ALONE = Task(call_id="c9", tool="check_health", state=TaskState.DONE, result="the token is s3cr3t-value")

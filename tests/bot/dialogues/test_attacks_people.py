@@ -262,8 +262,8 @@ async def test_nobody_to_write_to_is_reported(open_office: Opens) -> None:
     ("approver", "why"),
     [
         (
-            "python:tests.support.rotas:fails",
-            "python:tests.support.rotas:fails could not be looked up: it raised KeyError",
+            "python:tests.support.python_approvers:fails",
+            "python:tests.support.python_approvers:fails could not be looked up: it raised KeyError",
         ),
         ("group:S0NEVER", "group:S0NEVER could not be looked up: Slack knows no user group of this id"),
     ],
@@ -280,7 +280,7 @@ async def test_people_who_cannot_be_looked_up_get_no_message_and_that_is_reporte
 
 @pytest.mark.parametrize("function", ["fails", "one_text", "names", "nowhere"])
 async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: Opens, function: str) -> None:
-    entry = f"python:tests.support.rotas:{function}"
+    entry = f"python:tests.support.python_approvers:{function}"
     async with open_office(policy(entry)) as at:
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")

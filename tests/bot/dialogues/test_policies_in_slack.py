@@ -141,7 +141,7 @@ async def test_what_could_not_be_shown_is_refused_at_the_field(open_office: Open
 
 
 async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None:
-    names = '"email:release@example.com", "python:tests.support.rotas:on_call_later"'
+    names = '"email:release@example.com", "python:tests.support.python_approvers:on_call_later"'
     async with open_office(policy(names, "quorum = 2"), target=LAB) as at:
         rita = at.slack.person("rita", id="U0RITA", email="release@example.com")
         ben = at.slack.person("ben", id="U0BEN")
@@ -155,10 +155,10 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
 
 
 async def test_a_function_that_fails_names_nobody_and_is_reported(open_office: Opens) -> None:
-    async with open_office(policy('"python:tests.support.rotas:fails"'), target=LAB) as at:
+    async with open_office(policy('"python:tests.support.python_approvers:fails"'), target=LAB) as at:
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
-        await at.bob.gets_modal("`python:tests.support.rotas:fails` could not be looked up")
+        await at.bob.gets_modal("`python:tests.support.python_approvers:fails` could not be looked up")
         assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
 

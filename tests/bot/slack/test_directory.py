@@ -17,7 +17,7 @@ from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
 from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import CallLimits, Workspace
-from tests.support import rotas
+from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
 from tests.support.outgoing import AT, Outgoing, outgoing
 
@@ -220,20 +220,20 @@ async def test_a_named_person_is_asked_about_nowhere(out: Outgoing) -> None:
 
 
 async def test_a_function_is_asked_about_the_call(out: Outgoing) -> None:
-    rotas.asked.clear()
-    assert await members(out, "python:tests.support.rotas:on_call") == frozenset({ANNA, BEN})
-    assert rotas.asked == [
+    python_approvers.asked.clear()
+    assert await members(out, "python:tests.support.python_approvers:on_call") == frozenset({ANNA, BEN})
+    assert python_approvers.asked == [
         {"tool": "deploy", "args": {"version": "2.4.1", "replicas": 3}, "session": "s", "asker": "U0ASKER"}
     ]
-    await members(out, "python:tests.support.rotas:on_call")
-    assert len(rotas.asked) == 1
-    await members(out, "python:tests.support.rotas:on_call", replace(CALL, args={"replicas": 4}))
-    assert len(rotas.asked) == 2
-    assert await members(out, "python:tests.support.rotas:on_call_later") == frozenset({BEN})
+    await members(out, "python:tests.support.python_approvers:on_call")
+    assert len(python_approvers.asked) == 1
+    await members(out, "python:tests.support.python_approvers:on_call", replace(CALL, args={"replicas": 4}))
+    assert len(python_approvers.asked) == 2
+    assert await members(out, "python:tests.support.python_approvers:on_call_later") == frozenset({BEN})
 
 
 async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
-    await members(out, "python:tests.support.rotas:busybody")
+    await members(out, "python:tests.support.python_approvers:busybody")
     assert CALL.args["replicas"] == 3
 
 
@@ -250,12 +250,12 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
 )
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
     directory = Directory(out.sender, python_approvers=PythonApprovers(time_limit=0.1))
-    entry = Approver.parse(f"python:tests.support.rotas:{function}")
+    entry = Approver.parse(f"python:tests.support.python_approvers:{function}")
     try:
         assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)
     finally:
-        rotas.hanging.set()
-        rotas.hanging.clear()
+        python_approvers.hanging.set()
+        python_approvers.hanging.clear()
 
 
 async def test_a_module_that_is_not_there_is_reported(out: Outgoing) -> None:
@@ -311,7 +311,7 @@ async def test_a_click_of_the_same_user_id_from_elsewhere_is_not_taken_for_the_m
 
 
 async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(out: Outgoing) -> None:
-    policy = make_policy(approvers=["python:tests.support.rotas:by_size"])
+    policy = make_policy(approvers=["python:tests.support.python_approvers:by_size"])
     row = out.open(policy)
     entry = policy.approvers[0]
     plain = await out.directory.facts(row, vote(ANNA), Policies.of(policy))

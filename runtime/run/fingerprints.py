@@ -1,4 +1,4 @@
-"""Fingerprints (keyed digests) of stored calls: nobody without the key can change in the database what runs. Pure.
+"""Fingerprints (keyed digests) of stored calls: nobody without the key can change in the database what runs.
 
 A held call is checked when its approval comes. A call that is about to begin, or that ran when its process died, is
 checked when work on the session resumes. A runner without a key seals nothing and checks nothing.

@@ -13,8 +13,8 @@ from sqlalchemy import update
 from bot.audit.fingerprint import Fingerprints
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, call_digest, step
-from runtime.calls.fingerprints import CallFingerprints, CallGuard, Sealer
 from runtime.jsontypes import Json, JsonObject
+from runtime.run.fingerprints import CallFingerprints, CallGuard, Sealer
 from runtime.store.database import Tx
 from runtime.store.lookup import read_calls
 from runtime.store.records import CALL, SessionId, Status

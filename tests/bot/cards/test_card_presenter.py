@@ -22,8 +22,8 @@ from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.stored_json import step_content
 from runtime.jsontypes import Json, JsonObject
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, NOON, Desk, make_asked, make_policy
-from tests.support.faces import every_state
 from tests.support.secret import KEYS
+from tests.support.states import every_state
 
 NOON_EPOCH = int(NOON.timestamp())
 
