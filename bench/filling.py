@@ -26,7 +26,7 @@ async def fill(
     from bot.hosts.host import HostRequest
     from bot.policy.approvers import Person
     from bot.policy.model import CallFacts, GoverningPolicy
-    from bot.store.incoming_words import IncomingMessage, store_message
+    from bot.store.incoming_words import SlackMessage, store_message
     from bot.store.open import open_store
     from bot.store.repository import chain_of, lock_session
     from bot.store.requests import Opening, open_request
@@ -42,7 +42,7 @@ async def fill(
         from bot.store.tables import mail, sessions, threads
 
         ts = f"{number}.0"
-        heard = IncomingMessage(
+        heard = SlackMessage(
             app=app, team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
         )
         store_message(tx, heard)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blocks import words
 from blocks.readable import readable_name, scalar
-from blocks.rich import Prose, Say, Span, Supplied, name, spoken
+from blocks.rich import Prose, Say, Supplied, TextSpan, name, spoken
 from blocks.text import fit_visible
 from blocks.view import Argument
 
@@ -19,7 +19,7 @@ _LONG = 80
 class AnswerText:
     """An answer in words. `complete`: it says by itself what was approved."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[TextSpan, ...]
     complete: bool
 
 
@@ -32,7 +32,7 @@ def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> Ans
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
         return AnswerText(_part_of(given[0], whole), complete=True)
-    row: list[Span] = []
+    row: list[TextSpan] = []
     for index, field in enumerate(given[:_FIELDS]):
         row += [Say(", ")] if index else []
         row += [name(readable_name(field.name), _LONG), Say(" "), _value(field)]
@@ -50,14 +50,14 @@ def _is_number(one: Argument) -> bool:
     return not one.masked and isinstance(one.value, int | float) and not isinstance(one.value, bool)
 
 
-def _part_of(field: Argument, whole: Argument) -> tuple[Span, ...]:
+def _part_of(field: Argument, whole: Argument) -> tuple[TextSpan, ...]:
     formats = field.formats or whole.formats
     called = readable_name(whole.name)
     unit = () if formats else (Say(" "), Prose(called) if whole.name.isidentifier() else name(called, _LONG))
     return (_value(field, whole), Say(words.OF), _value(whole, field), *unit)
 
 
-def _value(one: Argument, like: Argument | None = None) -> Span:
+def _value(one: Argument, like: Argument | None = None) -> TextSpan:
     if one.masked:
         return Say(words.HIDDEN_VALUE)
     formats = one.formats or (like.formats if like else ())

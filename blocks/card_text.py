@@ -17,7 +17,7 @@ from blocks.rich import (
     Prose,
     Quote,
     Say,
-    Span,
+    TextSpan,
     User,
     When,
     code,
@@ -49,7 +49,7 @@ _OPEN = (Face.WAITING, Face.UNKNOWN)
 _PEOPLE = 8
 
 
-def title(view: CardView) -> tuple[Span, ...]:
+def title(view: CardView) -> tuple[TextSpan, ...]:
     return say(_title(view), what=Prose(headline(view)), agent=Prose(view.agent))
 
 
@@ -116,7 +116,7 @@ def _end_text(view: CardView) -> tuple[str, bool] | None:
     return None
 
 
-def _about_question(view: CardView) -> tuple[Span, ...]:
+def _about_question(view: CardView) -> tuple[TextSpan, ...]:
     people = by(view.decided_by)
     match view.face:
         case Face.APPROVED:
@@ -139,7 +139,7 @@ def _about_question(view: CardView) -> tuple[Span, ...]:
     return say(words.ANSWER_NOT_TAKEN)
 
 
-def _sentence(view: CardView) -> tuple[Span, ...]:
+def _sentence(view: CardView) -> tuple[TextSpan, ...]:
     if view.asked_anew:
         return say(words.ASKED_ANEW)
     if view.left_behind:
@@ -226,7 +226,7 @@ def small_facts(view: CardView) -> list[Line]:
     return [Line(row)] if (row := _revision_notes(view)) else []
 
 
-def _voting_status(view: CardView, most: int) -> tuple[Span, ...]:
+def _voting_status(view: CardView, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.face is Face.UNKNOWN:
         return _join_with_dots(
@@ -244,7 +244,7 @@ def _voting_status(view: CardView, most: int) -> tuple[Span, ...]:
     return _join_with_dots(parts)
 
 
-def _run_again_votes(view: CardView) -> tuple[Span, ...]:
+def _run_again_votes(view: CardView) -> tuple[TextSpan, ...]:
     users = _users(view, VoteSide.RUN_AGAIN)
     votes = (Say(words.votes_again(len(users), view.quorum), bold=True),)
     return say(words.VOTES_BY, votes=votes, people=by(users))
@@ -254,7 +254,7 @@ def _users(view: CardView, verdict: VoteSide) -> list[str]:
     return [vote.user for vote in view.votes if vote.verdict is verdict]
 
 
-def _deciders(view: CardView, template: str, most: int, **spans: tuple[Span, ...]) -> tuple[Span, ...]:
+def _deciders(view: CardView, template: str, most: int, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
     """The people who can still decide. Somebody who is named and has approved already is left out."""
     voted = {vote.user for vote in view.votes}
     left = replace(view.approvers, users=tuple(user for user in view.approvers.users if user not in voted))
@@ -267,9 +267,9 @@ def _deciders(view: CardView, template: str, most: int, **spans: tuple[Span, ...
     return row
 
 
-def approvers(who: Approvers, most: int = _PEOPLE) -> tuple[Span, ...]:
+def approvers(who: Approvers, most: int = _PEOPLE) -> tuple[TextSpan, ...]:
     """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
-    named: list[Sequence[Span]] = [(Group(group),) for group in who.groups]
+    named: list[Sequence[TextSpan]] = [(Group(group),) for group in who.groups]
     named += [(User(user),) for user in who.users]
     for email in who.emails:
         known = (User(email.user),) if email.user else (code(email.address), Say(words.UNRESOLVED))
@@ -280,17 +280,17 @@ def approvers(who: Approvers, most: int = _PEOPLE) -> tuple[Span, ...]:
     return _join(named, words.OR)
 
 
-def by(users: Sequence[str]) -> tuple[Span, ...]:
+def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
     if not users:
         return say(words.SOMEBODY)
-    spans: list[Span] = [User(user) for user in users[:_PEOPLE]]
+    spans: list[TextSpan] = [User(user) for user in users[:_PEOPLE]]
     if len(users) > _PEOPLE:
         spans.append(Say(words.more(len(users) - _PEOPLE)))
     return join_list(spans)
 
 
-def _join(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
-    row: list[Span] = []
+def _join(groups: Sequence[Sequence[TextSpan]], last: str) -> tuple[TextSpan, ...]:
+    row: list[TextSpan] = []
     for index, group in enumerate(groups):
         if index:
             row.append(Say(last if index == len(groups) - 1 else ", "))
@@ -298,12 +298,12 @@ def _join(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
     return tuple(row)
 
 
-def _join_with_dots(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+def _join_with_dots(parts: Sequence[Sequence[TextSpan]]) -> tuple[TextSpan, ...]:
     return tuple(span for index, part in enumerate(parts) for span in ((Say(words.DOT), *part) if index else part))
 
 
-def _revision_notes(view: CardView) -> tuple[Span, ...]:
-    parts: list[Sequence[Span]] = []
+def _revision_notes(view: CardView) -> tuple[TextSpan, ...]:
+    parts: list[Sequence[TextSpan]] = []
     if view.sign_in:
         if view.face is Face.WAITING and view.revision > 1:
             parts.append(say(words.SIGN_IN_AGAIN))
@@ -328,10 +328,10 @@ def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
     return line(template, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses, place=place)
 
 
-def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:
+def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
     """`Calls of deploy with service checkout`: what a grant covers. The card of its own call shows it in full."""
     named = code(tool)
-    bound: list[Sequence[Span]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
+    bound: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
     if on[_BOUND:]:
         bound.append(say(words.more(len(on) - _BOUND)))
     return say(words.CALLS_WITH, tool=named, on=_join(bound, words.AND)) if bound else say(words.CALLS, tool=named)
@@ -340,7 +340,7 @@ def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:
 _BOUND = 5
 
 
-def _value_span(argument: Argument) -> Span:
+def _value_span(argument: Argument) -> TextSpan:
     if argument.masked:
         return Say(words.HIDDEN_VALUE)
     return code(spell_on_one_line(argument.value, 200))

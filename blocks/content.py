@@ -24,8 +24,8 @@ from blocks.rich import (
     Quote,
     Say,
     ShortLine,
-    Span,
     Supplied,
+    TextSpan,
     User,
     When,
     code,
@@ -250,7 +250,7 @@ _LEAST = 80  # with less room than this, too little of a value would be left
 _NAME_ON_A_LINE = 120
 
 
-def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span, ...]:
+def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[TextSpan, ...]:
     """The spans that begin a line. None for a name that needs a box above the line."""
     name = (name if drawing.room.exact else readable_name(name)) or '""'
     if drawing.room.name > _NAME_ON_A_LINE and not fit_visible(name, _NAME_ON_A_LINE).whole:
@@ -277,7 +277,7 @@ def _say_readable(
     argument: Argument,
     value: JsonValue | Absent,
     change: FieldDiff | None,
-    begin: tuple[Span, ...],
+    begin: tuple[TextSpan, ...],
     drawing: _Drawing,
     *,
     runs: bool,
@@ -309,7 +309,7 @@ def _say_readable(
 def _say_exact(
     value: JsonValue | Absent,
     change: FieldDiff | None,
-    begin: tuple[Span, ...],
+    begin: tuple[TextSpan, ...],
     drawing: _Drawing,
     *,
     boxed: bool,
@@ -333,7 +333,7 @@ def _display_of(value: JsonValue | Absent, room: Space) -> SpelledValue:
     return SpelledValue("", boxed=False) if value is ABSENT else spell_value(value, room.enough)
 
 
-def _code(value: SpelledValue) -> Span:
+def _code(value: SpelledValue) -> TextSpan:
     return Supplied(value.text) if value.text else Say(words.NOTHING)
 
 

@@ -145,7 +145,7 @@ def _limit(value: int | float | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
+class JsonField:
     """Any other value, written as JSON, which is exact."""
 
     current: JsonValue | Absent

@@ -12,7 +12,7 @@ from slack_sdk.models.blocks import InputBlock
 
 from blocks import words
 from blocks.choices import Choice, Day, Moment, OneOf, is_day, moment
-from blocks.fields import ACTION, UNTOUCHED, FieldError, Json, Kind, Number, Read, Text, as_lines
+from blocks.fields import ACTION, UNTOUCHED, FieldError, JsonField, Kind, Number, Read, Text, as_lines
 from blocks.full_view import MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import label, plain_text
@@ -40,7 +40,7 @@ class Field:
     shape: Shape
 
     def block(self) -> InputBlock:
-        hints = [words.HINT_JSON] if isinstance(self.kind, Json) else []
+        hints = [words.HINT_JSON] if isinstance(self.kind, JsonField) else []
         hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not isinstance(self.kind, Choice) else []
         hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         return InputBlock(
@@ -169,7 +169,7 @@ def _kind(current: JsonValue | Absent, shape: Shape) -> Kind | None:
         found = _textual(current if isinstance(current, str) else None, shape)
         if found is not None:
             return found
-    written = Json(current, shape.nullable)
+    written = JsonField(current, shape.nullable)
     return written if units(written.drawn()) <= INPUT else None
 
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from slack_sdk.models.blocks import Block, RichTextBlock
 
 from blocks.model_json import JsonObject, as_json
-from blocks.rich import Line, Piece, Span, Supplied, TableRow, elements, markup, rich
+from blocks.rich import Line, Piece, Supplied, TableRow, TextSpan, elements, markup, rich
 from blocks.text import units
 
 _KEY = "newer"
@@ -29,7 +29,7 @@ class Newer(StrEnum):
     ALERT = "alert"
 
 
-class Level(StrEnum):
+class AlertLevel(StrEnum):
     """How urgent an alert is. The values are Slack's."""
 
     INFO = "info"
@@ -84,7 +84,7 @@ class _Either(Block):
 # -- an alert
 
 
-def alert(today: Block, said: Line, level: Level) -> Block:
+def alert(today: Block, said: Line, level: AlertLevel) -> Block:
     """A sentence in a box of its own, in a modal. One that is too long for an alert stays as it is."""
     text = markup(said.spans)
     if units(text) > LONGEST_ALERT:
@@ -169,5 +169,5 @@ def _table(rows: Sequence[TableRow], block_id: str) -> JsonObject:
     }
 
 
-def _cell(spans: tuple[Span, ...]) -> JsonObject:
+def _cell(spans: tuple[TextSpan, ...]) -> JsonObject:
     return as_json(RichTextBlock(elements=elements([Line(spans)])))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.rich import Column, Line, Link, Say, Span, Supplied, TableRow, When, spoken
+from blocks.rich import Column, Line, Link, Say, Supplied, TableRow, TextSpan, When, spoken
 from blocks.text import fit_visible, right_to_left, units, visible
 from blocks.values import json_text, spell_on_one_line, spell_value
 
@@ -42,7 +42,7 @@ class Readable:
     """`beside` goes on the line of the name, `below` on lines of its own. `whole` is False if something was left
     out."""
 
-    beside: tuple[Span, ...] = ()
+    beside: tuple[TextSpan, ...] = ()
     below: tuple[Line, ...] = ()
     whole: bool = True
     box: bool = False
@@ -72,7 +72,7 @@ def readable(value: JsonValue, name: str, formats: Mapping[str, str], limit: int
     return Readable((Supplied(fit_visible(text, limit).text),), whole=False)
 
 
-def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
+def scalar(value: JsonValue, kind: str | None, name: str) -> TextSpan:
     """A value inside a sentence: always one span."""
     if kind is not None and (span := _format(value, kind)) is not None:
         return span
@@ -108,7 +108,7 @@ def _group_digits(digits: str) -> str:
     return f"{int(whole):,}{point}{rest}" if whole != "-0" else digits
 
 
-def _format(value: JsonValue, kind: str) -> Span | None:
+def _format(value: JsonValue, kind: str) -> TextSpan | None:
     """The formatted value. None if it is not of the kind that the policy expects."""
     if kind == "link":
         return _link(value) if isinstance(value, str) else None
@@ -140,7 +140,7 @@ def _bytes(digits: str, number: Decimal) -> str:
     return exact
 
 
-def _duration(seconds: Decimal) -> Span | None:
+def _duration(seconds: Decimal) -> TextSpan | None:
     if not 0 <= seconds < _MOST_SECONDS:
         return None
     if seconds != int(seconds):
@@ -152,7 +152,7 @@ def _duration(seconds: Decimal) -> Span | None:
     return Say(" ".join(parts) or "0 s")
 
 
-def _moment(value: str) -> Span | None:
+def _moment(value: str) -> TextSpan | None:
     """An ISO date or time. A time with a zone is shown in the reader's zone. A date, or a time without a zone, is the
     same for everybody."""
     found = _ISO.fullmatch(value) if len(value) <= _LONGEST_ISO else None
@@ -179,7 +179,7 @@ def _day(day: date) -> str:
     return f"{day:%a}, {day.day} {day:%b} {day.year}"
 
 
-def _link(value: str) -> Span | None:
+def _link(value: str) -> TextSpan | None:
     """The host comes first, and is the one that the link leads to."""
     if not _LINK.fullmatch(value) or "@" in value or any(mark in value for mark in '<>|"'):
         return None
@@ -202,7 +202,7 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
     if len(value) <= _ITEMS and _length(spans) <= limit and not any(right_to_left(spoken(span)) for span in spans):
         return Readable(_join(spans, ", "))
     head = words.counted(len(value), name)
-    kept: list[Span] = []
+    kept: list[TextSpan] = []
     while len(kept) < len(spans) and len(head) + _length([*kept, spans[len(kept)]]) + 3 <= limit:
         kept.append(spans[len(kept)])
     rest = (Say(": "), *_join(kept, ", "), Say(", …")) if kept else ()
@@ -213,7 +213,7 @@ def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
     """A list of objects: a line for each."""
     drawn = [_members(item, formats) for item in value[: lines + 1]]
     room = WIDTH * lines
-    kept: list[tuple[Span, ...]] = []
+    kept: list[tuple[TextSpan, ...]] = []
     for row in drawn[:lines]:
         if row is None or _length(row) > min(room, limit):
             break
@@ -233,7 +233,7 @@ def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
 _MOST_COLUMNS = 4
 
 
-def _lines(rows: Sequence[tuple[Span, ...]], value: Sequence[JsonValue], formats: Mapping[str, str]) -> list[Line]:
+def _lines(rows: Sequence[tuple[TextSpan, ...]], value: Sequence[JsonValue], formats: Mapping[str, str]) -> list[Line]:
     """A line for each row. They become a table if it fits on a phone, where nothing may be out of sight."""
     lines = [Line((Say("• "), *row)) for row in rows]
     objects = [item for item in value[: len(rows)] if isinstance(item, dict)]
@@ -254,7 +254,7 @@ def _lines(rows: Sequence[tuple[Span, ...]], value: Sequence[JsonValue], formats
 _FEWEST_ROWS = 2
 
 
-def _fits_a_phone(names: Sequence[str], rows: Sequence[Sequence[tuple[Span, ...]]]) -> bool:
+def _fits_a_phone(names: Sequence[str], rows: Sequence[Sequence[tuple[TextSpan, ...]]]) -> bool:
     """Whether each row would take one line."""
     widths = (max(units(name), *(_length(row[at]) for row in rows)) for at, name in enumerate(names))
     return sum(widths) + _PADDING * len(names) <= WIDTH
@@ -281,13 +281,13 @@ def _as_json(value: JsonValue) -> Readable:
 _MEMBERS, _LONG = 8, 300
 
 
-def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] | None:
+def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[TextSpan, ...] | None:
     """`item Train · amount €120`. None if it is too long for a line."""
     if not isinstance(value, dict):
         return (scalar(value, formats.get(""), ""),) if not isinstance(value, list) else None
     if not value or len(value) > _MEMBERS:
         return None
-    parts: list[Span] = []
+    parts: list[TextSpan] = []
     for key, inner in value.items():
         if isinstance(inner, dict) or (isinstance(inner, list) and any(isinstance(i, dict | list) for i in inner)):
             return None
@@ -301,17 +301,17 @@ def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] |
     return tuple(parts)
 
 
-def _member(value: JsonValue, formats: Mapping[str, str], key: str) -> tuple[Span, ...]:
+def _member(value: JsonValue, formats: Mapping[str, str], key: str) -> tuple[TextSpan, ...]:
     if isinstance(value, list):
         return _join([scalar(item, formats.get(key), key) for item in value[:_ITEMS]], ", ")
     return (scalar(value, formats.get(key), key),)
 
 
-def _join(spans: Sequence[Span], between: str) -> tuple[Span, ...]:
+def _join(spans: Sequence[TextSpan], between: str) -> tuple[TextSpan, ...]:
     return tuple(part for i, span in enumerate(spans) for part in ((Say(between), span) if i else (span,)))
 
 
-def _length(spans: Sequence[Span]) -> int:
+def _length(spans: Sequence[TextSpan]) -> int:
     return sum(units(spoken(span)) for span in spans)
 
 

@@ -99,12 +99,12 @@ class Link:
     label: str
 
 
-Span = Say | Supplied | Prose | User | Group | Channel | When | Link
+TextSpan = Say | Supplied | Prose | User | Group | Channel | When | Link
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    spans: tuple[Span, ...]
+    spans: tuple[TextSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class TableRow(Line):
     """A line that becomes a row of a table where tables are possible. The rows of a table have the same `columns`."""
 
     columns: tuple[Column, ...]
-    cells: tuple[tuple[Span, ...], ...]
+    cells: tuple[tuple[TextSpan, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ class Box:
 Piece = Line | Quote | Box
 
 
-def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ...]:
+def say(template: str, **spans: TextSpan | tuple[TextSpan, ...] | str) -> tuple[TextSpan, ...]:
     """One of our templates, with spans for its fields. A plain string counts as our own words."""
-    row: list[Span] = []
+    row: list[TextSpan] = []
     for words, field, _, _ in string.Formatter().parse(template):
         if words:
             row.append(Say(words))
@@ -162,7 +162,7 @@ def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ..
     return tuple(row)
 
 
-def line(template: str, **spans: Span | tuple[Span, ...] | str) -> Line:
+def line(template: str, **spans: TextSpan | tuple[TextSpan, ...] | str) -> Line:
     return Line(say(template, **spans))
 
 
@@ -178,10 +178,10 @@ def beside_each_other(pieces: Iterable[Piece], between: str) -> list[Piece]:
     return joined
 
 
-def join_list(items: Iterable[Span], last: str = " and ") -> tuple[Span, ...]:
+def join_list(items: Iterable[TextSpan], last: str = " and ") -> tuple[TextSpan, ...]:
     """`a, b and c`."""
     spans = list(items)
-    row: list[Span] = []
+    row: list[TextSpan] = []
     for index, span in enumerate(spans):
         if index:
             row.append(Say(last if index == len(spans) - 1 else ", "))
@@ -202,10 +202,10 @@ _DATE, _DATE_WITH_SECONDS = "{date_short_pretty} at {time}", "{date_short_pretty
 _LAST_WORD = re.compile(r"[^\s{}<>|^&]+ \Z")
 
 
-def _with_date_leads(spans: Iterable[Span]) -> list[Span]:
+def _with_date_leads(spans: Iterable[TextSpan]) -> list[TextSpan]:
     """The spans, with the word before a date moved into the date's format: Slack writes "Today" where it begins
     the format, and "today" elsewhere."""
-    row: list[Span] = []
+    row: list[TextSpan] = []
     for span in spans:
         before = row[-1] if row else None
         if isinstance(span, When) and isinstance(before, Say) and (word := _LAST_WORD.search(before.text)):
@@ -216,7 +216,7 @@ def _with_date_leads(spans: Iterable[Span]) -> list[Span]:
     return row
 
 
-def _well_formed(span: Span) -> Span:
+def _well_formed(span: TextSpan) -> TextSpan:
     """The span, or its bare text if its id or link is malformed, since another version may have written the row."""
     match span:
         case User(id) if not _PEOPLE.fullmatch(id):
@@ -236,7 +236,7 @@ def _style(*, bold: bool = False, code: bool = False) -> RichTextElementParts.Te
     return RichTextElementParts.TextStyle(bold=bold or None, code=code or None) if bold or code else None
 
 
-def _element(span: Span) -> RichTextElement:
+def _element(span: TextSpan) -> RichTextElement:
     match _well_formed(span):
         case Say(text, bold):
             return RichTextElementParts.Text(text=text, style=_style(bold=bold))
@@ -308,12 +308,12 @@ def _date_fallback(when: When) -> str:
     return when.lead + _in_utc(when)
 
 
-def markup(spans: Iterable[Span], longest: int | None = None) -> str:
+def markup(spans: Iterable[TextSpan], longest: int | None = None) -> str:
     """The spans in Slack's markup; `longest` shortens each supplied one."""
     return "".join(_span_markup(_well_formed(span), longest) for span in _with_date_leads(spans))
 
 
-def spoken(span: Span) -> str:
+def spoken(span: TextSpan) -> str:
     """A span as plain text, about as long as a reader sees it."""
     match span:
         case Say(text) | Supplied(text) | Prose(text) | Link(_, text):
@@ -323,7 +323,7 @@ def spoken(span: Span) -> str:
     return f"@{span.id}"
 
 
-def _span_markup(span: Span, longest: int | None) -> str:
+def _span_markup(span: TextSpan, longest: int | None) -> str:
     match span:
         case Say(text):
             return escape(text)

@@ -13,14 +13,14 @@ from blocks.kit import JsonObject
 from blocks.text import prose
 from blocks.view import Face
 
-Status = Literal["pending", "in_progress", "complete", "error"]
+TaskStatus = Literal["pending", "in_progress", "complete", "error"]
 
 MOST_TASKS = 50
 """The most tasks that Slack accepts in one plan."""
 
 _TITLE, _NOTE, _ID = 150, 200, 255
 
-_STATUS: dict[Face, Status] = {
+_STATUS: dict[Face, TaskStatus] = {
     Face.WAITING: "pending",
     Face.APPROVED: "pending",
     Face.RUNNING: "in_progress",
@@ -35,12 +35,12 @@ class TaskView:
 
     id: str
     title: str
-    status: Status
+    status: TaskStatus
     note: str = ""
     link: str | None = None
 
 
-def status_of(face: Face, *, happened: bool | None = None) -> Status:
+def status_of(face: Face, *, happened: bool | None = None) -> TaskStatus:
     """The status of a call that has a card."""
     if face is Face.SETTLED and happened:
         return "complete"

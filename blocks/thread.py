@@ -28,7 +28,7 @@ from blocks.rich import (
     Prose,
     Quote,
     Say,
-    Span,
+    TextSpan,
     User,
     When,
     call_name,
@@ -131,13 +131,13 @@ def notified_users(step: StepView) -> frozenset[str]:
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 
-def _end(step: StepView, end: End) -> tuple[Span, ...]:
+def _end(step: StepView, end: End) -> tuple[TextSpan, ...]:
     spans = _spans(step)
     parts = (_with_answer(words_for(part, step), step) for part in end.parts)
     shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
     if notified_users(step):
         shown.append(words.THREAD_ASKED_BY)
-    row: tuple[Span, ...] = (Say(end.sign),)
+    row: tuple[TextSpan, ...] = (Say(end.sign),)
     if step.several:
         row += (name(step.tool), Say(words.DOT))
     for index, part in enumerate(shown):
@@ -164,7 +164,7 @@ def history_pieces(step: StepView) -> tuple[Piece, ...]:
     return (Line(row), *changes, *_arguments(step), *_quoted_texts(step))
 
 
-def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
+def _spans(step: StepView) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     """All the fields that a template can use."""
     return {
         "tool": call_name(step.headline, step.tool),
@@ -188,8 +188,8 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
     }
 
 
-def _names(tools: list[str]) -> tuple[Span, ...]:
-    spans: list[Span] = []
+def _names(tools: list[str]) -> tuple[TextSpan, ...]:
+    spans: list[TextSpan] = []
     for tool in tools:
         spans += [Say(", "), name(tool)] if spans else [name(tool)]
     return tuple(spans)

@@ -11,8 +11,8 @@ from blocks import words
 from blocks.ids import Action, Callback, checked_id
 from blocks.kit import JsonObject, Message, actions, blocks_json, button, modal
 from blocks.ledger_kinds import Reason
-from blocks.newer import Level, alert
-from blocks.rich import Line, Prose, Quote, Say, Span, call_name, code, join_list, line, name, rich, say, text
+from blocks.newer import AlertLevel, alert
+from blocks.rich import Line, Prose, Quote, Say, TextSpan, call_name, code, join_list, line, name, rich, say, text
 from blocks.step_views import Counted, VerdictView
 from blocks.text import MESSAGE_TEXT, fit_visible
 
@@ -44,7 +44,7 @@ def verdict_message(view: VerdictView) -> Message:
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
     """A view with one sentence: why no form opens, or why nothing was done."""
-    return modal(Callback.SHOW, title, [_alert(_sentence(sentence), "notice", Level.WARNING)])
+    return modal(Callback.SHOW, title, [_alert(_sentence(sentence), "notice", AlertLevel.WARNING)])
 
 
 def looking_up_view(sentence: str, title: str) -> JsonObject:
@@ -97,7 +97,7 @@ _TEMPLATES = {
 }
 
 
-def _refusal(view: VerdictView) -> tuple[Span, ...]:
+def _refusal(view: VerdictView) -> tuple[TextSpan, ...]:
     names = [name(one) for one in view.fields[:10]]
     state = words.STATES[view.face] if view.face else words.DECIDED
     why = view.why or Reason.CANNOT_ASK
@@ -113,17 +113,17 @@ def _refusal(view: VerdictView) -> tuple[Span, ...]:
     return row
 
 
-def _alert(said: Line, block_id: str, level: Level) -> Block:
+def _alert(said: Line, block_id: str, level: AlertLevel) -> Block:
     return alert(rich([said], block_id), said, level)
 
 
-def _level(view: VerdictView) -> Level:
+def _level(view: VerdictView) -> AlertLevel:
     match view.counted:
         case Counted.REFUSED:
-            return Level.WARNING
+            return AlertLevel.WARNING
         case Counted.APPROVED | Counted.EDITED | Counted.RUN_AGAIN | Counted.SETTLED:
-            return Level.SUCCESS
-    return Level.INFO
+            return AlertLevel.SUCCESS
+    return AlertLevel.INFO
 
 
 def _sentence(sentence: str) -> Line:

@@ -32,7 +32,7 @@ from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.shutdown import Shutdown, StopDeadline
-from bot.worker.supervision import Pauses, Supervisor
+from bot.worker.supervision import RestartPauses, Supervisor
 from runtime.rest.listening import CannotServe
 from runtime.run.fingerprints import CallGuard
 from runtime.store.database import Database
@@ -57,7 +57,7 @@ async def running_bot(
     file: Path | None = None,
     clock: Callable[[], float] | None = None,
     limits: CallLimits | None = None,
-    pauses: Pauses | None = None,
+    pauses: RestartPauses | None = None,
 ) -> AsyncIterator[Bot]:
     """The bot while it serves. Raises an error that says what to do if it can't start.
 
@@ -72,7 +72,7 @@ async def running_bot(
         app = _bolt_with_listeners(parts)
         url = await _serve(stack, stop, readiness, parts, app)
         log.info("for %s; agent %s; store %s", parts.workspaces.description, parts.host.app, parts.database.url)
-        async with _running_loops(stop, readiness, parts, pauses or Pauses()):
+        async with _running_loops(stop, readiness, parts, pauses or RestartPauses()):
             yield Bot(url, parts.database, parts.host, app)
 
 
@@ -132,7 +132,9 @@ async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, pa
 
 
 @asynccontextmanager
-async def _running_loops(stop: Shutdown, readiness: Readiness, parts: Parts, pauses: Pauses) -> AsyncIterator[None]:
+async def _running_loops(
+    stop: Shutdown, readiness: Readiness, parts: Parts, pauses: RestartPauses
+) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, parts.metrics, pauses)
     loops = {**parts.worker.loops, "homes": parts.home_tabs.run, "workspaces": parts.workspaces.run}

@@ -129,7 +129,7 @@ class Parts:
     @cached_property
     def thread(self) -> Thread:
         tasks = self.settings.slack.tasks == "plan"
-        streaming = Streaming(self.sender, self.monotonic, self.agent_sessions, tasks=tasks)
+        streaming = Streaming(self.sender, self.agent_sessions, self.monotonic, tasks=tasks)
         return Thread(self.sender, self.directory.names, streaming)
 
     @cached_property
@@ -157,7 +157,7 @@ class Parts:
 
     @cached_property
     def session_worker(self) -> SessionWorker:
-        intake = Intake(self.directory, self.rules, self.workspaces.why_unfit)
+        intake = Intake(self.directory, self.sender, self.rules, self.workspaces.why_unfit)
         return SessionWorker(self.host, self.thread, intake, self.rules, self.sign_ins, self.backpressure)
 
     @cached_property

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,47 @@ def test_rooms_import_one_way() -> None:
         ours = [module for module in modules_imported(path) if module.startswith("bot.")]
         wrong += [f"{path.relative_to(ROOT)}: {module}" for module in ours if module.split(".")[1] not in allowed]
     assert wrong == []
+
+
+RUNTIMES_ROOMS = ("telemetry", "bounded", "adk", "calls", "store", "models", "mcp", "run", "rest")
+"""Likewise. The modules at the top of `runtime` are what its users import, and may use every room."""
+
+
+def test_the_runtimes_rooms_import_one_way() -> None:
+    rooms = {path.parent.name for path in (ROOT / "runtime").glob("*/__init__.py")}
+    assert set(RUNTIMES_ROOMS) == rooms
+    wrong: list[str] = []
+    for number, room in enumerate(RUNTIMES_ROOMS):
+        above = RUNTIMES_ROOMS[number + 1 :]
+        for path in (ROOT / "runtime" / room).rglob("*.py"):
+            names = [name.split(".")[1] for name in modules_imported(path) if name.startswith("runtime.")]
+            wrong += [f"{path.relative_to(ROOT)}: {name}" for name in names if name in above]
+    assert wrong == []
+
+
+def test_each_name_of_a_public_type_means_one_thing() -> None:
+    """The sandbox is another program: it has Slack's types. `JsonObject` is the same in `blocks` and in `runtime`."""
+    found = defaultdict[str, list[str]](list)
+    for path in sorted(path for package in ("bot", "blocks", "runtime") for path in (ROOT / package).rglob("*.py")):
+        if not {"sandbox", "demo", "migrations"} & set(path.parts):
+            for name in types_defined(path):
+                found[name].append(str(path.relative_to(ROOT)))
+    assert len(found) > 300
+    assert {name: paths for name, paths in found.items() if len(paths) > 1 and name != "JsonObject"} == {}
+
+
+def types_defined(path: Path) -> list[str]:
+    """The public classes and type aliases of a module."""
+    names: list[str] = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.ClassDef(name=name):
+                names.append(name)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.BinOp() | ast.Name()):
+                names += [name] if re.fullmatch(r"[A-Z][a-z]\w*", name) else []
+            case _:
+                pass
+    return [name for name in names if not name.startswith("_")]
 
 
 def test_only_the_demo_knows_the_local_slack() -> None:

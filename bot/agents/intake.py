@@ -21,6 +21,7 @@ from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
@@ -41,8 +42,8 @@ WhyUnfit = Callable[[Workspace, GoverningPolicy | CallRefusal], Awaitable[CallRe
 class Intake:
     """Looks up, in Slack and in the store, what a new request needs."""
 
-    def __init__(self, directory: Directory, rules: RulesInForce, unfit: WhyUnfit) -> None:
-        self._directory, self._rules, self._unfit = directory, rules, unfit
+    def __init__(self, directory: Directory, sender: Sender, rules: RulesInForce, unfit: WhyUnfit) -> None:
+        self._directory, self._sender, self._rules, self._unfit = directory, sender, rules, unfit
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether the policy lets people decide how this long-running operation ends."""
@@ -100,7 +101,7 @@ class Intake:
         )
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
-        shared = _answer_or_wait(await self._directory.shared(at, place.channel))
+        shared = _answer_or_wait(await self._directory.channels.shared(at, place.channel))
         unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
         return (place,) if unfit is None else CallRefusal(unfit, found.index)
 
@@ -133,7 +134,7 @@ class Intake:
         gone: SlackTrouble | None = None
         for person in people:
             try:
-                channel = await self._directory.open_dm(Workspace.of(session), person.user)
+                channel = await self._sender.open_dm(Workspace.of(session), person.user)
             except Gone as trouble:
                 gone = trouble
                 continue

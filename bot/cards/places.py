@@ -112,6 +112,6 @@ class CardPlaces:
         cards = [place for place in row.places if place.channel and not place.pointer]
         channels = [place.channel for place in cards if place.person is None]
         for channel in dict.fromkeys(channels):
-            if not channel.startswith("D") and await self._directory.can_see(at, channel, person.user):
+            if not channel.startswith("D") and await self._directory.channels.can_see(at, channel, person.user):
                 return True
         return False

@@ -57,13 +57,13 @@ class Streaming:
     def __init__(
         self,
         sender: Sender,
+        sessions: AgentSessions,
         clock: Callable[[], float] = time.monotonic,
-        sessions: AgentSessions | None = None,
         *,
         tasks: bool = True,
     ) -> None:
         self._sender, self._clock, self._streams = sender, clock, Streams(sender, tasks=tasks)
-        self._sessions = sessions or AgentSessions(sender)
+        self._sessions = sessions
         self._live: dict[str, LiveReply] = {}
         self._ended: dict[str, LiveReply] = {}  # complete replies whose streams are not finished yet
 

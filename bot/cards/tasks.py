@@ -8,14 +8,14 @@ from blocks import tasks as shown
 from blocks import words
 from blocks.content import headline
 from blocks.readable import words_of
-from blocks.tasks import Status, TaskView
+from blocks.tasks import TaskStatus, TaskView
 from blocks.view import ABSENT, CardView, Face
 from bot.cards.card_presenter import card_view
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import Task, TaskState
 from bot.hosts.tasks import one_line
 
-_STATUS: dict[TaskState, Status] = {
+_STATUS: dict[TaskState, TaskStatus] = {
     TaskState.RUNNING: "in_progress",
     TaskState.WAITING: "pending",
     TaskState.DONE: "complete",

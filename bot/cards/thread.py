@@ -54,9 +54,9 @@ class PostedMessage:
 
 
 class Thread:
-    def __init__(self, sender: Sender, names: NameLookup, streaming: Streaming | None = None) -> None:
+    def __init__(self, sender: Sender, names: NameLookup, streaming: Streaming) -> None:
         self._sender, self._names, self._streaming = sender, names, streaming
-        self._plans = None if streaming is None else Plans(sender, streaming)
+        self._plans = Plans(sender, streaming)
 
     async def post_lines(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
@@ -127,8 +127,8 @@ class Thread:
         calls that were shown with it; they stay in the message that showed them.
         """
         plans, streaming = self._plans, self._streaming
-        views = [] if plans is None else await plans.views(session, tasks, rows)
-        live = None if streaming is None else await streaming.finish(lease, session, said.invocation_id, views)
+        views = await plans.views(session, tasks, rows)
+        live = await streaming.finish(lease, session, said.invocation_id, views)
         said = _mask(said, rows)
         messages = _reply_messages(session, said, retry)
         if not messages and not views:
@@ -140,7 +140,7 @@ class Thread:
         first = messages[0] if messages else message_without_text(session, said.event)
         posted = [ts for ts in [there.get(identity(first.metadata))] if ts is not None]
         shows = "" if posted else None
-        if live is not None and not there and plans is not None:
+        if live is not None and not there:
             shown_tasks = [] if said.failed and any(is_open(task, rows) for task in tasks) else views
             with_tasks = await plans.put(lease, session, live, first, shown_tasks)
             posted = [] if with_tasks is None else [live]
@@ -149,43 +149,38 @@ class Thread:
         for message in messages[len(posted) :]:
             ts = there.get(identity(message.metadata))
             posted.append(ts or await self._post(lease, session, message, mark, first=before is None and not posted))
-        if not posted or shows is None or plans is None:
+        if not posted or shows is None:
             return PostedMessage(posted[0] if posted else "")
         words = "" if said.failed or not messages else markdown.parts(said.text)[0]
         return PostedMessage(posted[0], plans.plan(said.event, posted[0], words, tasks, rows, shows))
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
         """Updates a message that shows tool calls."""
-        if self._plans is not None:
-            await self._plans.redraw(lease, session, plan, rows)
+        await self._plans.redraw(lease, session, plan, rows)
 
     async def show_thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent is at work. Returns whether Slack shows it."""
-        return self._streaming is not None and await self._streaming.show_thinking(lease, session)
+        return await self._streaming.show_thinking(lease, session)
 
     async def clear_status(self, session: Session) -> None:
         """Clears the status that `show_thinking` set."""
-        if self._streaming is not None:
-            await self._streaming.clear_status(session)
+        await self._streaming.clear_status(session)
 
     async def add_part(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """Shows a part of a reply. The whole reply follows and replaces it."""
-        if self._streaming is not None:
-            await self._streaming.add_part(lease, session, piece)
+        await self._streaming.add_part(lease, session, piece)
 
     def task(self, session: Session, task: Task) -> None:
         """A tool call began or ended."""
-        if self._streaming is not None:
-            self._streaming.task(session, task)
+        self._streaming.task(session, task)
 
     async def show_due(self, lease: Lease, session: Session) -> None:
         """Updates the tool calls that are shown."""
-        if self._streaming is not None:
-            await self._streaming.show_due(lease, session)
+        await self._streaming.show_due(lease, session)
 
     def end_reply(self, session: Session) -> bool:
         """Ends the streaming of a reply. Returns whether people see a beginning of it."""
-        return self._streaming is not None and self._streaming.end_reply(session)
+        return self._streaming.end_reply(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
         """Deletes what two processes posted twice: lines that repeat lines above, and second copies of an agent's
@@ -215,12 +210,11 @@ class Thread:
 
     async def close_left(self, lease: Lease, session: Session) -> None:
         """Closes a streamed reply that will not be continued."""
-        if self._streaming is not None:
-            await self._streaming.close_left(lease, session)
+        await self._streaming.close_left(lease, session)
 
     async def _end_stream(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """The message that showed a part of a reply. It is replaced by the whole reply, or closed."""
-        if self._streaming is not None and live is not None:
+        if live is not None:
             await (self._streaming.forget_reply if replaced else self._streaming.close_left)(lease, session)
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:

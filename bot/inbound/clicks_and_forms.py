@@ -44,7 +44,7 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
 from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, remove_unsealed
 from bot.store.grants_in_force import probe
-from bot.store.incoming_words import IncomingMessage, MessageResult, receive_mention, receive_reply
+from bot.store.incoming_words import MessageResult, SlackMessage, receive_mention, receive_reply
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
 from bot.telemetry.tracing import trace_vote, work_span
 from runtime.errors import ConfirmError, StoreError
@@ -132,7 +132,7 @@ class ClicksAndForms:
         if found is not None and listened.sign is not None:
             self._errands.begin("a hint", self._hints.give(listened, heard, str(context.get("bot_user_id") or "")))
 
-    async def _listen(self, found: AddressedMessage, heard: IncomingMessage) -> MessageResult:
+    async def _listen(self, found: AddressedMessage, heard: SlackMessage) -> MessageResult:
         """Stores a message. A mention arrives as two events, and the second one finds it stored."""
         if not found.by_name:
             return await self._database.run(receive_reply, heard, found.stops)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bot.inbound.payloads import workspace_of_event
 from bot.policy.approvers import Person
-from bot.store.incoming_words import IncomingMessage
+from bot.store.incoming_words import SlackMessage
 from runtime.jsontypes import Json, JsonObject, as_text, objects
 
 _TAKEN = (None, "thread_broadcast", "file_share")
@@ -20,7 +20,7 @@ class AddressedMessage:
     """A message, and whether it names the agent (a mention or a direct message) or is a plain reply. `stops`: it asks
     to stop something."""
 
-    heard: IncomingMessage
+    heard: SlackMessage
     by_name: bool
     stops: bool = False
 
@@ -44,7 +44,7 @@ def _is_ignored(event: Mapping[str, Json]) -> bool:
 
 
 def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
-    """Reads a message event. Slack sends two events for one mention; both give the same `IncomingMessage`."""
+    """Reads a message event. Slack sends two events for one mention; both give the same `SlackMessage`."""
     event = body.get("event")
     if not isinstance(event, dict) or _is_ignored(event):
         return None
@@ -58,7 +58,7 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
     thread_ts = as_text(event.get("thread_ts"))
     if not (mentioned or direct or thread_ts):
         return None
-    heard = IncomingMessage(
+    heard = SlackMessage(
         app=app,
         team=at.team,
         enterprise=at.enterprise,

@@ -17,7 +17,7 @@ from bot.policy.model import may_decide
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.store.incoming_words import IncomingMessage, MessageHint, MessageResult, why_it_waits
+from bot.store.incoming_words import MessageHint, MessageResult, SlackMessage, why_it_waits
 from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
@@ -30,7 +30,7 @@ class HintSender:
     def __init__(self, database: Database, sender: Sender, directory: Directory) -> None:
         self._database, self._sender, self._directory = database, sender, directory
 
-    async def give(self, listened: MessageResult, heard: IncomingMessage, bot: str) -> None:
+    async def give(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
         """Sends the hint to the writer alone, where they wrote."""
         target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
         target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
@@ -49,7 +49,7 @@ class HintSender:
                 elif not listened.new:
                     await self._sender.whisper(target, replies.hint_message(bot))
 
-    async def _stoppable_calls(self, waiting: Sequence[str], heard: IncomingMessage) -> list[Stoppable]:
+    async def _stoppable_calls(self, waiting: Sequence[str], heard: SlackMessage) -> list[Stoppable]:
         calls: list[Stoppable] = []
         for confirmation in waiting:
             row = await self._database.read(read_confirmation, confirmation)
@@ -61,7 +61,7 @@ class HintSender:
                 calls.append(Stoppable(Ref(row.id, row.revision.number), what, withdraws=asked))
         return calls
 
-    async def _may_deny(self, row: Confirmation, heard: IncomingMessage) -> bool:
+    async def _may_deny(self, row: Confirmation, heard: SlackMessage) -> bool:
         """Whether the person may deny, as far as is known. It is decided when they press the button."""
         at, call = Workspace.of(heard), row.asked.facts(row.revision.arguments)
         for entry in may_decide(row.policy, row.escalated):

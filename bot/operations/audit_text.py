@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from blocks import words
-from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Span, Supplied, User, When
+from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Supplied, TextSpan, User, When
 from blocks.step_views import StepView
 from blocks.text import visible
 from blocks.thread import history_pieces
@@ -190,7 +190,7 @@ def _pieces(piece: Piece, names: KnownNames) -> Iterator[str]:
             assert_never(other)
 
 
-def _plain_text(span: Span, names: KnownNames) -> str:
+def _plain_text(span: TextSpan, names: KnownNames) -> str:
     match span:
         case Say(said) | Supplied(said) | Prose(said):
             return visible(said)

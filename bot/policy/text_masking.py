@@ -28,7 +28,7 @@ _MOST_STEPS, _MOST_PLACES = 3_000_000, 50_000
 _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+|\\[\"\\/bfnrt]")
 _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
-Span = tuple[int, int]
+TextRange = tuple[int, int]
 
 
 class HiddenValues:
@@ -54,8 +54,8 @@ class HiddenValues:
             at = end
         return "".join([*parts, text[at:]]), len(places)
 
-    def _spans(self, text: str) -> list[Span]:
-        spans: list[Span] = []
+    def _spans(self, text: str) -> list[TextRange]:
+        spans: list[TextRange] = []
         for reading in _readings(text):
             for found in _find(reading.text, self._spellings):
                 spans.append(reading.span(*found))
@@ -92,13 +92,13 @@ class _Reading:
 
     text: str
     starts: list[int]
-    originals: list[Span]
+    originals: list[TextRange]
 
-    def span(self, start: int, end: int) -> Span:
+    def span(self, start: int, end: int) -> TextRange:
         """The place in the original text. An escape is never split."""
         return self._span_at(start)[0], self._span_at(end - 1)[1]
 
-    def _span_at(self, index: int) -> Span:
+    def _span_at(self, index: int) -> TextRange:
         part = bisect_right(self.starts, index) - 1
         start, end = self.originals[part]
         following = self.starts[part + 1] if part + 1 < len(self.starts) else len(self.text)
@@ -123,7 +123,7 @@ def _unescape(reading: _Reading) -> _Reading | None:
     """None if nothing in it is escaped."""
     if "%" not in reading.text and "\\" not in reading.text:
         return None
-    parts, starts, originals = list[str](), list[int](), list[Span]()
+    parts, starts, originals = list[str](), list[int](), list[TextRange]()
     at, length = 0, 0
 
     def add(part: str, start: int, end: int) -> None:
@@ -149,7 +149,7 @@ def _unescape(reading: _Reading) -> _Reading | None:
     return _Reading("".join(parts), starts, originals)
 
 
-def _pieces(reading: _Reading, part: str, start: int, end: int) -> Iterator[tuple[str, Span]]:
+def _pieces(reading: _Reading, part: str, start: int, end: int) -> Iterator[tuple[str, TextRange]]:
     """A part that was not an escape keeps its earlier pieces; an escape is one piece."""
     if len(part) != end - start:
         yield part, reading.span(start, end)
@@ -178,11 +178,11 @@ class _TooMany(Exception):
     pass
 
 
-def _find(text: str, spellings: Collection[str]) -> Iterator[Span]:
+def _find(text: str, spellings: Collection[str]) -> Iterator[TextRange]:
     yield from _find_one_by_one(text, spellings) if len(spellings) <= _FEW else _find_all_at_once(text, spellings)
 
 
-def _find_one_by_one(text: str, spellings: Collection[str]) -> Iterator[Span]:
+def _find_one_by_one(text: str, spellings: Collection[str]) -> Iterator[TextRange]:
     for spelling in spellings:
         start = text.find(spelling)
         while start >= 0:
@@ -190,7 +190,7 @@ def _find_one_by_one(text: str, spellings: Collection[str]) -> Iterator[Span]:
             start = text.find(spelling, start + 1)
 
 
-def _find_all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
+def _find_all_at_once(text: str, spellings: Collection[str]) -> Iterator[TextRange]:
     """Searches for all values at once: by their first characters, then by each possible length."""
     begun: dict[str, dict[int, set[str]]] = {}
     for spelling in spellings:
@@ -205,9 +205,9 @@ def _find_all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
                 yield start, start + length
 
 
-def _merge(spans: list[Span]) -> list[Span]:
+def _merge(spans: list[TextRange]) -> list[TextRange]:
     """Joins overlapping places, so that no part of either is left."""
-    joined: list[Span] = []
+    joined: list[TextRange] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:
             joined[-1] = joined[-1][0], max(end, joined[-1][1])

@@ -20,7 +20,7 @@ from runtime.store.upsert import prepared_insert_if_absent
 
 
 @dataclass(frozen=True, kw_only=True)
-class IncomingMessage:
+class SlackMessage:
     """A person's message to the agent, as Slack delivered it."""
 
     app: str
@@ -62,7 +62,7 @@ class MessageResult:
     waiting: tuple[str, ...] = ()
 
 
-def receive_mention(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
+def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     """Handles a message that mentions the agent, or that was sent to the agent alone."""
     if not store_message(tx, heard):
         return MessageResult()
@@ -74,7 +74,7 @@ def receive_mention(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResul
     return MessageResult(new=True, sign=why_it_waits(tx, key, heard.ts), session=key)
 
 
-def receive_reply(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
+def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     """Handles a reply in a session's thread without a mention. It is for the agent while nobody else wrote in the
     thread, unless it asks to stop a waiting call."""
     key = _session_at(tx, heard)
@@ -112,7 +112,7 @@ def _waiting_calls(tx: Tx, key: str) -> tuple[str, ...]:
     return tuple(tx.execute(found.order_by(confirmations.c.created)).scalars())
 
 
-def store_message(tx: Tx, heard: IncomingMessage) -> bool:
+def store_message(tx: Tx, heard: SlackMessage) -> bool:
     """Puts a message into the session's mailbox. The first message of a thread creates the session. Returns False if
     the message was stored before."""
     key = _session_at(tx, heard)
@@ -124,7 +124,7 @@ def store_message(tx: Tx, heard: IncomingMessage) -> bool:
     return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
 
 
-def _create_session(tx: Tx, key: str, heard: IncomingMessage) -> None:
+def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
     people = frozenset({heard.person})
     session = Session(
         key=key,
@@ -158,7 +158,7 @@ def _create_session(tx: Tx, key: str, heard: IncomingMessage) -> None:
     )
 
 
-def _session_at(tx: Tx, heard: IncomingMessage) -> str | None:
+def _session_at(tx: Tx, heard: SlackMessage) -> str | None:
     found = _SESSION_AT.first(tx, app_=heard.app, id_=heard.id)
     return None if found is None else str(found.key)
 

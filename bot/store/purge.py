@@ -40,7 +40,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx, for_update
 from runtime.store.desk import Writer
 from runtime.store.lease import free
-from runtime.store.records import SessionId, Status
+from runtime.store.records import InvocationStatus, SessionId
 from runtime.store.sessions import delete_session
 from runtime.store.tables import calls, invocations, shared_state
 from runtime.store.tables import sessions as histories
@@ -319,7 +319,9 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry
 def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:
     """Deletes one session of our runtime. Returns False if it is gone, or somebody or something still waits in it."""
     open_call = exists().where(calls.c.session == histories.c.key, calls.c.state.not_in([str(s) for s in SETTLED]))
-    open_turn = exists().where(invocations.c.session == histories.c.key, invocations.c.status != str(Status.ENDED))
+    open_turn = exists().where(
+        invocations.c.session == histories.c.key, invocations.c.status != str(InvocationStatus.ENDED)
+    )
     of_user = (histories.c.app == name.app, histories.c.user_id == name.user_id)
     found = select(histories.c.key).where(
         *of_user, histories.c.id == name.id, histories.c.updated < at, free(histories, tx.now()), ~open_call, ~open_turn

@@ -17,11 +17,11 @@ from runtime.errors import reason
 
 log = logging.getLogger(__name__)
 
-Job = Callable[[], Awaitable[None]]
+TaskFunction = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Pauses:
+class RestartPauses:
     """Seconds until a task that failed is started again. Each pause is twice as long as the one before.
 
     A task that has run for `steady` seconds counts as working again. Its next failure is a first one."""
@@ -37,12 +37,12 @@ class Pauses:
 class Supervisor:
     """Starts and restarts tasks. After `stop` it restarts nothing. The owner of a task must also make it end."""
 
-    def __init__(self, readiness: Readiness, metrics: Metrics, pauses: Pauses) -> None:
+    def __init__(self, readiness: Readiness, metrics: Metrics, pauses: RestartPauses) -> None:
         self._readiness, self._metrics, self._pauses = readiness, metrics, pauses
         self._stopping = asyncio.Event()
         self._names: set[str] = set()
 
-    def begin(self, name: str, run: Job) -> asyncio.Task[None]:
+    def begin(self, name: str, run: TaskFunction) -> asyncio.Task[None]:
         """Starts a task. `run` must go on until it is stopped, and must allow another call after a failure."""
         if name in self._names:
             raise ValueError(f"there are two background tasks called {name}")
@@ -58,7 +58,9 @@ class Supervisor:
 
 
 class _Supervised:
-    def __init__(self, name: str, run: Job, metrics: Metrics, pauses: Pauses, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, name: str, run: TaskFunction, metrics: Metrics, pauses: RestartPauses, stopping: asyncio.Event
+    ) -> None:
         self._name, self._run, self._metrics, self._pauses, self._stopping = name, run, metrics, pauses, stopping
         self._failures = 0
         self._trouble: str | None = None

@@ -20,7 +20,7 @@ from runtime.run.message import IncomingMessage
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
 from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
-from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, StoredSession
+from runtime.store.records import Invocation, InvocationStatus, OpenedBy, SessionChange, SessionId, StoredSession
 from runtime.store.sessions import (
     LockedSession,
     claim_and_write,
@@ -225,7 +225,7 @@ def _admit(
     if arrival.incoming is not None and arrival.speaks:
         if arrival.marked and read_invocation(tx, session.key, arrival.invocation_id) is not None:
             return {}
-        change.put(Invocation(arrival.invocation_id, session.agent, 0, Status.ACTIVE))
+        change.put(Invocation(arrival.invocation_id, session.agent, 0, InvocationStatus.ACTIVE))
         content, delta = arrival.incoming.content, arrival.incoming.state_delta
         return (
             _add_message(change, arrival, arrival.invocation_id, content, delta) if content is not None or delta else {}
@@ -291,7 +291,7 @@ def _admit_answers(
             delta = None
         invocation = read_invocation(tx, session.key, invocation_id)
         assert invocation is not None
-        change.put(replace(invocation, status=Status.ACTIVE))
+        change.put(replace(invocation, status=InvocationStatus.ACTIVE))
     return temporary
 
 

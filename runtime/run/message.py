@@ -16,7 +16,7 @@ from runtime.wire import REQUEST_CONFIRMATION, REQUEST_NAMES, Content, FunctionR
 
 log = logging.getLogger(__name__)
 
-Message = str | Answer | BaseModel | Mapping[str, object]
+RunInput = str | Answer | BaseModel | Mapping[str, object]
 """Words, an answer, or a whole message: a `Content`, google-genai's own, or the JSON of one."""
 
 _ADKS_OWN = "__adk_internal_"
@@ -37,7 +37,7 @@ class IncomingMessage:
         return next(p for p in parts or () if p.function_response and p.function_response.id == answer.id)
 
 
-def read_message(message: Message | None, state_delta: JsonObject | None = None) -> IncomingMessage:
+def read_message(message: RunInput | None, state_delta: JsonObject | None = None) -> IncomingMessage:
     """Reads a message. Raises `Invalid` if it can't be acted on; then nothing is stored."""
     if message is None:
         return IncomingMessage(None, state_delta=state_delta)
@@ -63,7 +63,7 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
     return IncomingMessage(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
 
 
-def _as_content(message: Message) -> Content:
+def _as_content(message: RunInput) -> Content:
     match message:
         case str():
             return Content.of_text(message)

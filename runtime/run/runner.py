@@ -22,7 +22,7 @@ from runtime.run.arrival import Arrival, find_answered_calls
 from runtime.run.decisions import CallDecision, decide, one_per_call
 from runtime.run.fingerprints import CallGuard
 from runtime.run.live_run import Run
-from runtime.run.message import IncomingMessage, Message, check_state, kept_metadata, read_message
+from runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
 from runtime.run.recovery import Recovery, Resume
 from runtime.run.sequencer import Sequencer
 from runtime.run.work import AppContext
@@ -119,7 +119,7 @@ class Runner(AppSessions):
         *,
         user_id: str,
         session_id: str,
-        message: Message | None = None,
+        message: RunInput | None = None,
         state_delta: JsonObject | None = None,
         custom_metadata: JsonObject | None = None,
         invocation_id: str | None = None,
@@ -144,7 +144,7 @@ class Runner(AppSessions):
         *,
         user_id: str,
         session_id: str,
-        message: Message | None = None,
+        message: RunInput | None = None,
         state_delta: JsonObject | None = None,
         custom_metadata: JsonObject | None = None,
         invocation_id: str | None = None,

@@ -39,7 +39,7 @@ from runtime.run.stopping import STOPPED, until_stopped
 from runtime.store.database import Database
 from runtime.store.lease import Lease
 from runtime.store.lookup import known_calls
-from runtime.store.records import Invocation, Status
+from runtime.store.records import Invocation, InvocationStatus
 from runtime.store.shared_state import split_temporary
 from runtime.telemetry import tracing
 from runtime.tool import Tool
@@ -97,7 +97,7 @@ class Work:
             self._enough = False
             invocation, calls = await self._settle_turn(invocation, calls)
             if any(not call.settled for call in calls):
-                self._journal.put(replace(invocation, status=Status.WAITING))
+                self._journal.put(replace(invocation, status=InvocationStatus.WAITING))
                 return
             if asked == most:
                 self._fail(invocation, "TOO_MANY_MODEL_CALLS", f"The model was asked {most} times in one run.")
@@ -106,7 +106,7 @@ class Work:
             if said is None or not any(said.calls()):
                 break
             invocation, calls = await self._admit(invocation, said)
-        self._journal.put(replace(invocation, status=Status.ENDED))
+        self._journal.put(replace(invocation, status=InvocationStatus.ENDED))
 
     # The turn's calls
 
@@ -215,7 +215,7 @@ class Work:
             return invocation
         self._paths.hand_over(target)
         invocation = replace(invocation, agent=target.name)
-        self._journal.put(replace(invocation, status=Status.ACTIVE))
+        self._journal.put(replace(invocation, status=InvocationStatus.ACTIVE))
         return invocation
 
     async def _admit(self, invocation: Invocation, said: Event) -> tuple[Invocation, list[Call]]:
@@ -228,7 +228,7 @@ class Work:
             call = call_from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
             self._note_state(calls, await admit(call, tools, environment, self._app.clock(), self._app.patience))
         self._journal.begin_turn(turn)
-        self._journal.put(replace(invocation, status=Status.ACTIVE))
+        self._journal.put(replace(invocation, status=InvocationStatus.ACTIVE))
         return invocation, list(calls.values())
 
     # The model

@@ -25,7 +25,7 @@ from sqlalchemy.exc import ArgumentError
 
 from runtime.errors import StoreError
 from runtime.store.sqlite import SqliteEngine
-from runtime.store.transaction import Dialect, Engine, Limits, OutcomeUnknown, Tx, for_update
+from runtime.store.transaction import Engine, Limits, OutcomeUnknown, SqlDialect, Tx, for_update
 from runtime.store.wakeups import Hub, Waiter
 
 __all__ = ["Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "for_update"]
@@ -74,7 +74,7 @@ class Database:
         return cls(engine, hub, _without_secrets(url), read_only=read_only, context=context)
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> SqlDialect:
         return self._engine.dialect
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:

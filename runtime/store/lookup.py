@@ -10,7 +10,7 @@ from runtime.calls.call import Call, CallState
 from runtime.calls.view import ViewEvent
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
-from runtime.store.records import CALL, Invocation, SessionId, Status, is_storable_id
+from runtime.store.records import CALL, Invocation, InvocationStatus, SessionId, is_storable_id
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.wire import Event
 
@@ -33,7 +33,7 @@ _ASKED = Prepared(
 _INVOCATION = Prepared(select(invocations).where(invocations.c.session == _KEY, invocations.c.id == _ID))
 _ACTIVE = Prepared(
     select(invocations)
-    .where(invocations.c.session == _KEY, invocations.c.status == literal_column(f"'{Status.ACTIVE.value}'"))
+    .where(invocations.c.session == _KEY, invocations.c.status == literal_column(f"'{InvocationStatus.ACTIVE.value}'"))
     .order_by(invocations.c.turn)
 )
 
@@ -96,12 +96,12 @@ def read_invocation(tx: Tx, key: int, invocation_id: str) -> Invocation | None:
     if not is_storable_id(invocation_id):
         return None
     row = _INVOCATION.first(tx, key_=key, id_=invocation_id)
-    return None if row is None else Invocation(row.id, row.agent, row.turn, Status(row.status))
+    return None if row is None else Invocation(row.id, row.agent, row.turn, InvocationStatus(row.status))
 
 
 def active_invocations(tx: Tx, key: int) -> list[Invocation]:
     rows = _ACTIVE.all(tx, key_=key)
-    return [Invocation(row.id, row.agent, row.turn, Status(row.status)) for row in rows]
+    return [Invocation(row.id, row.agent, row.turn, InvocationStatus(row.status)) for row in rows]
 
 
 def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
@@ -113,7 +113,7 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
             sessions.c.app == name.app,
             sessions.c.user_id == name.user_id,
             sessions.c.id == name.id,
-            invocations.c.status == Status.ACTIVE.value,
+            invocations.c.status == InvocationStatus.ACTIVE.value,
         )
     )
     return tx.execute(found if ids is None else found.where(invocations.c.id.in_(ids))).scalar_one() > 0
@@ -122,7 +122,7 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
 def find_abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[SessionId]:
     """Sessions with unfinished work on which nobody works: their process died. The order is random, so that sessions
     that fail again and again do not block others. The desk resumes its own sessions, other services resume theirs."""
-    owing = select(invocations.c.session).where(invocations.c.status == Status.ACTIVE.value)
+    owing = select(invocations.c.session).where(invocations.c.status == InvocationStatus.ACTIVE.value)
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id)
         .where(

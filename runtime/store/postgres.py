@@ -23,7 +23,7 @@ from sqlalchemy.util import LRUCache
 from runtime.errors import Busy, StoreError
 from runtime.store.frozen import END_FROZEN, log_ended
 from runtime.store.postgres_wakeups import BROKEN, PRESENCE, DriverConnection, WakeupConnection
-from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
+from runtime.store.transaction import Admission, Job, Limits, OutcomeUnknown, R, SqlDialect, Tx
 from runtime.store.wakeups import Hub, topic_key
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ _COMPILED = _Compiled(500)  # as many as SQLAlchemy keeps for one engine
 
 
 class PostgresEngine:
-    dialect: Dialect = "postgresql"
+    dialect: SqlDialect = "postgresql"
 
     def __init__(
         self, dsn: str, name: str, clock: Callable[[], float] | None, hub: Hub, limits: Limits, *, read_only: bool

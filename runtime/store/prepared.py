@@ -21,7 +21,7 @@ from sqlalchemy import Delete, Select, Update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.dml import Insert
 
-from runtime.store.transaction import Dialect, Tx
+from runtime.store.transaction import SqlDialect, Tx
 
 Statement = Select[*tuple[Any, ...]] | Insert | Update | Delete
 
@@ -42,7 +42,7 @@ class _Compiled:
 class Prepared:
     """A statement that is compiled once. `statement` may be a function of the dialect, for example for an upsert."""
 
-    def __init__(self, statement: Statement | Callable[[Dialect], Statement]) -> None:
+    def __init__(self, statement: Statement | Callable[[SqlDialect], Statement]) -> None:
         self._given = statement
         self._compiled: _Compiled | None = None
 
@@ -74,7 +74,7 @@ class Prepared:
         compiled = self._on_sqlite()
         return tx.sqlite.execute(compiled.text, compiled.complete(parameters))
 
-    def _statement(self, dialect: Dialect) -> Statement:
+    def _statement(self, dialect: SqlDialect) -> Statement:
         return self._given(dialect) if callable(self._given) else self._given
 
     def _on_sqlite(self) -> _Compiled:

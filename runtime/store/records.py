@@ -48,7 +48,7 @@ def is_storable_id(text: object) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-class Status(StrEnum):
+class InvocationStatus(StrEnum):
     ACTIVE = "active"  # there is unfinished work; if nobody holds the lease, its process died
     WAITING = "waiting"  # waits for people
     ENDED = "ended"
@@ -59,7 +59,7 @@ class Invocation:
     id: str
     agent: str
     turn: int
-    status: Status
+    status: InvocationStatus
 
 
 @dataclass(frozen=True)

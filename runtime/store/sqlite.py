@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 from runtime.errors import StoreError
 from runtime.store.lockfile import PRIVATE_MODE, LockFile
 from runtime.store.sqlite_writer import SqliteWriter, as_store_error
-from runtime.store.transaction import Admission, Dialect, Limits, R, Tx
+from runtime.store.transaction import Admission, Limits, R, SqlDialect, Tx
 from runtime.store.wakeups import Hub
 
 READERS = 4
@@ -29,7 +29,7 @@ BUSY_SECONDS = 5.0
 
 
 class SqliteEngine:
-    dialect: Dialect = "sqlite"
+    dialect: SqlDialect = "sqlite"
 
     def __init__(self, readers: _Readers | None, writer: SqliteWriter | None, lock: LockFile | None) -> None:
         self._readers = readers

@@ -18,7 +18,7 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 SelectT = TypeVar("SelectT", bound=Select[*tuple[Any, ...]])
 
-Dialect = Literal["sqlite", "postgresql"]
+SqlDialect = Literal["sqlite", "postgresql"]
 Parameters = Mapping[str, object] | Sequence[Mapping[str, object]]
 
 _DATABASE_CLOCK = select(func.extract("epoch", func.clock_timestamp()))
@@ -41,7 +41,7 @@ class Tx:
 
     __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "later", "topics")
 
-    def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
+    def __init__(self, connection: Connection, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
         self.dialect = dialect
         self.topics: set[str] = set()
@@ -101,7 +101,7 @@ class Engine(Protocol):
     """A kind of database: how a function becomes a transaction there."""
 
     @property
-    def dialect(self) -> Dialect: ...
+    def dialect(self) -> SqlDialect: ...
 
     async def write(self, work: Callable[[Tx], R]) -> R: ...
 

@@ -10,11 +10,11 @@ from sqlalchemy import Executable, Table, bindparam
 from sqlalchemy.sql.dml import Insert
 
 from runtime.store.prepared import Prepared
-from runtime.store.transaction import Dialect
+from runtime.store.transaction import SqlDialect
 
 
 @cache
-def insert_if_absent(dialect: Dialect, table: Table) -> Executable:
+def insert_if_absent(dialect: SqlDialect, table: Table) -> Executable:
     """Inserts the row unless it exists. `rowcount` says whether it did."""
     statement: Executable = _insert(dialect, table).on_conflict_do_nothing().inline()
     return statement
@@ -24,7 +24,7 @@ def prepared_insert_if_absent(table: Table, *names: str) -> Prepared:
     """The same, prepared, for these columns. The parameter of a column is its name with a `_` behind it."""
 
     @cache
-    def statement(dialect: Dialect) -> Insert:
+    def statement(dialect: SqlDialect) -> Insert:
         given: dict[str, object] = {name: bindparam(f"{name}_") for name in names}
         made: Insert = _insert(dialect, table).values(given).on_conflict_do_nothing().inline()
         return made
@@ -33,7 +33,7 @@ def prepared_insert_if_absent(table: Table, *names: str) -> Prepared:
 
 
 @cache
-def upsert(dialect: Dialect, table: Table, fixed: str | None = None) -> Insert:
+def upsert(dialect: SqlDialect, table: Table, fixed: str | None = None) -> Insert:
     """Inserts the row, or replaces the one with its key. The column `fixed` never changes: leaving it out spares its
     index a write."""
     made = _insert(dialect, table)
@@ -43,5 +43,5 @@ def upsert(dialect: Dialect, table: Table, fixed: str | None = None) -> Insert:
     return statement
 
 
-def _insert(dialect: Dialect, table: Table) -> Any:
+def _insert(dialect: SqlDialect, table: Table) -> Any:
     return import_module(f"sqlalchemy.dialects.{dialect}").insert(table)

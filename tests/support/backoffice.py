@@ -37,7 +37,7 @@ from bot.operations.operate import OperatorContext, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.casting import CastResult, SubmittedVote, cast
-from bot.store.incoming_words import IncomingMessage, store_message
+from bot.store.incoming_words import SlackMessage, store_message
 from bot.store.mailbox import letters_done, next_letters, read_session, session_done
 from bot.store.open import open_store, socket_path
 from bot.store.outbox import mark_all_posted, posted_up_to
@@ -115,7 +115,7 @@ class Backoffice:
     # What people and agents do
 
     async def hears(self, text: str, who: Person = ASKER, thread: str = "1.1") -> str:
-        heard = IncomingMessage(
+        heard = SlackMessage(
             app="oncall",
             team=TEAM,
             enterprise=None,

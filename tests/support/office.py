@@ -28,7 +28,7 @@ from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
-from bot.worker.supervision import Pauses
+from bot.worker.supervision import RestartPauses
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 
@@ -170,7 +170,7 @@ class Opens(Protocol):
         env: Mapping[str, str] | None = ...,
         time_moves: bool = ...,
         limits: CallLimits = ...,
-        pauses: Pauses = ...,
+        pauses: RestartPauses = ...,
     ) -> AbstractAsyncContextManager[Office]: ...
 
 
@@ -187,7 +187,7 @@ async def office(
     env: Mapping[str, str] | None = None,
     time_moves: bool = False,
     limits: CallLimits = AT_ONCE,
-    pauses: Pauses = Pauses(),  # noqa: B008  (it can't be changed)
+    pauses: RestartPauses = RestartPauses(),  # noqa: B008  (it can't be changed)
 ) -> AsyncIterator[Office]:
     """`time_moves`: the bot uses Slack's clock, which `later` moves."""
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(log))

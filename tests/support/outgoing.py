@@ -17,8 +17,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import Head, LedgerLine, append
+from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, CardContext
+from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
@@ -165,7 +167,8 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
     thread = await asker.says(WORDS, deploys)
     slack_thread = a_session(deploys.id, thread.ts)
     addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
-    cards, writer, lease = Cards(sender, directory, addresses), Thread(sender, directory.names), await a_lease(database)
+    cards, lease = Cards(sender, directory, addresses), await a_lease(database)
+    writer = Thread(sender, directory.names, Streaming(sender, AgentSessions(sender)))
     return Outgoing(
         slack,
         database,

@@ -28,10 +28,13 @@ class Channels:
         self._members: LookupCache[tuple[Workspace, str], frozenset[str]] = LookupCache(known_for, clock=clock)
 
     async def shared(self, at: Workspace, channel: str) -> bool | Unresolved:
+        """Whether a channel is shared with another company."""
         facts = await self._facts(at, channel)
         return facts if isinstance(facts, Unresolved) else facts.shared
 
     async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
+        """Whether a full member can read a channel. False if Slack does not answer: a second notification does less
+        harm than none."""
         facts = await self._facts(at, channel)
         if isinstance(facts, Unresolved) or facts.public:
             return not isinstance(facts, Unresolved)

@@ -51,10 +51,10 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
     ) -> None:
-        self._sender, self.names = sender, NameLookup(sender, clock)
+        self.names = NameLookup(sender, clock)
         self._python_approvers = python_approvers or PythonApprovers()
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
-        self._channels = Channels(self._questions, KNOWN_FOR, clock)
+        self.channels = Channels(self._questions, KNOWN_FOR, clock)
         self._accounts: LookupCache[tuple[Workspace, str], Account] = LookupCache(KNOWN_FOR, clock=clock)
         self._members: LookupCache[tuple[Approver, Workspace, str], Members] = LookupCache(
             KNOWN_FOR, good=_is_answer, clock=clock
@@ -128,15 +128,6 @@ class Directory:
 
     # Where people can be reached
 
-    async def shared(self, at: Workspace, channel: str) -> bool | Unresolved:
-        """Whether a channel is shared with another company."""
-        return await self._channels.shared(at, channel)
-
-    async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
-        """Whether a full member can read a channel. False if Slack does not answer: a second notification does less
-        harm than none."""
-        return await self._channels.can_see(at, channel, user)
-
     async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
         """Whether somebody can read one of these channels. False if Slack does not answer. Only a full member of the
         workspace can read a public channel without being in it."""
@@ -145,12 +136,9 @@ class Directory:
             member = False
         else:
             member = at.team in account.teams
-        asks = self._channels.can_see if member else self._channels.is_in
+        asks = self.channels.can_see if member else self.channels.is_in
         seen = await asyncio.gather(*(asks(at, channel, person.user) for channel in channels))
         return any(seen)
-
-    async def open_dm(self, at: Workspace, user: str) -> str:
-        return await self._sender.open_dm(at, user)
 
     async def people(
         self, entries: Iterable[Approver], at: Workspace, call: CallFacts

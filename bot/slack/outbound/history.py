@@ -13,7 +13,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone
-from bot.slack.outbound.message_ids import Identity, identity
+from bot.slack.outbound.message_ids import MessageId, identity
 from bot.slack.outbound.methods import DELETE, HISTORY, REPLIES, WHOAMI, Method
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
@@ -58,7 +58,7 @@ class SentMessages:
         self,
         at: Workspace,
         channel: str,
-        wanted: Identity,
+        wanted: MessageId,
         *,
         thread_ts: str | None = None,
         since: float | None = None,

@@ -14,7 +14,7 @@ from runtime.jsontypes import Json, JsonObject
 SAID_EVENT = "adk_confirmation_said"
 POINTER_EVENT = "adk_confirmation_pointer"
 
-Identity = tuple[str | int, ...]
+MessageId = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PointerMark:
         return {"event_type": POINTER_EVENT, "event_payload": {"confirmation": self.confirmation}}
 
 
-def identity(metadata: Json) -> Identity | None:
+def identity(metadata: Json) -> MessageId | None:
     """The identity of a message, which stays the same when it is drawn again. None for a message that is not ours.
 
     >>> identity(CardMark("k1", 1, 3).metadata()) == identity(CardMark("k1", 2, 9).metadata())

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Identity:
+class BotIdentity:
     """Who this app is, and where it is installed: a workspace, or all of an organisation."""
 
     team: str
@@ -37,7 +37,7 @@ def slack_client(settings: Settings) -> AsyncWebClient:
     return AsyncWebClient(token.get_secret_value(), base_url=settings.environment.api_url, retry_handlers=[])
 
 
-async def identify(client: AsyncWebClient) -> Identity:
+async def identify(client: AsyncWebClient) -> BotIdentity:
     """Asks Slack who the app is. Tries for a while, since Slack may be down for the same reason for which this process
     was restarted."""
     for pause in (1.0, 2.0, 4.0, 8.0, None):
@@ -57,4 +57,4 @@ async def identify(client: AsyncWebClient) -> Identity:
             log.warning("%s", trouble)
         await asyncio.sleep(pause)
     everywhere = answer["enterprise_id"] if answer.get("is_enterprise_install") else None
-    return Identity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""), everywhere)
+    return BotIdentity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""), everywhere)

@@ -24,7 +24,7 @@ from bot.policy.model import CallRefusal, CallRefusalReason, GoverningPolicy, Po
 from bot.policy.problems import Problem, SettingsError
 from bot.slack.outbound.calls import ClientFor, Workspace
 from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
-from bot.slack.workspaces.identity import Identity, identify, slack_client
+from bot.slack.workspaces.identity import BotIdentity, identify, slack_client
 from bot.slack.workspaces.installed import InstalledApp, find_serving, list_installed
 from bot.slack.workspaces.removal import (
     AccessChange,
@@ -89,7 +89,7 @@ class Workspaces(Protocol):
 class OneWorkspace:
     """The one workspace whose token is in the environment."""
 
-    def __init__(self, database: Database, client: AsyncWebClient, identity: Identity) -> None:
+    def __init__(self, database: Database, client: AsyncWebClient, identity: BotIdentity) -> None:
         self._database, self._client, self._identity = database, client, identity
         self._stopping = asyncio.Event()
 

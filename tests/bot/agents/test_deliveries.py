@@ -142,7 +142,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
-        intake = Intake(out.directory, RulesInForce(at.rules), unfit)
+        intake = Intake(out.directory, out.sender, RulesInForce(at.rules), unfit)
         session_worker = SessionWorker(host, out.writer, intake, RulesInForce(at.rules), SignIns("this"))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
@@ -168,7 +168,7 @@ async def test_cards_stand_back_for_an_answer_on_its_way_to_the_agent(at: Backof
     async with listening(Ear()) as ear, outgoing() as out:
         ear.instead[f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"] = looked_at
         host, rules = ear.host(), RulesInForce(at.rules)
-        intake = Intake(out.directory, rules, unfit)
+        intake = Intake(out.directory, out.sender, rules, unfit)
         session_worker = SessionWorker(host, out.writer, intake, rules, SignIns("this"), clicks)
         async with await a_lease(at.database) as lease:
             with pytest.raises(NotNow):

@@ -326,17 +326,17 @@ async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(
 async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -> None:
     other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
     shared = out.slack.channel("joint", out.ann, shared_with=(other,))
-    assert await out.directory.shared(AT, shared.id) is True
-    assert await out.directory.shared(AT, out.deploys.id) is False
-    assert isinstance(await out.directory.shared(AT, "C0NOWHERE"), Unresolved)
+    assert await out.directory.channels.shared(AT, shared.id) is True
+    assert await out.directory.channels.shared(AT, out.deploys.id) is False
+    assert isinstance(await out.directory.channels.shared(AT, "C0NOWHERE"), Unresolved)
 
 
 async def test_who_can_read_a_channel(out: Outgoing) -> None:
     secret = out.slack.channel("secret", out.ann, private=True)
-    assert await out.directory.can_see(AT, secret.id, ANNA.user)
-    assert not await out.directory.can_see(AT, secret.id, BEN.user)
-    assert await out.directory.can_see(AT, out.deploys.id, LEAD.user)
-    assert not await out.directory.can_see(AT, "C0NOWHERE", ANNA.user)
+    assert await out.directory.channels.can_see(AT, secret.id, ANNA.user)
+    assert not await out.directory.channels.can_see(AT, secret.id, BEN.user)
+    assert await out.directory.channels.can_see(AT, out.deploys.id, LEAD.user)
+    assert not await out.directory.channels.can_see(AT, "C0NOWHERE", ANNA.user)
 
 
 async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None:

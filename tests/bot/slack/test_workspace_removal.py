@@ -32,7 +32,7 @@ from bot.slack.workspaces.removal import (
 )
 from bot.slack.workspaces.removal_cleanup import abandon
 from bot.slack.workspaces.tokens import unfit
-from bot.store.incoming_words import IncomingMessage, store_message
+from bot.store.incoming_words import SlackMessage, store_message
 from bot.store.tables import homes, mail, sessions
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
@@ -253,9 +253,9 @@ async def test_words_are_heard_as_long_as_somebody_serves_where_they_were_said(d
     await database.run(leave)
 
 
-def words_in(at: Workspace) -> IncomingMessage:
+def words_in(at: Workspace) -> SlackMessage:
     person = Person(at.team, "U0ASKER")
-    return IncomingMessage(
+    return SlackMessage(
         app="oncall", team=at.team, enterprise=at.enterprise, channel="C1", thread_ts="1.1", ts="1.1", person=person,
         text="deploy it",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from bot.store.open import open_store
 from bot.store.tables import chains, checkpoints
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.readiness import Readiness
-from bot.worker.supervision import Pauses, Supervisor
+from bot.worker.supervision import RestartPauses, Supervisor
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
 from tests.support.office import POLICY, Office, Opens, wake
@@ -23,7 +23,7 @@ from tests.support.secret import SECRET
 from tests.support.stores import temporary_store
 from tests.support.waiting import until
 
-SHORT = Pauses(first=0.1, longest=1.0, steady=3.0)
+SHORT = RestartPauses(first=0.1, longest=1.0, steady=3.0)
 SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
 
 
@@ -114,7 +114,7 @@ async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
     open_office: Opens, database_url: str
 ) -> None:
     """The last checkpoint covers everything, also where the ones before could not be made."""
-    async with open_office(SEALS_OFTEN, pauses=Pauses(first=0.4)) as at:  # and 1.6 seconds at the end
+    async with open_office(SEALS_OFTEN, pauses=RestartPauses(first=0.4)) as at:  # and 1.6 seconds at the end
         await at.ask("reimburse 1500 for the team dinner")
         await at.rests()
         async with without(at.bot.database, "bot_checkpoints"):
@@ -205,4 +205,4 @@ async def test_two_tasks_of_one_name_are_refused() -> None:
 
 
 def test_the_pauses_grow_and_stay_bounded() -> None:
-    assert [Pauses().after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, 60]
+    assert [RestartPauses().after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, 60]

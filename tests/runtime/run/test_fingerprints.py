@@ -17,7 +17,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.run.fingerprints import CallFingerprints, CallGuard, Sealer
 from runtime.store.database import Tx
 from runtime.store.lookup import read_calls
-from runtime.store.records import CALL, SessionId, Status
+from runtime.store.records import CALL, InvocationStatus, SessionId
 from runtime.store.sessions import find
 from runtime.store.tables import calls, invocations
 from tests.runtime.conftest import MakeRunner
@@ -53,7 +53,7 @@ def rewrites(tx: Tx, name: SessionId, change: Callable[[Call], Call]) -> None:
         here = (calls.c.session == session.key, calls.c.id == one.id)
         tx.execute(update(calls).where(*here).values(body=CALL.dump_json(after).decode(), state=after.state.value))
     owing = update(invocations).where(invocations.c.session == session.key)
-    tx.execute(owing.values(status=Status.ACTIVE.value))
+    tx.execute(owing.values(status=InvocationStatus.ACTIVE.value))
 
 
 def name_of(chat: Chat) -> SessionId:

@@ -28,7 +28,7 @@ from runtime import (
     call,
 )
 from runtime.jsontypes import Json, JsonObject
-from runtime.run.message import Message, read_message
+from runtime.run.message import RunInput, read_message
 from runtime.run.runner import Word
 from runtime.store.open import open_store
 from runtime.tool import ToolOutcomeUnknown
@@ -168,7 +168,7 @@ async def test_a_message_may_come_as_what_a_client_has_at_hand(run: MakeRunner, 
     chat, request = await asked(run)
     answer = Answer(request.id, True)
     given = {"id": request.id, "name": "adk_request_confirmation", "response": {"confirmed": True}}
-    messages: dict[str, Message] = {
+    messages: dict[str, RunInput] = {
         "Answer": answer,
         "JSON": answer.as_content().to_dict(),
         "snake case": {"role": "user", "parts": [{"function_response": given}]},
