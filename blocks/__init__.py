@@ -3,7 +3,7 @@ Imports nothing of ours outside of `blocks`.
 
 The bot builds a view (`blocks.view`) from its rows, calls one function, and sends the result:
 
-1. `card.card`, `thread.story`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
+1. `card.card`, `thread.thread_messages`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
 
 2. `form.edit_form`, `form.approve_form`, `form.deny_form`, `full_view.everything`, `batch.batch_form`, … draw modals.
 

@@ -49,7 +49,9 @@ _SAID, _LINES = 480, 8
 _NO_NAMES: Mapping[str, str] = {}
 
 
-def story(session: str, steps: Sequence[StepView], names: Mapping[str, str] = _NO_NAMES) -> tuple[Message, ...]:
+def thread_messages(
+    session: str, steps: Sequence[StepView], names: Mapping[str, str] = _NO_NAMES
+) -> tuple[Message, ...]:
     """These steps as messages for the thread, in order. The mark of each names the last step that it shows.
 
     `names` are those of users whom a line does not notify: see `named_users`.

@@ -14,7 +14,7 @@ from blocks.ids import CardMark, LineMark, parse_mark
 from blocks.kit import Message
 from blocks.step_views import StepView
 from blocks.text import MESSAGE_TEXT, fit, units
-from blocks.thread import named_users, story
+from blocks.thread import named_users, thread_messages
 from blocks.verdict import agent_failure_message, notice_message
 from blocks.words import AGENT_FAILED
 from bot.audit.ledger import LedgerLine, LineKind
@@ -109,7 +109,7 @@ class Thread:
 
     async def _story(self, session: Session, steps: Sequence[StepView]) -> tuple[Message, ...]:
         names = await self._names.of(Workspace.of(session), named_users(steps))
-        return story(session.key, steps, names)
+        return thread_messages(session.key, steps, names)
 
     async def say(
         self,

@@ -170,21 +170,21 @@ def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A
     ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
     """
     from bot.operations.audit_export import ids_of
-    from bot.operations.audit_text import story_text
+    from bot.operations.audit_text import record_text
     from bot.operations.names import NO_NAMES, Namer
     from bot.policy.model import may_decide
-    from bot.store.audit_log import read_story
+    from bot.store.audit_log import read_record
 
     async def read() -> list[str]:
         async with call.reading() as database:
-            story = await database.read(read_story, id)
-            named = [one for line in story.lines for one in ids_of(line)]
-            named += [(row.asked.team, row.asked.channel) for row in story.rows.values() if row.asked.channel]
+            record = await database.read(read_record, id)
+            named = [one for line in record.lines for one in ids_of(line)]
+            named += [(row.asked.team, row.asked.channel) for row in record.rows.values() if row.asked.channel]
             named += [
-                (row.asked.team, one.value) for row in story.rows.values() for one in may_decide(row.policy, True)
+                (row.asked.team, one.value) for row in record.rows.values() for one in may_decide(row.policy, True)
             ]
             known = await Namer(call.settings, database).learn(named) if names else NO_NAMES
-            return list(story_text(story, known, full=full))
+            return list(record_text(record, known, full=full))
 
     tell(*asyncio.run(read()))
     return 0

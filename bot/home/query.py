@@ -48,10 +48,10 @@ class HomeReader:
 
 @dataclass(frozen=True)
 class ComposedTab:
-    """A tab to publish. `settled`: all cards are posted and all lookups done, so only an event can change the view."""
+    """A tab to publish. `final`: all cards are posted and all lookups done, so only an event can change the view."""
 
     view: HomeView
-    settled: bool
+    final: bool
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class HomeQuery:
             paused=stopped,
         )
         stand = all(_is_intact(row) for row in (*mine.rows, *asked.rows))
-        return ComposedTab(view, settled=stand and not names.more_later)
+        return ComposedTab(view, final=stand and not names.more_later)
 
     async def approvals_list(self, reader: HomeReader, channel: str, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""

@@ -98,7 +98,7 @@ class TabDrawer:
         digest = _digest(home_tab(replace(composed.view, version=1)))
         if digest != home.digest:
             home = await self._publish(lease, replace(home, digest=digest), home_tab(composed.view))
-        again = not composed.settled or home.digest is None
+        again = not composed.final or home.digest is None
         await lease.run(record_look, home, at, again, PAUSE)
 
     async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:

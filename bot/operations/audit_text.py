@@ -23,7 +23,7 @@ from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
 from bot.operations.names import NO_NAMES, KnownNames
 from bot.operations.operator_times import format_time
-from bot.store.audit_log import Story
+from bot.store.audit_log import AuditRecord
 from bot.store.ledger_lines import content_of
 from bot.store.repository import moment
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
@@ -31,16 +31,16 @@ from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, tex
 INDENT = "    "
 
 
-def story_text(story: Story, names: KnownNames, *, full: bool) -> Iterator[str]:
+def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:
     """`full`: with all arguments and texts of each step, and how people acted."""
-    yield visible(story.title)
-    for row in story.rows.values():
+    yield visible(record.title)
+    for row in record.rows.values():
         yield from _heading(row, names)
     yield ""
-    if not story.lines:
+    if not record.lines:
         yield "The ledger has no lines about it yet."
-    for line in story.lines:
-        yield from _read(line, story.rows.get(line.confirmation or ""), names, full=full)
+    for line in record.lines:
+        yield from _read(line, record.rows.get(line.confirmation or ""), names, full=full)
 
 
 def list_line(row: Confirmation, names: KnownNames = NO_NAMES) -> str:

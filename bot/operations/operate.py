@@ -190,7 +190,7 @@ async def _withdraw(context: OperatorContext, command: CommandRequest) -> JsonOb
     if done.refusal is not None:
         state = done.refusal.state or done.row.state
         raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
-    return {"id": found, "state": str(done.row.state), "counted": done.settled}
+    return {"id": found, "state": str(done.row.state), "counted": done.counted}
 
 
 async def _revoke(context: OperatorContext, command: CommandRequest) -> JsonObject:
@@ -203,7 +203,7 @@ async def _revoke(context: OperatorContext, command: CommandRequest) -> JsonObje
         raise NotFound(said) from error
     if done.refusal is not None:
         raise Conflict(f"Grant {found} is not in force. `adk-confirm grants` lists those that are.")
-    return {"id": found, "counted": done.settled}
+    return {"id": found, "counted": done.counted}
 
 
 async def _retry(context: OperatorContext, command: CommandRequest) -> JsonObject:

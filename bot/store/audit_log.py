@@ -137,11 +137,11 @@ def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
     return [row for row in rows if row is not None]
 
 
-# One story
+# One record
 
 
 @dataclass(frozen=True)
-class Story:
+class AuditRecord:
     """All ledger lines about one confirmation or session. `rows` are the confirmations that are still stored."""
 
     title: str
@@ -149,15 +149,15 @@ class Story:
     rows: dict[str, Confirmation]
 
 
-def read_story(tx: Tx, name: str) -> Story:
+def read_record(tx: Tx, name: str) -> AuditRecord:
     ids = _confirmation_ids(tx, name)
     if not ids:
         chain = _chain_or_nothing(tx, name)
         lines = _lines(tx, select(ledger).where(ledger.c.chain == chain))
-        return Story(f"Session {chain}" if chain != SYSTEM else "This installation", lines, _rows(tx, lines))
+        return AuditRecord(f"Session {chain}" if chain != SYSTEM else "This installation", lines, _rows(tx, lines))
     confirmation = find_confirmation(tx, name)
     lines = _lines(tx, select(ledger).where(ledger.c.confirmation == confirmation))
-    return Story(f"Confirmation {confirmation}", lines, _rows(tx, lines))
+    return AuditRecord(f"Confirmation {confirmation}", lines, _rows(tx, lines))
 
 
 def _chain_or_nothing(tx: Tx, name: str) -> str:

@@ -47,10 +47,10 @@ class SubmittedVote:
 
 @dataclass(frozen=True)
 class CastResult:
-    """What became of a vote so far. `settled`: it is decided without asking Slack."""
+    """What became of a vote so far. `counted`: it counts or is refused already, without asking Slack."""
 
     row: Confirmation
-    settled: bool
+    counted: bool
     refusal: Refusal | None = None
 
 
@@ -83,26 +83,26 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     )
     vote = with_fingerprint(plain, sound.row, rules.fingerprints)
     stored = store_vote(sound.row, vote)
-    change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending_votes)
+    change, counted = stored, all(waiting.id != vote.id for waiting in stored.row.pending_votes)
     first = stored.row.pending_votes[:1]
     if first and first[0].id == vote.id:
         facts = known(stored.row, vote, session.speakers)
         if facts is not None:
             facts = with_speakers(tx, session, stored.row, facts)
         if facts is not None or not needs_asking(stored.row, vote):
-            change, settled = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
+            change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
     if change.row is row:
-        return CastResult(row, settled=False)  # Slack delivered the same click again
+        return CastResult(row, counted=False)  # Slack delivered the same click again
     _answer_lost_votes(tx, row, sound)
-    if settled and not _store_answer(
+    if counted and not _store_answer(
         tx, vote, change, answered=_is_shown_in_form(vote, change)
     ):  # likewise, for a vote that was refused
-        return CastResult(_remove_unsealed(tx, session, row, sound), settled=False, refusal=_refusal(change))
+        return CastResult(_remove_unsealed(tx, session, row, sound), counted=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
-    if settled and news is not change and not news.steps:  # refused as often before: no new line
-        return CastResult(_remove_unsealed(tx, session, row, sound), settled, _refusal(change))
+    if counted and news is not change and not news.steps:  # refused as often before: no new line
+        return CastResult(_remove_unsealed(tx, session, row, sound), counted, _refusal(change))
     save(tx, session, sound.then(news))
-    return CastResult(change.row, settled, _refusal(change))
+    return CastResult(change.row, counted, _refusal(change))
 
 
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:

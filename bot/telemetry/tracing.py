@@ -58,5 +58,5 @@ def trace_vote(began: int, ballot: SubmittedVote, done: CastResult) -> None:
         adk_confirm__session=asked.session.id,
         adk_confirm__confirmation=done.row.id,
         adk_confirm__vote=ballot.kind.value,
-        adk_confirm__counted=done.settled and done.refusal is None,
+        adk_confirm__counted=done.counted and done.refusal is None,
     )

@@ -26,7 +26,7 @@ from bench.chaos.report import story_of, verdict
 from bench.chaos.story import Story
 from blocks.ledger_kinds import LineKind
 from blocks.step_views import StepView
-from blocks.thread import story
+from blocks.thread import thread_messages
 from runtime.jsontypes import Json
 
 THREAD = ("C0NORTH", "1.000100")
@@ -263,7 +263,7 @@ def test_words_that_were_not_acknowledged_may_be_lost() -> None:
 
 def test_a_reminder_says_what_the_call_would_do() -> None:
     step = StepView(seq=14, kind=LineKind.REMINDED, at=0, tool="pay", votes=1, headline="Pay (amount 5)?")
-    (reminder,) = story(SESSION, [step])
+    (reminder,) = thread_messages(SESSION, [step])
     reminded = with_lines(entry(14, "reminded", "k-pay"))
     posted = message("lines", SESSION, reminder.text, "2.9")
 

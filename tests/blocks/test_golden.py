@@ -20,7 +20,7 @@ from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject, Message
 from blocks.newer import Newer, accept_everything, accept_nothing, kinds, newest_form, newest_view
 from blocks.pointer import pointer
-from blocks.thread import story
+from blocks.thread import thread_messages
 from blocks.verdict import (
     agent_failure_message,
     counting_view,
@@ -69,7 +69,7 @@ PAYLOADS: dict[str, JsonObject] = {
     "message_approvals": approvals(samples.LISTED).payload(),
     "message_approvals_empty": approvals(samples.EMPTY).payload(),
     "message_help": help_message().payload(),
-    "message_story": story("slack-T0ACME-C0TALK-1.2", samples.THREAD)[0].payload(),
+    "message_story": thread_messages("slack-T0ACME-C0TALK-1.2", samples.THREAD)[0].payload(),
     "message_pointer": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS").payload(),
     "message_pointer_people": pointer(samples.CARDS["waiting"], channel=None, people=[samples.LEAD]).payload(),
     "message_pointer_decided": pointer(samples.CARDS["done"], channel="C0DEPLOYS").payload(),

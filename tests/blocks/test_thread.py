@@ -17,7 +17,7 @@ from blocks.ledger_lines import LINES
 from blocks.mentions import mentions, with_names
 from blocks.rich import rich
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
-from blocks.thread import history_pieces, named_users, notified_users, story
+from blocks.thread import history_pieces, named_users, notified_users, thread_messages
 from blocks.verdict import (
     agent_failure_message,
     counting_view,
@@ -39,7 +39,7 @@ some = settings(
 @some
 @given(st.lists(strategies.steps, min_size=1, max_size=6))
 def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepView]) -> None:
-    for message in story("slack-T1-C1-1.2", steps):
+    for message in thread_messages("slack-T1-C1-1.2", steps):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)
     payload = history(HistoryView(id="c1", revision=1, version=1, what=steps[0].tool, steps=tuple(steps)))
@@ -52,11 +52,11 @@ def history_text(step: StepView) -> str:
 
 
 def thread_text(*steps: StepView) -> str:
-    return "".join(inert.shown(message.payload()) for message in story("s", steps)).strip()
+    return "".join(inert.shown(message.payload()) for message in thread_messages("s", steps)).strip()
 
 
 def test_a_thread_is_one_message_with_a_line_for_each_decision() -> None:
-    messages = story("slack-T1-C1-1.2", samples.THREAD)
+    messages = thread_messages("slack-T1-C1-1.2", samples.THREAD)
     assert len(messages) == 1
     assert inert.shown(messages[0].payload()).strip().split("\n") == [
         "⏰ deploy still waits, with 0 of 2 approvals. S0ONCALL or U0LEAD may decide until 2026-11-21 13:00 UTC.",
@@ -77,7 +77,7 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     own = replace(denied, kind=LineKind.WITHDRAWN, who=samples.DANA)
     assert notified_users(own) == frozenset()
     assert named_users(samples.THREAD) == {samples.OPS, samples.LEAD}
-    (message,) = story("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
+    (message,) = thread_messages("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
     assert mentions(message) == {samples.LEAD, samples.DANA}
     assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ ·" in message.text
     assert "Approved by lea and Olga *<!channel>* `O` ·" in inert.shown(message.payload())
@@ -182,7 +182,7 @@ def test_an_answer_that_is_changed_says_that_earlier_approvals_no_longer_count()
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
     steps = [replace(samples.OTHER_STEPS[4], seq=n, reason="x" * 400) for n in range(1, 41)]
-    messages = story("s", steps)
+    messages = thread_messages("s", steps)
     assert len(messages) > 3
     marks = [parse_mark(message.metadata) for message in messages]
     seqs = [mark.told_seq for mark in marks if isinstance(mark, LineMark)]
@@ -240,10 +240,10 @@ def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_kno
 def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
     reasons = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
     step = StepView(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
-    (message,) = story("s", [step], {})
+    (message,) = thread_messages("s", [step], {})
     assert "deploy was approved and still runs" in message.text
     assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
-    (nothing,) = story("s", [replace(step, text="[1")], {})
+    (nothing,) = thread_messages("s", [replace(step, text="[1")], {})
     assert nothing.text.endswith("stopped the agent.")
 
 

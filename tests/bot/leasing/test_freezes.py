@@ -197,7 +197,7 @@ async def replicas(
 
 
 async def taken_over(at: Staff, first: Serving, others: list[Serving]) -> None:
-    """The first one is frozen; the others tell the story to its end; then it thaws, and changes nothing."""
+    """The first one is frozen; the others carry the work to its end; then it thaws, and changes nothing."""
     first.freezes()
     for other in others:
         await other.joins()
