@@ -79,8 +79,11 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-class RunThread(LiveDisplay, Protocol):
+class RunThread(Protocol):
     """What a run needs of the thread. Lasting messages go through the outbox instead."""
+
+    @property
+    def display(self) -> LiveDisplay: ...
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a message."""
@@ -243,7 +246,7 @@ class _LeasedSession:
         if exchange is None:
             return ()
         await self._lease.sure()
-        display = ProgressDisplay(self._thread, self._lease, session)
+        display = ProgressDisplay(self._thread.display, self._lease, session)
         may_hide = self._may_hide(mail.rows)
         for task in [] if may_hide else self._deliveries.starting_calls(mail):
             display.task(task)

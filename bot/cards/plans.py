@@ -13,7 +13,7 @@ from blocks.kit import Message
 from blocks.tasks import TaskView
 from blocks.text import MESSAGE_TEXT, escape, fit
 from bot.cards import markdown
-from bot.cards.streaming import Streaming
+from bot.cards.streams import Streams
 from bot.cards.tasks import is_open, task_views
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import Task
@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 
 class Plans:
-    def __init__(self, sender: Sender, streaming: Streaming) -> None:
-        self._sender, self._streaming = sender, streaming
+    def __init__(self, sender: Sender, streams: Streams) -> None:
+        self._sender, self._streams = sender, streams
 
     async def views(self, session: Session, tasks: Sequence[Task], rows: Sequence[Confirmation]) -> list[TaskView]:
         """The calls of a finished run, with links to their cards."""
         links, called = {}, {task.call_id for task in tasks}
-        for row in rows if called and self._streaming.shows_tasks(session) else ():
+        for row in rows if called and self._streams.show_tasks(session) else ():
             link = await self._link(session, row) if row.asked.call_id in called else None
             if link is not None:
                 links[row.id] = link
@@ -57,7 +57,7 @@ class Plans:
         calls as tasks, or None if the message is gone. A message without blocks stands for a reply without text."""
         sender, at = self._sender.under(lease.sure), Workspace.of(session)
         try:
-            if views and self._streaming.shows_tasks(session):
+            if views and self._streams.show_tasks(session):
                 try:
                     with_tasks = _with_tasks(message, views)
                     await sender.update(at, session.channel, ts, with_tasks, or_plain=False)
@@ -65,7 +65,7 @@ class Plans:
                 except RefusedBySlack as trouble:
                     if trouble.code not in OVERSIZE_OR_ODD:
                         raise
-                    await self._streaming.refuses_tasks(session, trouble)
+                    await self._streams.refuse_tasks(session, trouble)
             await sender.update(
                 at, session.channel, ts, message if message.blocks else _as_text_message(message, views)
             )

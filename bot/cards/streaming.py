@@ -62,18 +62,10 @@ class Streaming:
         *,
         tasks: bool = True,
     ) -> None:
-        self._sender, self._clock, self._streams = sender, clock, Streams(sender, tasks=tasks)
+        self._sender, self._clock, self.streams = sender, clock, Streams(sender, tasks=tasks)
         self._sessions = sessions
         self._live: dict[str, LiveReply] = {}
         self._ended: dict[str, LiveReply] = {}  # complete replies whose streams are not finished yet
-
-    def shows_tasks(self, session: Session) -> bool:
-        """Whether replies there show tool calls, as far as is known."""
-        return self._streams.show_tasks(session)
-
-    async def refuses_tasks(self, session: Session, trouble: SlackTrouble) -> None:
-        """Notes that Slack refused tool calls in a message."""
-        await self._streams.refuse_tasks(session, trouble)
 
     async def show_thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, unless Slack refused that recently or many cards are due."""
@@ -121,7 +113,7 @@ class Streaming:
 
     def task(self, session: Session, task: Task) -> None:
         """Notes that a tool call began or ended. `show_due` shows it."""
-        if self.shows_tasks(session):
+        if self.streams.show_tasks(session):
             self._current(session, task.invocation_id).add_task(task, self._clock())
 
     async def show_due(self, lease: Lease, session: Session) -> None:
@@ -162,7 +154,7 @@ class Streaming:
             await self.forget_reply(lease, session)
         elif live is None or live.stream is not None:
             known = [task for task in tasks if live is not None and task.id in live.sent]
-            await self._streams.stop(lease, session, ts, live.chunks(known) if live is not None else [])
+            await self.streams.stop(lease, session, ts, live.chunks(known) if live is not None else [])
         return ts
 
     async def forget_reply(self, lease: Lease, session: Session) -> None:
@@ -218,18 +210,18 @@ class Streaming:
             live.begun = True
             await self._begin(lease, session, live, chunks, end)
         elif live.stream is not None:
-            await self._streams.append(lease, session, live, chunks, fresh)
+            await self.streams.append(lease, session, live, chunks, fresh)
         elif live.ts is not None and fresh.strip():
             await self._sender.under(lease.sure).update(
                 Workspace.of(session), session.channel, live.ts, _partial_message(session, live, end)
             )
-        if self.shows_tasks(session):
+        if self.streams.show_tasks(session):
             live.mark_sent(views)
         if fresh.strip():
             live.shown = end
 
     async def _views(self, lease: Lease, session: Session, live: LiveReply) -> list[TaskView]:
-        tasks = live.shown_tasks(self._clock()) if live.tasks and self.shows_tasks(session) else []
+        tasks = live.shown_tasks(self._clock()) if live.tasks and self.streams.show_tasks(session) else []
         return task_views(tasks, await lease.read(session_confirmations, session.key)) if tasks else []
 
     async def _begin(self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], end: int) -> None:
@@ -237,7 +229,7 @@ class Streaming:
         fresh, _ = live.unseen_text()
         try:
             if self._sender.features.accepts(Workspace.of(session), Feature.STREAM, session.channel):
-                await self._streams.start(lease, session, live, chunks, fresh)
+                await self.streams.start(lease, session, live, chunks, fresh)
             if live.ts is None and fresh.strip():
                 live.ts = await self._sender.under(lease.sure).post(
                     Workspace.of(session),
@@ -282,7 +274,7 @@ class Streaming:
         return [ts for ts in shown if float(ts) > left.since - _CLOCKS][-1:]  # streams carry no metadata
 
     async def _interrupt(self, lease: Lease, session: Session, ts: str) -> None:
-        await self._streams.stop(lease, session, ts)
+        await self.streams.stop(lease, session, ts)
         mark = SaidMark(session.key, f"{LIVE}:{ts}", 0)
         message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:

@@ -45,6 +45,7 @@ class Streams:
         self._sender, self._tasks = sender, tasks
 
     def show_tasks(self, session: Session) -> bool:
+        """Whether replies there show tool calls, as far as is known."""
         takes = self._sender.features.accepts
         wanted = self._tasks and takes(Workspace.of(session), Feature.TASKS, session.channel)
         return wanted and takes(Workspace.of(session), Feature.STREAM, session.channel)

@@ -24,7 +24,7 @@ from bot.cards.plans import Plans, digest, message_without_text
 from bot.cards.streaming import Streaming
 from bot.cards.tasks import is_open
 from bot.confirmation.model import Confirmation
-from bot.hosts.host import AgentMessage, Attachment, MessageDelta, Task
+from bot.hosts.host import AgentMessage, Attachment, Task
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -54,9 +54,11 @@ class PostedMessage:
 
 
 class Thread:
+    """`display`: what is shown before it is stored. `plans`: the messages that show tool calls."""
+
     def __init__(self, sender: Sender, names: NameLookup, streaming: Streaming) -> None:
-        self._sender, self._names, self._streaming = sender, names, streaming
-        self._plans = Plans(sender, streaming)
+        self._sender, self._names, self.display = sender, names, streaming
+        self.plans = Plans(sender, streaming.streams)
 
     async def post_lines(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
@@ -126,9 +128,9 @@ class Thread:
         What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `tasks`: the tool
         calls that were shown with it; they stay in the message that showed them.
         """
-        plans, streaming = self._plans, self._streaming
+        plans = self.plans
         views = await plans.views(session, tasks, rows)
-        live = await streaming.finish(lease, session, said.invocation_id, views)
+        live = await self.display.finish(lease, session, said.invocation_id, views)
         said = _mask(said, rows)
         messages = _reply_messages(session, said, retry)
         if not messages and not views:
@@ -153,34 +155,6 @@ class Thread:
             return PostedMessage(posted[0] if posted else "")
         words = "" if said.failed or not messages else markdown.parts(said.text)[0]
         return PostedMessage(posted[0], plans.plan(said.event, posted[0], words, tasks, rows, shows))
-
-    async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
-        """Updates a message that shows tool calls."""
-        await self._plans.redraw(lease, session, plan, rows)
-
-    async def show_thinking(self, lease: Lease, session: Session) -> bool:
-        """Shows that the agent is at work. Returns whether Slack shows it."""
-        return await self._streaming.show_thinking(lease, session)
-
-    async def clear_status(self, session: Session) -> None:
-        """Clears the status that `show_thinking` set."""
-        await self._streaming.clear_status(session)
-
-    async def add_part(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
-        """Shows a part of a reply. The whole reply follows and replaces it."""
-        await self._streaming.add_part(lease, session, piece)
-
-    def task(self, session: Session, task: Task) -> None:
-        """A tool call began or ended."""
-        self._streaming.task(session, task)
-
-    async def show_due(self, lease: Lease, session: Session) -> None:
-        """Updates the tool calls that are shown."""
-        await self._streaming.show_due(lease, session)
-
-    def end_reply(self, session: Session) -> bool:
-        """Ends the streaming of a reply. Returns whether people see a beginning of it."""
-        return self._streaming.end_reply(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
         """Deletes what two processes posted twice: lines that repeat lines above, and second copies of an agent's
@@ -208,14 +182,10 @@ class Thread:
                 log.info("another copy of a message is deleted")
                 await sender.history.delete(Workspace.of(session), session.channel, one.ts)
 
-    async def close_left(self, lease: Lease, session: Session) -> None:
-        """Closes a streamed reply that will not be continued."""
-        await self._streaming.close_left(lease, session)
-
     async def _end_stream(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """The message that showed a part of a reply. It is replaced by the whole reply, or closed."""
         if live is not None:
-            await (self._streaming.forget_reply if replaced else self._streaming.close_left)(lease, session)
+            await (self.display.forget_reply if replaced else self.display.close_left)(lease, session)
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says

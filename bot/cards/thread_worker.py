@@ -39,9 +39,9 @@ class ThreadWorker:
             await self._thread.delete_copies(lease, session, look.copies_since)
             await lease.run(note_copy_search, key)
         if look.unfinished.stale:
-            await self._thread.close_left(lease, session)
+            await self._thread.display.close_left(lease, session)
         for plan in look.unfinished.plans:
-            await self._thread.redraw(lease, session, plan, rows)
+            await self._thread.plans.redraw(lease, session, plan, rows)
         if self._reactions is not None:
             await self._reactions.show(lease, session, rows)
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
