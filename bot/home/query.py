@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from blocks.view import HomeView
-from bot.cards.card_presenter import Links
+from blocks.view import CardView, GrantView, HomeView
+from bot.cards.card_presenter import Links, card_view, grant_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Permission, authorise
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, Vote, VoteKind
 from bot.confirmation.votes import claim_of
-from bot.home.presenter import home_view
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.policy.model import CallFacts
 from bot.slack.directory.directory import Directory
@@ -88,12 +87,13 @@ class HomeQuery:
         asked = await self._database.read(_own_requests, reader.person)
         given = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
-        view = home_view(
-            version,
-            waiting=mine.rows,
-            asked=asked.rows,
-            grants=await self._grants_in_force(given),
-            links=await self._links(reader, (*mine.rows, *asked.rows)),
+        grants = await self._grants_in_force(given)
+        waiting, own = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, asked.rows))
+        view = HomeView(
+            version=version,
+            waiting=waiting,
+            asked=own,
+            grants=grants,
             more_waiting=mine.more,
             more_asked=asked.more,
             paused=stopped,
@@ -108,17 +108,17 @@ class HomeQuery:
         here = await self._database.read(
             _others_in_channel, reader.at.team, channel, frozenset(row.id for row in mine.rows)
         )
-        return home_view(
-            version,
-            waiting=mine.rows,
-            here=here.rows,
-            links=await self._links(reader, (*mine.rows, *here.rows)),
+        waiting, others = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, here.rows))
+        return HomeView(
+            version=version,
+            waiting=waiting,
+            here=others,
             more_waiting=mine.more,
             more_here=here.more,
             paused=await self._database.read(read_pause) is not None,
         )
 
-    async def _grants_in_force(self, given: Sequence[_GivenGrant]) -> list[tuple[Grant, Confirmation]]:
+    async def _grants_in_force(self, given: Sequence[_GivenGrant]) -> tuple[GrantView, ...]:
         """The grants that would still let a call through."""
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
@@ -128,7 +128,8 @@ class HomeQuery:
         kept_back = await asyncio.gather(
             *(would_withhold(one.grant, one.row, one.speakers, self._rules.now, at, ask) for one in given)
         )
-        return [(one.grant, one.row) for one, why in zip(given, kept_back, strict=True) if why is None]
+        in_force = (one for one, why in zip(given, kept_back, strict=True) if why is None)
+        return tuple(grant_item(one.grant, one.row) for one in in_force)
 
     # Who may decide what
 
@@ -189,9 +190,9 @@ class HomeQuery:
 
     # Links
 
-    async def _links(self, reader: HomeReader, rows: Sequence[Confirmation]) -> dict[str, Links]:
+    async def _cards(self, reader: HomeReader, rows: Sequence[Confirmation]) -> tuple[CardView, ...]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
-        return {row.id: Links(card=link) for row, link in zip(rows, links, strict=True)}
+        return tuple(card_view(row, links=Links(card=link)) for row, link in zip(rows, links, strict=True))
 
     async def _link(self, reader: HomeReader, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""
@@ -204,6 +205,12 @@ class HomeQuery:
             return await self._sender.permalink(reader.at, place.channel, place.ts)
         except SlackTrouble:
             return None  # deleted, or Slack is busy: list it without a link
+
+
+def grant_item(grant: Grant, row: Confirmation) -> GrantView:
+    """A grant in a list: with its channel, and masked by the policy of its confirmation."""
+    channel = row.asked.channel
+    return replace(grant_view(grant, row.redactor), channel=None if channel.startswith("D") else channel or None)
 
 
 def _is_card(place: Place) -> bool:

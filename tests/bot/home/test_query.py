@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blocks.home import approvals, home_tab
-from bot.cards.card_presenter import Links
+from blocks.view import HomeView
+from bot.cards.card_presenter import Links, card_view
 from bot.confirmation.model import Confirmation
-from bot.home.presenter import home_view
+from bot.home.query import grant_item
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 
 
@@ -21,12 +22,12 @@ def test_home_lists_what_i_may_decide_and_what_i_asked_for() -> None:
         make_policy(grant="30m", redact=["token"]), make_asked(arguments={"token": "s3cr3t-t0ken"}, channel="C0DEPLOYS")
     )
     desk.approve(ANNA, grant=True)
-    view = home_view(
-        3,
-        waiting=[waiting("k1", redact=["token"])],
-        asked=[waiting("k2", redact=["token"])],
-        grants=[(desk.grants[0], desk.row)],
-        links={"k1": Links(card="https://acme.slack.com/archives/C1/p1")},
+    link = Links(card="https://acme.slack.com/archives/C1/p1")
+    view = HomeView(
+        version=3,
+        waiting=(card_view(waiting("k1", redact=["token"]), links=link),),
+        asked=(card_view(waiting("k2", redact=["token"])),),
+        grants=(grant_item(desk.grants[0], desk.row),),
         more_waiting=2,
         paused=True,
     )
@@ -41,6 +42,6 @@ def test_home_lists_what_i_may_decide_and_what_i_asked_for() -> None:
 
 
 def test_a_channels_list_says_what_waits_here_for_others() -> None:
-    listed = approvals(home_view(1, here=[waiting("k1", redact=["token"])], more_here=4))
+    listed = approvals(HomeView(version=1, here=(card_view(waiting("k1", redact=["token"])),), more_here=4))
     assert "Waiting in this channel" in str(listed.blocks)
     assert "s3cr3t-t0ken" not in str(listed.payload())
