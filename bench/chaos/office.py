@@ -82,7 +82,7 @@ class Office:
         connection = await asyncpg.connect(self.url)
         try:
             found: list[str] = []
-            for table in ATTENDED:
+            for table in ATTENDED.values():
                 (key,) = (column.name for column in table.primary_key.columns)
                 for row in await connection.fetch(_OWED.format(key=key, table=table.name)):
                     trouble = f", failed {row['failures']} times: {row['trouble']}" if row["trouble"] else ""

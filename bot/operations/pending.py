@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Row, Table, or_, select, tuple_, update
+from sqlalchemy import Column, Row, or_, select, tuple_, update
 
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
@@ -19,7 +19,7 @@ from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
 from bot.store.slack_lanes import CARDS, THREADS
-from bot.store.tables import cards, confirmations, homes, replies, sessions, threads
+from bot.store.tables import ATTENDED, cards, confirmations, homes, replies, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
@@ -138,32 +138,23 @@ def _pending_row(row: Confirmation) -> Pending:
     )
 
 
-_ATTENDED: Mapping[str, tuple[Table, Column[str]]] = {
-    "session": (sessions, sessions.c.key),
-    "confirmation": (confirmations, confirmations.c.id),
-    "card": (cards, cards.c.confirmation),
-    "thread": (threads, threads.c.session),
-    "reply": (replies, replies.c.vote),
-    "home": (homes, homes.c.key),
+_KEYS: Mapping[str, tuple[Column[str], str]] = {
+    "session": (sessions.c.key, SESSIONS),
+    "confirmation": (confirmations.c.id, CONFIRMATIONS),
+    "card": (cards.c.confirmation, CARDS),
+    "thread": (threads.c.session, THREADS),
+    "reply": (replies.c.vote, REPLIES),
+    "home": (homes.c.key, HOMES),
 }
-
-
-_TOPICS = {
-    "session": SESSIONS,
-    "confirmation": CONFIRMATIONS,
-    "card": CARDS,
-    "thread": THREADS,
-    "reply": REPLIES,
-    "home": HOMES,
-}
+"""The key and the topic of each table in `ATTENDED`."""
 
 
 def read_parked(tx: Tx) -> list[ParkedRow]:
     return [
         ParkedRow(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
-        for kind, (table, key) in _ATTENDED.items()
+        for kind, table in ATTENDED.items()
         for row in tx.execute(
-            select(key.label("name"), table.c.parked_at, table.c.trouble)
+            select(_KEYS[kind][0].label("name"), table.c.parked_at, table.c.trouble)
             .where(table.c.parked_at.is_not(None))
             .order_by(table.c.parked_at)
         )
@@ -175,9 +166,9 @@ def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[Park
     found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
     again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}
     for one in found:
-        table, key = _ATTENDED[one.kind]
-        tx.execute(update(table).where(key == one.name).values(again))
-        tx.notify(_TOPICS[one.kind])
+        key, topic = _KEYS[one.kind]
+        tx.execute(update(ATTENDED[one.kind]).where(key == one.name).values(again))
+        tx.notify(topic)
     if found:
         named = [f"{one.kind} {one.name}" for one in found[:NAMED]]
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

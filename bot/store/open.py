@@ -78,7 +78,7 @@ async def _adopt_ledger(database: Database) -> None:
 def free_all(tx: Tx) -> None:
     """Frees all leases, since no other process can be using this store."""
     free_sessions(tx)
-    for table in ATTENDED:
+    for table in ATTENDED.values():
         held = update(table).where(table.c.lease_token.is_not(None))
         tx.execute(held.values(lease_token=None, lease_until=None))
 

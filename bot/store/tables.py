@@ -302,8 +302,17 @@ replicas = Table(
     Column("alive_until", Double, nullable=False),
 )
 
-ATTENDED = (sessions, confirmations, cards, threads, replies, homes)
-for _table in ATTENDED:
+ATTENDED = {
+    "session": sessions,
+    "confirmation": confirmations,
+    "card": cards,
+    "thread": threads,
+    "reply": replies,
+    "home": homes,
+}
+"""The tables whose rows get attention, by the name of one row."""
+
+for _table in ATTENDED.values():
     for _name, _column in {
         "leased": _table.c.lease_token,
         "owed": _table.c.owed_since,

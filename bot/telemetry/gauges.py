@@ -13,15 +13,6 @@ from bot.telemetry.tallies import some_left
 from runtime.store.database import Tx
 from runtime.store.lease import free
 
-KINDS: Mapping[str, str] = {
-    "bot_sessions": "session",
-    "bot_confirmations": "confirmation",
-    "bot_cards": "card",
-    "bot_threads": "thread",
-    "bot_replies": "reply",
-    "bot_homes": "home",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Gauges:
@@ -38,8 +29,8 @@ _COUNT = select(func.count()).select_from(confirmations)
 _WAITING = _COUNT.where(confirmations.c.state == literal_column("'waiting'"))
 _UNKNOWN = _COUNT.where(confirmations.c.outcome == literal_column("'unknown'"))
 _PARKED = {
-    KINDS[table.name]: select(func.count()).select_from(table).where(table.c.parked_at.is_not(None))
-    for table in ATTENDED
+    kind: select(func.count()).select_from(table).where(table.c.parked_at.is_not(None))
+    for kind, table in ATTENDED.items()
 }
 
 
@@ -47,7 +38,7 @@ def _oldest_waits() -> list[Select[float]]:
     """Since when the oldest row of each kind has waited, whether it was never tried or was put off."""
     found: list[Select[float]] = []
     now = bindparam("now", type_=confirmations.c.due_at.type)
-    for table in ATTENDED:
+    for table in ATTENDED.values():
         overdue = select(table.c.due_at.label("since")).where(table.c.due_at <= now, free(table, now))
         oldest = overdue.order_by(table.c.due_at).limit(1).subquery()
         found.append(select(oldest.c.since))

@@ -182,7 +182,7 @@ def _record_return(tx: Tx, one: InstalledApp, by: InstalledApp, sentence: str) -
         tx.execute(delete(switches).where(switches.c.name == f"{_REMOVED}{id_}"))
         _close_from_before(tx, Departure(id=id_, back=tx.now(), by=by.id))
     write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=sentence))
-    for table in ATTENDED:
+    for table in ATTENDED.values():
         aside = update(table).where(_belongs_to(table, one), table.c.failures > 0)
         tx.execute(aside.values(due_at=tx.now(), parked_at=None, failures=0))
     for topic in (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES):
