@@ -19,16 +19,17 @@ from blocks.view import Approvers
 _NAME = 80
 _ROOM = 600
 _GROUP = re.compile(r"<!subteam\^(S[A-Z0-9]{1,32})>")
-_MENTION = re.compile(r"<@([UW][A-Z0-9]{1,32})>")
+_USER = re.compile(r"<@([UW][A-Z0-9]{1,32})>")
+_ELEMENTS = {"user": "user_id", "usergroup": "usergroup_id"}
 
 
 def mentions(message: Message) -> frozenset[str]:
     """The users whom a message mentions."""
-    return frozenset((*_MENTION.findall(message.text), *(user for block in message.blocks for user in _find(block))))
+    return frozenset((*_USER.findall(message.text), *(user for block in message.blocks for user in _find(block))))
 
 
 def with_names(message: Message, names: Mapping[str, str]) -> Message:
-    """The message with names instead of mentions of these users. All others stay mentioned."""
+    """The message with names instead of mentions of these users and groups. All others stay mentioned."""
     if not names:
         return message
     blocks = tuple(cast("JsonObject", _replace(block, names)) for block in message.blocks)
@@ -50,28 +51,6 @@ def groups(message: Message) -> frozenset[str]:
     return frozenset(_GROUP.findall(message.text))
 
 
-def with_groups(message: Message, names: Mapping[str, str]) -> Message:
-    """The message with these groups' names instead of their mentions."""
-    shown = {group: fit_visible(name, _NAME).text for group, name in names.items()}
-
-    def in_markup(text: str) -> str:
-        return _GROUP.sub(lambda found: prose(shown[found[1]], _NAME) if found[1] in shown else found[0], text)
-
-    def in_blocks(value: JsonValue) -> JsonValue:
-        if isinstance(value, list):
-            return [in_blocks(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        if value.get("type") == "usergroup" and value.get("usergroup_id") in shown:
-            return {"type": "text", "text": shown[str(value["usergroup_id"])]}
-        if value.get("type") == "mrkdwn":
-            return {**value, "text": in_markup(str(value.get("text")))}
-        return {key: in_blocks(item) for key, item in value.items()}
-
-    blocks = tuple(cast("JsonObject", in_blocks(block)) for block in message.blocks)
-    return replace(message, text=in_markup(message.text), blocks=blocks)
-
-
 def with_mention_line(message: Message, who: Approvers, name: str) -> Message:
     """The message with a last line that mentions these people and groups."""
     said = line(words.NOTIFIED, approvers=approvers(who))
@@ -87,7 +66,7 @@ def _find(value: JsonValue) -> Iterator[str]:
         if value.get("type") == "user":
             yield str(value.get("user_id"))
         elif value.get("type") == "mrkdwn":
-            yield from _MENTION.findall(str(value.get("text")))
+            yield from _USER.findall(str(value.get("text")))
         else:
             for item in value.values():
                 yield from _find(item)
@@ -98,8 +77,9 @@ def _replace(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
         return [_replace(item, names) for item in value]
     if not isinstance(value, dict):
         return value
-    if value.get("type") == "user" and value.get("user_id") in names:
-        return {"type": "text", "text": fit_visible(names[str(value["user_id"])], _NAME).text}
+    id_ = _ELEMENTS.get(str(value.get("type")))
+    if id_ is not None and value.get(id_) in names:
+        return {"type": "text", "text": fit_visible(names[str(value[id_])], _NAME).text}
     if value.get("type") == "mrkdwn":
         return {**value, "text": _in_markup(str(value.get("text")), names)}
     return {key: _replace(item, names) for key, item in value.items()}
@@ -108,4 +88,8 @@ def _replace(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
 def _in_markup(text: str, names: Mapping[str, str]) -> str:
     """Replaces mentions in markup. Names are written so that nothing in them is formatting or a link. Whatever looks
     like a mention is one, since brackets in other values are escaped."""
-    return _MENTION.sub(lambda found: prose(names[found[1]], _NAME) if found[1] in names else found[0], text)
+
+    def named(found: re.Match[str]) -> str:
+        return prose(names[found[1]], _NAME) if found[1] in names else found[0]
+
+    return _GROUP.sub(named, _USER.sub(named, text))

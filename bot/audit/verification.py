@@ -33,11 +33,11 @@ class Broken:
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Report:
     """What `audit verify` found. `anchored` is the last checkpoint that the anchor confirms."""
 
-    finding: Integrity
+    finding: Integrity = Integrity.CONSISTENT
     lines: int = 0
     purged: int = 0
     chains: int = 0
@@ -120,56 +120,38 @@ def verify(
     If several things are wrong, a line that does not fit its chain is reported first, then a checkpoint, then a line
     whose fingerprint does not fit: with a wrong secret, none fits.
     """
-    look = _LedgerPass(
-        sealed, keys, purges, max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
-    )
-    broken = (
+    anchored = max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
+    report = Report(checkpoints=len(sealed.fingerprints), anchored=anchored)
+    look = _LedgerPass(sealed, keys, purges, report)
+    report.broken = (
         look.at(lines)
         or look.missing()
         or sealed.broken
         or _broken_anchor(sealed.fingerprints, anchor)
         or look.unproven
     )
-    sound = Integrity.CONSISTENT if look.anchored is None else Integrity.UNTAMPERED
-    return Report(
-        finding=sound if broken is None else Integrity.BROKEN,
-        lines=look.lines,
-        purged=look.purged,
-        chains=look.chains,
-        checkpoints=len(sealed.fingerprints),
-        anchored=look.anchored,
-        vouched=look.vouched,
-        vouched_chains=look.vouched_chains,
-        loose=look.loose,
-        loose_chains=look.loose_chains,
-        unsealed=look.unsealed,
-        broken=broken,
-    )
+    if report.broken is not None:
+        report.finding = Integrity.BROKEN
+    elif anchored is not None:
+        report.finding = Integrity.UNTAMPERED
+    return report
 
 
 @dataclass
 class _LedgerPass:
-    """One pass over all lines. `unproven`: the first line whose fingerprint does not fit, reported if nothing else is
-    wrong."""
+    """One pass over all lines, which counts in the report. `unproven`: the first line whose fingerprint does not fit,
+    reported if nothing else is wrong."""
 
     sealed: SealedCheckpoints
     keys: LedgerKeys
     purges: Purges
-    anchored: int | None
-    lines: int = 0
-    purged: int = 0
-    chains: int = 0
-    vouched: int = 0
-    vouched_chains: int = 0
-    loose: int = 0
-    loose_chains: int = 0
-    unsealed: int = 0
+    report: Report
     unproven: Broken | None = None
     lengths: dict[str, int] = field(default_factory=dict)
 
     def at(self, lines: Iterable[LedgerLine]) -> Broken | None:
         for chain, group in groupby(lines, key=lambda line: line.chain):
-            self.chains += 1
+            self.report.chains += 1
             broken = self._chain(chain, group)
             if broken is not None:
                 return broken
@@ -196,8 +178,8 @@ class _LedgerPass:
         head = Head()
         claims = sorted(self.sealed.claims.get(chain, ()), key=lambda one: one.head.seq, reverse=True)
         for line in lines:
-            self.lines += 1
-            self.purged += line.content is None
+            self.report.lines += 1
+            self.report.purged += line.content is None
             why = fault(line, head)
             if why is not None:
                 return Broken(chain, line.seq if line.seq == head.seq + 1 else head.seq + 1, why)
@@ -214,7 +196,7 @@ class _LedgerPass:
 
     def _doubt_about(self, line: LedgerLine) -> str | None:
         from_before = line.sealed is None and line.seq <= self.sealed.unsealed_up_to.get(line.chain, 0)
-        self.unsealed += from_before
+        self.report.unsealed += from_before
         if not from_before and not is_sealed(line, self.keys):
             return "it was not written with this secret"
         covered = self.purges.cover(line.chain, line.seq)
@@ -226,12 +208,12 @@ class _LedgerPass:
 
     def _count(self, chain: str, length: int) -> None:
         loose = length - min(length, self.sealed.covered(chain))
-        self.loose += loose
-        self.loose_chains += loose > 0
-        if self.anchored is not None:
-            vouched = min(length, self.sealed.covered(chain, self.anchored))
-            self.vouched += vouched
-            self.vouched_chains += vouched > 0
+        self.report.loose += loose
+        self.report.loose_chains += loose > 0
+        if self.report.anchored is not None:
+            vouched = min(length, self.sealed.covered(chain, self.report.anchored))
+            self.report.vouched += vouched
+            self.report.vouched_chains += vouched > 0
 
 
 def _broken_anchor(fingerprints: Mapping[int, str], anchor: Anchor | None) -> Broken | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from blocks import full_view
 from blocks.card import card
 from blocks.kit import Message
-from blocks.mentions import groups, mentions, with_groups, with_mention_line, with_names
+from blocks.mentions import groups, mentions, with_mention_line, with_names
 from blocks.pointer import note, pointer
 from blocks.view import NOBODY, CardView, Face, Notice
 from bot.cards.card_presenter import Links, approvers_view, card_view
@@ -235,7 +235,7 @@ class Drawing:
         notify = approvers_view(self._row.policy.notify, self._accounts)
         waits = view.face in (Face.WAITING, Face.UNKNOWN)
         if waits and notify != NOBODY:
-            message = with_groups(
+            message = with_names(
                 await self._with_all_names(message), await self._names.groups(self._at, groups(message))
             )
             return with_mention_line(message, notify, f"notify.{view.id}.{view.version}")
