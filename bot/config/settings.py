@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -41,6 +42,29 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _matching(pattern: str, wanted: str) -> AfterValidator:
+    """Takes a text that this pattern matches. `wanted`: what the sentence about any other says."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f'must be {wanted}, not "{text}"')
+        return text
+
+    return AfterValidator(check)
+
+
+_WITHOUT_SLASH = AfterValidator(lambda url: url.rstrip("/"))
+_SERVER = Annotated[
+    StrictStr, _matching(r"https?://[^\s/]+(/\S*)?", 'an address such as "http://adk:8000"'), _WITHOUT_SLASH
+]
+_LOCAL = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#]*)?"
+_PUBLIC = Annotated[
+    StrictStr,
+    _matching(rf"https://[^\s/?#]+(/[^\s?#]*)?|{_LOCAL}", 'an https address such as "https://confirm.example.com"'),
+    _WITHOUT_SLASH,
+]
+_CHANNEL = Annotated[StrictStr, _matching(r"[CG][A-Z0-9_]+", 'the channel\'s id, such as "C0AUDIT"')]
+_TEAM = Annotated[StrictStr, _matching(r"[TE][A-Z0-9_]+", 'the workspace\'s id, such as "T0ACME"')]
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SERVICES = ("artifact_service", "memory_service", "credential_service")
 
@@ -49,7 +73,7 @@ class AgentSettings(_Table):
     """Either `target`, an agent in this process, or `url` and `app`, an agent on any ADK server."""
 
     target: StrictStr | None = None
-    url: StrictStr | None = None
+    url: _SERVER | None = None
     app: StrictStr | None = None
     headers: dict[StrictStr, StrictStr] = Field(default_factory=dict, repr=False)
     token_env: StrictStr | None = None
@@ -73,13 +97,6 @@ class AgentSettings(_Table):
                 f'not "{target}"'
             )
         return target
-
-    @field_validator("url")
-    @classmethod
-    def _url(cls, url: str | None) -> str | None:
-        if url is not None and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
-            raise ValueError(f'must be an address such as "http://adk:8000", not "{url}"')
-        return url.rstrip("/") if url else url
 
     @model_validator(mode="after")
     def _require_target_or_url(self) -> AgentSettings:
@@ -125,15 +142,7 @@ class Slack(_Table):
     reactions: StrictBool = False
     prompts: tuple[StrictStr, ...] = ()
     tasks: Literal["plan", "off"] = "plan"  # whether a reply shows the tool calls that lead to it
-    public_url: StrictStr | None = None  # where people's browsers reach this app, for sign-ins
-
-    @field_validator("public_url")
-    @classmethod
-    def _public_url(cls, url: str | None) -> str | None:
-        local = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#]*)?"
-        if url is not None and not re.fullmatch(rf"https://[^\s/?#]+(/[^\s?#]*)?|{local}", url):
-            raise ValueError(f'must be an https address such as "https://confirm.example.com", not "{url}"')
-        return url.rstrip("/") if url else url
+    public_url: _PUBLIC | None = None  # where people's browsers reach this app, for sign-ins
 
     @field_validator("prompts")
     @classmethod
@@ -164,23 +173,9 @@ class Slack(_Table):
 class Audit(_Table):
     """Where the ledger's checkpoints are posted outside the database, and how often."""
 
-    channel: StrictStr | None = None
-    team: StrictStr | None = None  # the channel's workspace, if several are installed
+    channel: _CHANNEL | None = None
+    team: _TEAM | None = None  # the channel's workspace, if several are installed
     checkpoint_every: Duration = timedelta(hours=1)
-
-    @field_validator("channel")
-    @classmethod
-    def _channel(cls, channel: str | None) -> str | None:
-        if channel is not None and not re.fullmatch(r"[CG][A-Z0-9_]+", channel):
-            raise ValueError(f'must be the channel\'s id, such as "C0AUDIT", not "{channel}"')
-        return channel
-
-    @field_validator("team")
-    @classmethod
-    def _team(cls, team: str | None) -> str | None:
-        if team is not None and not re.fullmatch(r"[TE][A-Z0-9_]+", team):
-            raise ValueError(f'must be the workspace\'s id, such as "T0ACME", not "{team}"')
-        return team
 
 
 class Log(_Table):

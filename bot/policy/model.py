@@ -23,7 +23,7 @@ from bot.policy.approvers import Approver, ApproverField, ApproverKind
 from bot.policy.durations import Duration, GrantKey
 from bot.policy.redaction import Redactor
 from bot.policy.versioned import ReadOlder, add_version, strip_version
-from bot.policy.when import ExpressionFailed, holds
+from bot.policy.when import NAMES, ExpressionFailed, holds
 from bot.policy.wording import Format, Title
 from runtime.jsontypes import Json, JsonObject, canonical
 
@@ -42,29 +42,15 @@ def _spell_edit(value: bool | tuple[str, ...]) -> bool | list[str]:
     return value if isinstance(value, bool) else list(value)
 
 
-def _allow_requester(value: object) -> bool | Literal["speakers"]:
-    if isinstance(value, bool):
-        return value
-    if value == "speakers":
-        return "speakers"
-    raise ValueError(f'must be true, false, or "speakers", not {value!r}')
+def _one_of(wanted: str, *allowed: bool | str) -> PlainValidator:
+    """Takes these values only. `wanted`: what the sentence about any other value says."""
 
+    def check(value: object) -> object:
+        if any(type(value) is type(one) and value == one for one in allowed):  # 1 is not true
+            return value
+        raise ValueError(f"must be {wanted}, not {value!r}")
 
-Where = Literal["both", "thread", "channel"]
-
-
-def _card(value: object) -> Where:
-    if value == "both" or value == "thread" or value == "channel":
-        return value
-    raise ValueError(f'must be "both", "thread" or "channel", not {value!r}')
-
-
-def _deny_reason(value: object) -> Literal["optional", "required"]:
-    if value == "required":
-        return "required"
-    if value == "optional":
-        return "optional"
-    raise ValueError(f'must be "required" or "optional", not {value!r}')
+    return PlainValidator(check)
 
 
 class Policy(BaseModel):
@@ -78,7 +64,9 @@ class Policy(BaseModel):
     team: StrictStr | None = None
     approvers: tuple[ApproverField, ...] = ()
     quorum: Annotated[StrictInt, Field(ge=1)] = 1
-    allow_requester: Annotated[bool | Literal["speakers"], PlainValidator(_allow_requester)] = False
+    allow_requester: Annotated[
+        bool | Literal["speakers"], _one_of('true, false, or "speakers"', True, False, "speakers")
+    ] = False
     channel: StrictStr | None = None
     remind_after: Duration | None = None
     escalate_after: Duration | None = None
@@ -86,7 +74,9 @@ class Policy(BaseModel):
     expires_after: Duration = timedelta(hours=24)
     start_within: Duration = timedelta(hours=1)
     edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit)] = True
-    deny_reason: Annotated[Literal["optional", "required"], PlainValidator(_deny_reason)] = "optional"
+    deny_reason: Annotated[
+        Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")
+    ] = "optional"
     confirm_dialog: StrictBool = False
     redact: tuple[StrictStr, ...] = ()
     max_denials: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -96,7 +86,9 @@ class Policy(BaseModel):
     grant_on: tuple[StrictStr, ...] | None = None
     notify: tuple[ApproverField, ...] = ()
     dm: StrictBool = False
-    card: Annotated[Where, PlainValidator(_card)] = "both"
+    card: Annotated[
+        Literal["both", "thread", "channel"], _one_of('"both", "thread" or "channel"', "both", "thread", "channel")
+    ] = "both"
     long_running: Literal["decide"] | None = None
     title: Title | None = None
     format: Format = ()
@@ -167,20 +159,11 @@ class CallFacts:
 
     def names(self) -> dict[str, Json]:
         """The names that a `when` can use. A `python:` approver gets the first four."""
-        return {
-            "tool": self.tool,
-            "args": self.args,
-            "session": self.session,
-            "asker": self.asker,
-            "team": self.team,
-            "channel": self.channel,
-            "agent": self.agent,
-            "app": self.app,
-        }
+        return {name: getattr(self, name) for name in NAMES}
 
     def for_python(self) -> JsonObject:
         """The call as a `python:` approver gets it."""
-        return {"tool": self.tool, "args": self.args, "session": self.session, "asker": self.asker}
+        return {name: getattr(self, name) for name in NAMES[:4]}
 
 
 @dataclass(frozen=True)
