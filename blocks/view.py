@@ -71,7 +71,6 @@ class VoteSide(StrEnum):
 class VoteView:
     user: str
     verdict: VoteSide
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,6 @@ class CardView:
     diff: tuple[FieldDiff, ...] = ()
 
     decided_by: tuple[str, ...] = ()
-    decided_at: int | None = None
     reason: str | None = None
 
     started_at: int | None = None

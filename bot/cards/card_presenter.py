@@ -13,6 +13,7 @@ from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 from bot.confirmation import decision_texts, edits
 from bot.confirmation.grants import LONGEST_SESSION, Grant
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.states import SAID_BY_PEOPLE
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.redaction import Redactor
 from bot.policy.wording import Formats
@@ -73,7 +74,6 @@ def card_view(
         edited_by=row.revision.author.user if row.revision.author else None,
         diff=_diff(row, redactor),
         decided_by=_decided_by(row),
-        decided_at=epoch(row.decision.at) if row.decision else None,
         reason=_reason(row, redactor),
         started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
         result=_result(row, redactor),
@@ -117,36 +117,17 @@ def _own_notices(row: Confirmation) -> list[shown.Notice]:
     return notices
 
 
-_STATE_FACES = {
-    State.WAITING: Face.WAITING,
-    State.APPROVED: Face.APPROVED,
-    State.DENIED: Face.DENIED,
-    State.EXPIRED: Face.EXPIRED,
-    State.WITHDRAWN: Face.WITHDRAWN,
-    State.ELSEWHERE: Face.ELSEWHERE,
-    State.LAPSED: Face.LAPSED,
-}
-_OUTCOME_FACES = {
-    OutcomeKind.RUNNING: Face.RUNNING,
-    OutcomeKind.DONE: Face.DONE,
-    OutcomeKind.FAILED: Face.FAILED,
-    OutcomeKind.REFUSED: Face.REFUSED,
-    OutcomeKind.UNKNOWN: Face.UNKNOWN,
-    OutcomeKind.HAPPENED: Face.SETTLED,
-    OutcomeKind.DID_NOT: Face.SETTLED,
-    OutcomeKind.NOBODY_KNOWS: Face.SETTLED,
-}
-
-
 def face_of(row: Confirmation) -> Face:
     return face(row.state, row.outcome.kind if row.outcome else None)
 
 
 def face(state: State, outcome: OutcomeKind | None) -> Face:
-    """The card's state: the outcome if there is one, otherwise the decision. A call denied elsewhere shows as
-    denied."""
+    """The card's state: the outcome if there is one, otherwise the decision. A call denied elsewhere shows as denied.
+    Faces are called like states and outcomes."""
     denied_elsewhere = state is State.ELSEWHERE and outcome is OutcomeKind.REFUSED
-    return _STATE_FACES[state] if outcome is None or denied_elsewhere else _OUTCOME_FACES[outcome]
+    if outcome is None or denied_elsewhere:
+        return Face(str(state))
+    return Face.SETTLED if outcome in SAID_BY_PEOPLE else Face(str(outcome))
 
 
 def grant_view(grant: Grant, redactor: Redactor) -> shown.GrantView:
@@ -239,7 +220,7 @@ def _votes(row: Confirmation) -> tuple[shown.VoteView, ...]:
     if row.unknown:
         kind, verdict = VoteKind.RUN_AGAIN, shown.VoteSide.RUN_AGAIN
     first = {vote.voter: vote for vote in reversed(row.standing_votes(kind))}
-    return tuple(shown.VoteView(vote.voter.user, verdict, epoch(vote.stored_at)) for vote in reversed(first.values()))
+    return tuple(shown.VoteView(vote.voter.user, verdict) for vote in reversed(first.values()))
 
 
 _SIDES = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
@@ -252,16 +233,20 @@ def _ended_because(row: Confirmation, reason: str) -> bool:
 
 def _decided_by(row: Confirmation) -> tuple[str, ...]:
     """The approvers whose votes made the decision, or the one person who decided."""
-    if _outcome_is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS):
+    if _outcome_is(row, *SAID_BY_PEOPLE):
         return _user_ids([row.outcome.by] if row.outcome and row.outcome.by else [])
     if row.decision is None:
         return ()
-    if row.state in (State.APPROVED, State.LAPSED):
-        here = row.decision.revision
-        standing = (v for v in row.votes if v.state is VoteState.STANDING and v.stands_on == here and v.kind in _SIDES)
-        if people := _user_ids(vote.voter for vote in standing):
-            return people
+    if row.state in (State.APPROVED, State.LAPSED) and (people := approved_by(row)):
+        return people
     return _user_ids([row.decision.by] if row.decision.by else [])
+
+
+def approved_by(row: Confirmation) -> tuple[str, ...]:
+    """Whose votes made the decision, each person once, in the order of the votes."""
+    here = row.decision.revision if row.decision else None
+    standing = (v for v in row.votes if v.state is VoteState.STANDING and v.stands_on == here and v.kind in _SIDES)
+    return _user_ids(vote.voter for vote in standing)
 
 
 def _user_ids(people: Iterable[Person]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from blocks.content import headline
 from blocks.ledger_kinds import LineKind, Reason
@@ -15,13 +16,24 @@ from blocks.ledger_lines import LINES
 from blocks.step_views import Counted, StepView, VerdictView
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine
-from bot.cards.card_presenter import answer_of, approvers_view, card_view, epoch, face, masked_arguments, readable
+from bot.cards.card_presenter import (
+    answer_of,
+    approved_by,
+    approvers_view,
+    card_view,
+    epoch,
+    face,
+    masked_arguments,
+    readable,
+)
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.grants import fixed_arguments
-from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
 from bot.policy.approvers import Approver
 from bot.store.ledger_lines import content_of
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
+
+D = TypeVar("D", bound=int | None)
 
 _STILL_RUNS = (None, OutcomeKind.RUNNING)
 
@@ -64,19 +76,11 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
         return replace(step, editor=editor)
     return replace(
         step,
-        people=_approved_by(row) if entry.end.approved and row.by_grant is None else step.people,
+        people=approved_by(row) if entry.end.approved and row.by_grant is None else step.people,
         editor=None if row.asked.wants_payload else editor,
         asker=row.asked.asked_by.user or None,
         carded=carded,
     )
-
-
-def _approved_by(row: Confirmation) -> tuple[str, ...]:
-    """Whose votes made the decision, each person once, in the order of the votes."""
-    here = row.decision.revision if row.decision else None
-    kinds = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
-    standing = (v for v in row.votes if v.kind in kinds and v.state is VoteState.STANDING and v.stands_on == here)
-    return tuple(dict.fromkeys(vote.voter.user for vote in standing))
 
 
 def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | None:
@@ -98,7 +102,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         approvers=_approvers(kind, content, row),
         revision=_number(content.get("revision"), 1),
         attempt=_number(content.get("attempt"), 1),
-        votes=_as_int(content.get("votes")) if "votes" in content else _approval_count(kind, row),
+        votes=_number(content.get("votes"), None) if "votes" in content else _approval_count(kind, row),
         quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
         reason=_reason_text(kind, content),
         why=_reason(as_object(content.get("refusal")).get("reason")),
@@ -180,12 +184,8 @@ def _reason(value: Json) -> Reason | None:
     return Reason(value) if isinstance(value, str) and value in set(Reason) else None
 
 
-def _number(value: Json, default: int) -> int:
+def _number(value: Json, default: D) -> int | D:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _as_int(value: Json) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _seconds(value: Json) -> float | None:

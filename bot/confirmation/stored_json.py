@@ -6,7 +6,6 @@ Rows outlive deployments: a change of this format needs a reader for the format 
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from functools import cache
 from threading import Lock
 from typing import TypeVar
@@ -18,6 +17,7 @@ from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
 from bot.policy.versioned import ReadOlder, UnreadableRecord, add_version, strip_version
 from runtime.jsontypes import Json, JsonObject
+from runtime.recent_dict import RecentDict
 
 T = TypeVar("T")
 VERSION = 4
@@ -68,45 +68,31 @@ def _delivery() -> TypeAdapter[Delivery]:
 def row_to_json(row: Confirmation) -> str:
     stored = _text(_row(), row, VERSION)
     if row.doubt is None:
-        _RECENT.put(stored, row)
+        _remember(stored, row)
     return stored
 
 
 def row_from_json(stored: str) -> Confirmation:
     """Raises `NewerVersion` for a row of a newer program, and `UnreadableRecord` for anything that is not a row."""
-    known = _RECENT.get(stored)
+    with _LOCK:
+        known = _RECENT.get(stored)
     if known is None:
         known = _read(_row(), stored, "confirmation", VERSION, READERS)
-        _RECENT.put(stored, known)
+    _remember(stored, known)
     return known
 
 
-class _Recent:
-    """Rows that were read recently, by their stored text. A row is read many times between two changes, and parsing is
-    the most expensive part. Several threads use this."""
-
-    def __init__(self, most: int, longest: int) -> None:
-        self._most, self._longest = most, longest
-        self._rows: OrderedDict[str, Confirmation] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, stored: str) -> Confirmation | None:
-        with self._lock:
-            found = self._rows.get(stored)
-            if found is not None:
-                self._rows.move_to_end(stored)
-            return found
-
-    def put(self, stored: str, row: Confirmation) -> None:
-        if len(stored) > self._longest:
-            return
-        with self._lock:
-            self._rows[stored] = row
-            if len(self._rows) > self._most:
-                self._rows.popitem(last=False)
+_LONGEST = 8_000
+_LOCK = Lock()  # several threads use this
+_RECENT: RecentDict[str, Confirmation] = RecentDict(2_000)
+"""Rows that were read recently, by their stored text. A row is read many times between two changes, and parsing is the
+most expensive part."""
 
 
-_RECENT = _Recent(most=2_000, longest=8_000)
+def _remember(stored: str, row: Confirmation) -> None:
+    if len(stored) <= _LONGEST:
+        with _LOCK:
+            _RECENT[stored] = row
 
 
 def delivery_to_json(delivery: Delivery) -> str:

@@ -54,7 +54,7 @@ WAITING = CardView(
     editable=("version", "replicas"),
 )
 
-ONE_VOTE = replace(WAITING, version=4, votes=(VoteView(OPS, VoteSide.APPROVE, NOON + 60),))
+ONE_VOTE = replace(WAITING, version=4, votes=(VoteView(OPS, VoteSide.APPROVE),))
 
 REIMBURSE = CardView(
     id="r1",
@@ -120,7 +120,7 @@ HOSTILE = replace(
 )
 
 _BY = (OPS, LEAD)
-_APPROVED = replace(ONE_VOTE, decided_by=_BY, decided_at=NOON + 120, version=5, start_by=NOON + 1020)
+_APPROVED = replace(ONE_VOTE, decided_by=_BY, version=5, start_by=NOON + 1020)
 APPROVED = replace(_APPROVED, face=Face.APPROVED)
 RUNNING = replace(_APPROVED, face=Face.RUNNING, started_at=NOON + 125, version=6)
 _RAN = replace(RUNNING, duration=42.3, version=7)
@@ -131,7 +131,6 @@ DENIED = replace(
     face=Face.DENIED,
     version=5,
     decided_by=(LEAD,),
-    decided_at=NOON + 90,
     reason="Not during the sale. Try 2.14.1 with the hotfix after 20:00.",
 )
 REFUSED = replace(_APPROVED, face=Face.REFUSED, version=6, reason="deploy takes no argument replicas any more.")
@@ -146,7 +145,7 @@ UNKNOWN = replace(
     checks=("Is version 2.14.0 live on https://checkout.example/health?",),
     votes=(),
 )
-UNKNOWN_VOTED = replace(UNKNOWN, version=8, checks=(), votes=(VoteView(OPS, VoteSide.RUN_AGAIN, NOON + 300),))
+UNKNOWN_VOTED = replace(UNKNOWN, version=8, checks=(), votes=(VoteView(OPS, VoteSide.RUN_AGAIN),))
 NOBODY_KNOWS = replace(UNKNOWN, face=Face.SETTLED, version=9, decided_by=())
 SETTLED = replace(UNKNOWN, face=Face.SETTLED, version=9, happened=True, decided_by=(LEAD,))
 AGAIN = replace(WAITING, attempt=2, version=9, hint=None)
@@ -184,7 +183,7 @@ ANSWERED = replace(
     answered=True,
     quorum=2,
     edited_by=LEAD,
-    votes=(VoteView(LEAD, VoteSide.APPROVE, NOON + 60),),
+    votes=(VoteView(LEAD, VoteSide.APPROVE),),
 )
 EXPENSES: list[JsonValue] = [
     {"item": "Train to Turin", "amount": 148.5},

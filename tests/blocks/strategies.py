@@ -80,7 +80,7 @@ approvers = st.builds(
     emails=st.lists(st.builds(Email, nasty, st.none() | users), max_size=4).map(tuple),
     callables=st.lists(nasty, max_size=3).map(tuple),
 )
-votes = st.lists(st.builds(VoteView, users, st.sampled_from(VoteSide), moments), max_size=12).map(tuple)
+votes = st.lists(st.builds(VoteView, users, st.sampled_from(VoteSide)), max_size=12).map(tuple)
 grants = st.builds(GrantView, st.just("g41"), nasty, several, moments, arguments)
 notices: st.SearchStrategy[tuple[Notice, ...]] = st.lists(
     st.one_of(st.just(Paused()), st.builds(AgentUnreachable, moments), st.just(Parked()), st.just(AnsweredOutside())),

@@ -114,7 +114,7 @@ class SmallApp:
             payload: Body = verdict_message(refused).payload()
             await self.client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread, **payload)
             return
-        votes = (*self.view.votes, VoteView(user, VoteSide.APPROVE, samples.NOON))
+        votes = (*self.view.votes, VoteView(user, VoteSide.APPROVE))
         version = self.view.version + 1
         if len(votes) < self.view.quorum:
             await self.redraws(replace(self.view, version=version, votes=votes))
@@ -165,7 +165,7 @@ class SmallApp:
                 arguments=arguments,
                 diff=diff,
                 edited_by=who,
-                votes=(VoteView(who, VoteSide.APPROVE, samples.NOON),),
+                votes=(VoteView(who, VoteSide.APPROVE),),
             )
         )
 
