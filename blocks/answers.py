@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blocks import words
 from blocks.readable import readable_name, scalar
-from blocks.rich import Prose, Say, Supplied, TextSpan, name, spoken
+from blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
 from blocks.text import fit_visible
 from blocks.view import Argument
 
@@ -32,13 +32,9 @@ def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> Ans
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
         return AnswerText(_part_of(given[0], whole), complete=True)
-    row: list[TextSpan] = []
-    for index, field in enumerate(given[:_FIELDS]):
-        row += [Say(", ")] if index else []
-        row += [name(readable_name(field.name), _LONG), Say(" "), _value(field)]
-    if len(given) > _FIELDS:
-        row.append(Say(f", {words.more(len(given) - _FIELDS)}"))
-    return AnswerText(tuple(row), complete=False) if row else None
+    parts = [(name(readable_name(field.name), _LONG), Say(" "), _value(field)) for field in given[:_FIELDS]]
+    more = [Say(words.more(len(given) - _FIELDS))] if len(given) > _FIELDS else []
+    return AnswerText(join([*parts, *more]), complete=False) if parts else None
 
 
 def _original_of(field: Argument, call: Sequence[Argument]) -> Argument | None:

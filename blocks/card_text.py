@@ -21,6 +21,7 @@ from blocks.rich import (
     User,
     When,
     code,
+    join,
     join_list,
     line,
     name,
@@ -229,9 +230,8 @@ def small_facts(view: CardView) -> list[Line]:
 def _voting_status(view: CardView, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.face is Face.UNKNOWN:
-        return _join_with_dots(
-            [*([_run_again_votes(view)] if view.votes else []), _deciders(view, words.MAY_DECIDE, most)]
-        )
+        votes = [_run_again_votes(view)] if view.votes else []
+        return join([*votes, _deciders(view, words.MAY_DECIDE, most)], words.DOT)
     if view.face is not Face.WAITING:
         return ()
     voted = _users(view, VoteSide.APPROVE)
@@ -241,7 +241,7 @@ def _voting_status(view: CardView, most: int) -> tuple[TextSpan, ...]:
     parts.append(_deciders(view, template, most, needed=needed))
     if view.expires_at:
         parts.append(say(words.UNTIL, when=When(view.expires_at)))
-    return _join_with_dots(parts)
+    return join(parts, words.DOT)
 
 
 def _run_again_votes(view: CardView) -> tuple[TextSpan, ...]:
@@ -277,7 +277,7 @@ def approvers(who: Approvers, most: int = _PEOPLE) -> tuple[TextSpan, ...]:
     named += [say(words.CALLABLE, name=code(function)) for function in who.callables]
     if len(named) > most:
         named = [*named[:most], say(words.more(len(named) - most))]
-    return _join(named, words.OR)
+    return join(named, last=words.OR)
 
 
 def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
@@ -287,19 +287,6 @@ def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
     if len(users) > _PEOPLE:
         spans.append(Say(words.more(len(users) - _PEOPLE)))
     return join_list(spans)
-
-
-def _join(groups: Sequence[Sequence[TextSpan]], last: str) -> tuple[TextSpan, ...]:
-    row: list[TextSpan] = []
-    for index, group in enumerate(groups):
-        if index:
-            row.append(Say(last if index == len(groups) - 1 else ", "))
-        row.extend(group)
-    return tuple(row)
-
-
-def _join_with_dots(parts: Sequence[Sequence[TextSpan]]) -> tuple[TextSpan, ...]:
-    return tuple(span for index, part in enumerate(parts) for span in ((Say(words.DOT), *part) if index else part))
 
 
 def _revision_notes(view: CardView) -> tuple[TextSpan, ...]:
@@ -317,7 +304,7 @@ def _revision_notes(view: CardView) -> tuple[TextSpan, ...]:
         parts.append(say(words.ATTEMPT, number=str(view.attempt)))
     if view.hidden:
         parts.append(say(words.hidden(view.hidden)))
-    return _join_with_dots(parts)
+    return join(parts, words.DOT)
 
 
 def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
@@ -334,7 +321,7 @@ def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
     bound: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
     if on[_BOUND:]:
         bound.append(say(words.more(len(on) - _BOUND)))
-    return say(words.CALLS_WITH, tool=named, on=_join(bound, words.AND)) if bound else say(words.CALLS, tool=named)
+    return say(words.CALLS_WITH, tool=named, on=join(bound, last=words.AND)) if bound else say(words.CALLS, tool=named)
 
 
 _BOUND = 5

@@ -27,6 +27,7 @@ from blocks.kit import (
     header,
     home,
     link_button,
+    message,
     plain_text,
 )
 from blocks.model_json import as_json
@@ -119,7 +120,7 @@ def _fit_items(
 
 def help_message() -> Message:
     pieces = [line(sentence) for sentence in words.HELP]
-    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json([rich(pieces, "help")]))
+    return message(pieces, rich(pieces, "help"))
 
 
 def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:

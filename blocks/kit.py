@@ -26,8 +26,8 @@ from blocks.ids import Action, Callback
 from blocks.model_json import JsonObject as JsonObject
 from blocks.model_json import as_json
 from blocks.newer import Takes, accept_nothing, newest_form
-from blocks.rich import Line, markup, say
-from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
+from blocks.rich import Line, Piece, markup, say, text
+from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,11 @@ class Message:
 def blocks_json(blocks: Sequence[Block]) -> tuple[JsonObject, ...]:
     """The blocks as JSON; slack_sdk raises on what Slack would refuse."""
     return tuple(map(as_json, blocks))
+
+
+def message(pieces: Sequence[Piece], *blocks: Block) -> Message:
+    """A message whose text says these pieces."""
+    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json(blocks))
 
 
 def plain_text(text: str) -> PlainTextObject:

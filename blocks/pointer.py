@@ -11,9 +11,9 @@ from blocks import words
 from blocks.card import withdraw_button
 from blocks.card_text import by
 from blocks.content import headline
-from blocks.kit import Message, actions, blocks_json
-from blocks.rich import Channel, Line, Link, Prose, Say, User, When, call_name, line, name, rich, say, text
-from blocks.text import MESSAGE_TEXT, prose
+from blocks.kit import Message, actions, message
+from blocks.rich import Channel, Line, Link, Prose, Say, User, When, call_name, line, name, rich, say
+from blocks.text import prose
 from blocks.view import CardView, Face
 
 
@@ -33,7 +33,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     blocks: list[Block] = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
-    return Message(text([], [sentence], [], MESSAGE_TEXT), blocks_json(blocks))
+    return message([sentence], *blocks)
 
 
 def note(view: CardView) -> Message:
@@ -44,7 +44,7 @@ def note(view: CardView) -> Message:
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
     link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
     sentence = Line((*said, *until, *link))
-    return Message(text([], [sentence], [], MESSAGE_TEXT), blocks_json([rich([sentence], f"note.{view.id}")]))
+    return message([sentence], rich([sentence], f"note.{view.id}"))
 
 
 def _place(channel: str | None) -> Channel | str:

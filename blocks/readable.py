@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.rich import Column, Line, Link, Say, Supplied, TableRow, TextSpan, When, spoken
+from blocks.rich import Column, Line, Link, Say, Supplied, TableRow, TextSpan, When, join, spoken
 from blocks.text import fit_visible, right_to_left, units, visible
 from blocks.values import json_text, spell_on_one_line, spell_value
 
@@ -200,12 +200,12 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
         return _rows(value, name, formats, limit, lines)
     spans = [scalar(item, formats.get(""), name) for item in value[:_ITEMS]]
     if len(value) <= _ITEMS and _length(spans) <= limit and not any(right_to_left(spoken(span)) for span in spans):
-        return Readable(_join(spans, ", "))
+        return Readable(join(spans))
     head = words.counted(len(value), name)
     kept: list[TextSpan] = []
     while len(kept) < len(spans) and len(head) + _length([*kept, spans[len(kept)]]) + 3 <= limit:
         kept.append(spans[len(kept)])
-    rest = (Say(": "), *_join(kept, ", "), Say(", …")) if kept else ()
+    rest = (Say(": "), *join(kept), Say(", …")) if kept else ()
     return Readable((Say(head), *rest), whole=False)
 
 
@@ -303,12 +303,8 @@ def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[TextSpan, ..
 
 def _member(value: JsonValue, formats: Mapping[str, str], key: str) -> tuple[TextSpan, ...]:
     if isinstance(value, list):
-        return _join([scalar(item, formats.get(key), key) for item in value[:_ITEMS]], ", ")
+        return join([scalar(item, formats.get(key), key) for item in value[:_ITEMS]])
     return (scalar(value, formats.get(key), key),)
-
-
-def _join(spans: Sequence[TextSpan], between: str) -> tuple[TextSpan, ...]:
-    return tuple(part for i, span in enumerate(spans) for part in ((Say(between), span) if i else (span,)))
 
 
 def _length(spans: Sequence[TextSpan]) -> int:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from blocks import words
 from blocks.ids import Action, Ref
-from blocks.kit import Message, actions, blocks_json, button, confirm
-from blocks.rich import User, line, rich, text
-from blocks.text import BUTTON, MESSAGE_TEXT, fit, plain
+from blocks.kit import Message, actions, button, confirm, message
+from blocks.rich import User, line, rich
+from blocks.text import BUTTON, fit, plain
 
 _MOST = 5
 
@@ -25,12 +25,12 @@ class Stoppable:
 
 def hint_message(bot: str) -> Message:
     said = line(words.REPLY_HINT, bot=User(bot))
-    return Message(text([], [said], [], MESSAGE_TEXT), blocks_json([rich([said], "reply.hint")]))
+    return message([said], rich([said], "reply.hint"))
 
 
 def queued_message(*, paused: bool) -> Message:
     said = line(words.REPLY_PAUSED if paused else words.REPLY_QUEUED)
-    return Message(text([], [said], [], MESSAGE_TEXT), blocks_json([rich([said], "reply.queued")]))
+    return message([said], rich([said], "reply.queued"))
 
 
 def stop_message(calls: Sequence[Stoppable]) -> Message:
@@ -45,4 +45,4 @@ def stop_message(calls: Sequence[Stoppable]) -> Message:
         row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))
     # Two buttons of one action can't stand in one block.
     blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
-    return Message(text([], [said], [], MESSAGE_TEXT), blocks_json([rich([said], "reply"), *blocks]))
+    return message([said], rich([said], "reply"), *blocks)

@@ -178,15 +178,21 @@ def beside_each_other(pieces: Iterable[Piece], between: str) -> list[Piece]:
     return joined
 
 
-def join_list(items: Iterable[TextSpan], last: str = " and ") -> tuple[TextSpan, ...]:
-    """`a, b and c`."""
-    spans = list(items)
+def join(
+    parts: Sequence[TextSpan | Sequence[TextSpan]], between: str = ", ", last: str | None = None
+) -> tuple[TextSpan, ...]:
+    """The parts with words between them. `last`: those before the last part, if they differ."""
     row: list[TextSpan] = []
-    for index, span in enumerate(spans):
+    for index, part in enumerate(parts):
         if index:
-            row.append(Say(last if index == len(spans) - 1 else ", "))
-        row.append(span)
+            row.append(Say(last if last is not None and index == len(parts) - 1 else between))
+        row += part if isinstance(part, Sequence) else (part,)
     return tuple(row)
+
+
+def join_list(items: Sequence[TextSpan]) -> tuple[TextSpan, ...]:
+    """`a, b and c`."""
+    return join(items, last=" and ")
 
 
 # -- as rich text

@@ -33,6 +33,7 @@ from blocks.rich import (
     When,
     call_name,
     code,
+    join,
     markup,
     name,
     rich,
@@ -184,17 +185,10 @@ def _spans(step: StepView) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
         "took": _duration(step),
-        "runs": _names(stopped_calls(step, "runs")),
-        "waits": _names(stopped_calls(step, "waits")),
+        "runs": join([name(tool) for tool in stopped_calls(step, "runs")]),
+        "waits": join([name(tool) for tool in stopped_calls(step, "waits")]),
         "answer": answer.spans if (answer := describe_answer(step.answer, step.call)) else (),
     }
-
-
-def _names(tools: list[str]) -> tuple[TextSpan, ...]:
-    spans: list[TextSpan] = []
-    for tool in tools:
-        spans += [Say(", "), name(tool)] if spans else [name(tool)]
-    return tuple(spans)
 
 
 def _duration(step: StepView) -> str:

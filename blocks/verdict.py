@@ -9,12 +9,12 @@ from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.ids import Action, Callback, checked_id
-from blocks.kit import JsonObject, Message, actions, blocks_json, button, modal
+from blocks.kit import JsonObject, Message, actions, button, message, modal
 from blocks.ledger_kinds import Reason
 from blocks.newer import AlertLevel, alert
-from blocks.rich import Line, Prose, Quote, Say, TextSpan, call_name, code, join_list, line, name, rich, say, text
+from blocks.rich import Line, Prose, Quote, Say, TextSpan, call_name, code, join_list, line, name, rich, say
 from blocks.step_views import Counted, VerdictView
-from blocks.text import MESSAGE_TEXT, fit_visible
+from blocks.text import fit_visible
 
 
 def counting_view() -> JsonObject:
@@ -39,7 +39,7 @@ def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject
 
 
 def verdict_message(view: VerdictView) -> Message:
-    return _message([verdict(view)])
+    return _message(verdict(view))
 
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
@@ -53,7 +53,7 @@ def looking_up_view(sentence: str, title: str) -> JsonObject:
 
 
 def notice_message(sentence: str) -> Message:
-    return _message([_sentence(sentence)])
+    return _message(_sentence(sentence))
 
 
 def agent_failure_message(retry: str, why: str | None) -> Message:
@@ -62,7 +62,7 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
     if why:
         pieces.append(Quote(fit_visible(why, 600, 6, keep="\n").text))
     row = actions([button(Action.RETRY, words.RETRY, checked_id(retry))], f"retry.{retry}")
-    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json([rich(pieces, f"failed.{retry}"), *row]))
+    return message(pieces, rich(pieces, f"failed.{retry}"), *row)
 
 
 def verdict(view: VerdictView) -> Line:
@@ -130,5 +130,5 @@ def _sentence(sentence: str) -> Line:
     return Line((Prose(sentence),))
 
 
-def _message(pieces: list[Line]) -> Message:
-    return Message(text([], pieces, [], MESSAGE_TEXT), blocks_json([rich(pieces, "verdict")]))
+def _message(said: Line) -> Message:
+    return message([said], rich([said], "verdict"))

@@ -47,7 +47,6 @@ been missed by it."""
 class HomeTab:
     key: str
     reader: HomeReader
-    looked_at: float
     version: int
     digest: str | None
     hash: str | None
@@ -149,9 +148,7 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
     if row is None:
         raise NotFound(f"Nobody opened the Home tab {key}.")
     reader = HomeReader(person=Person(row.team, row.user_id), at=Workspace.of(row))
-    home = HomeTab(
-        key=key, reader=reader, looked_at=row.looked_at, version=row.version, digest=row.digest, hash=row.hash
-    )
+    home = HomeTab(key=key, reader=reader, version=row.version, digest=row.digest, hash=row.hash)
     return home, tx.now()
 
 
