@@ -20,7 +20,7 @@ from bot.cards.form_schema import form_schema
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.decision_texts import FIELD_REFUSALS
 from bot.confirmation.edits import check_edit
-from bot.confirmation.model import Confirmation, Edit, State
+from bot.confirmation.model import Confirmation, Edit, State, VoteKind
 from bot.confirmation.sign_in import Credential, SignIn, SignInAddresses, SignInMethod, query_of
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject, as_object
@@ -38,15 +38,14 @@ class FormErrors:
     errors: dict[str, str]
 
 
-@dataclass(frozen=True)
-class SubmittedApproval:
-    edit: Edit | None
-    grant: bool
+@dataclass(frozen=True, kw_only=True)
+class SubmittedForm:
+    """What a submitted form says."""
 
-
-@dataclass(frozen=True)
-class SubmittedDenial:
-    reason: str | None
+    kind: VoteKind
+    reason: str | None = None
+    edit: Edit | None = None
+    grant: bool = False
 
 
 def _view(row: Confirmation) -> CardView:
@@ -139,7 +138,7 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
     return verdict.notice_modal(CHANGED) if ref.revision != row.revision.number else None
 
 
-def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | FormErrors:
+def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
     """Reads the changed fields, if the policy allows these changes."""
     view, schema = _view(row), form_schema(row.asked.tool_schema)
     reading = form.read_edit(view, schema, values)
@@ -148,32 +147,30 @@ def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policie
     edit = Edit(arguments=reading.changes)
     refusal = check_edit(row, edit, policies)
     if refusal is None:
-        return edit
+        return SubmittedForm(kind=VoteKind.APPROVE, edit=edit)
     sentence = FIELD_REFUSALS[refusal.reason]
     fields = form.edit_fields(view, schema)
     return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, sentence)))
 
 
-def read_approval(
-    row: Confirmation, values: Mapping[str, object], policies: Policies
-) -> SubmittedApproval | FormErrors:
+def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
     schema = form_schema(row.asked.payload_schema)
     read = form.read_approval(_view(row), schema, values)
     if read.errors:
         return FormErrors(read.errors)
     if not row.asked.wants_payload:
-        return SubmittedApproval(None, read.grant)
+        return SubmittedForm(kind=VoteKind.APPROVE, grant=read.grant)
     edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, read.changes))
     refusal = check_edit(row, edit, policies)
     if refusal is not None:
         fields = form.approve_fields(_view(row), schema)
         return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])))
-    return SubmittedApproval(edit, read.grant)
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, grant=read.grant)
 
 
-def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedDenial | FormErrors:
+def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedForm | FormErrors:
     read = form.read_denial(values, required=row.policy.deny_reason == "required")
-    return FormErrors(read.errors) if read.errors else SubmittedDenial(read.reason)
+    return FormErrors(read.errors) if read.errors else SubmittedForm(kind=VoteKind.DENY, reason=read.reason)
 
 
 def with_target(view: JsonObject, target: JsonObject) -> JsonObject:

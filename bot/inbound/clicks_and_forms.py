@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -21,11 +21,11 @@ from blocks.ids import Action, Callback, Ref, parse_id
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
 from bot.cards.form_schema import UnreadableSchema
-from bot.cards.forms import FormErrors
+from bot.cards.forms import FormErrors, SubmittedForm
 from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
-from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
+from bot.confirmation.model import Confirmation, State, Vote, VoteKind
 from bot.confirmation.votes import claim_of, most_favourable
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
@@ -78,16 +78,6 @@ OPENS_FOR: dict[str, VoteKind] = {
 }
 
 FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Callback.WITHDRAW, Callback.SIGN_IN)
-
-
-@dataclass(frozen=True)
-class SubmittedForm:
-    """What a submitted form says."""
-
-    kind: VoteKind
-    reason: str | None = None
-    edit: Edit | None = None
-    grant: bool = False
 
 
 class ClicksAndForms:
@@ -331,21 +321,16 @@ def _read(
     """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
     it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
-        return SubmittedForm(_SAYS.get(callback, VoteKind.APPROVE))
+        return SubmittedForm(kind=_SAYS.get(callback, VoteKind.APPROVE))
     match callback:
         case Callback.DENY:
-            denial = forms.read_denial(row, values)
-            return denial if isinstance(denial, FormErrors) else SubmittedForm(VoteKind.DENY, reason=denial.reason)
+            return forms.read_denial(row, values)
         case Callback.WITHDRAW:
-            return SubmittedForm(VoteKind.WITHDRAW)
+            return SubmittedForm(kind=VoteKind.WITHDRAW)
         case Callback.EDIT:
-            edit = forms.read_edit(row, values, policies)
-            return edit if isinstance(edit, FormErrors) else SubmittedForm(VoteKind.APPROVE, edit=edit)
+            return forms.read_edit(row, values, policies)
         case _:
-            approval = forms.read_approval(row, values, policies)
-            if isinstance(approval, FormErrors):
-                return approval
-            return SubmittedForm(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
+            return forms.read_approval(row, values, policies)
 
 
 def _strip_address(target: JsonObject) -> tuple[JsonObject, str]:
