@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Row, or_, select, tuple_, update
+from sqlalchemy import Column, ColumnElement, Row, or_, select, tuple_, update
 
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
@@ -23,7 +23,7 @@ from bot.store.tables import ATTENDED, cards, confirmations, homes, replies, ses
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
-PAGE = 500
+PAGE = 200
 NAMED = 20
 """How many rows a ledger line names when all are retried."""
 
@@ -89,23 +89,27 @@ class ParkedRow:
 async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
     """What waits, oldest first. A confirmation that a newer version wrote is returned as `ParkedRow`: this version
     can't read it."""
+    waits = or_(confirmations.c.state == State.WAITING, confirmations.c.outcome == OutcomeKind.UNKNOWN)
+    async for stored in stored_confirmations(database, waits):
+        yield _pending(stored)
+
+
+async def stored_confirmations(database: Database, which: ColumnElement[bool]) -> AsyncIterator[Row[*tuple[Any, ...]]]:
+    """These confirmations as they are stored, oldest first. They are read page by page."""
+    place = (confirmations.c.created, confirmations.c.id)
+    found = select(*place, confirmations.c.body).where(which).order_by(*place).limit(PAGE)
+
+    def read(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple[Any, ...]]]:
+        return tx.execute(found if after is None else found.where(tuple_(*place) > after)).all()
+
     after: tuple[float, str] | None = None
     while True:
-        page = await database.read(read_pending, after)
-        for row in page:
-            yield _pending(row)
+        page = await database.read(read, after)
+        for stored in page:
+            yield stored
         if len(page) < PAGE:
             return
         after = page[-1].created, page[-1].id
-
-
-def read_pending(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple[Any, ...]]]:
-    place = (confirmations.c.created, confirmations.c.id)
-    waits = or_(confirmations.c.state == State.WAITING, confirmations.c.outcome == OutcomeKind.UNKNOWN)
-    found = select(*place, confirmations.c.body).where(waits).order_by(*place).limit(PAGE)
-    if after is not None:
-        found = found.where(tuple_(*place) > after)
-    return tx.execute(found).all()
 
 
 def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:

@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
-from sqlalchemy import select, tuple_
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
@@ -22,6 +21,7 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next
 from bot.confirmation.stored_json import row_from_json
 from bot.confirmation.unsealed import under_policy, without_unsealed
 from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
+from bot.operations.pending import stored_confirmations
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
@@ -32,8 +32,6 @@ from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
     from bot.worker.background_lookup import PeopleLookup
-
-PAGE = 200
 
 
 @dataclass(frozen=True)
@@ -86,26 +84,10 @@ async def reapply_all(
 ) -> AsyncIterator[ReapplyResult]:
     """Each waiting confirmation that the policies of `rules` would treat differently."""
     by_whom = Operator(by, reason)
-    after: tuple[float, str] | None = None
-    while True:
-        page = await database.read(read_waiting, after)
-        for confirmation, _, body in page:
-            done = await _reapply_one(database, people, rules, confirmation, body, by_whom, dry_run=dry_run)
-            if done is not None:
-                yield done
-        if len(page) < PAGE:
-            return
-        after = page[-1][1], page[-1][0]
-
-
-def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, float, str]]:
-    """The next page, oldest first: id, when it was asked, and the stored row."""
-    place = (confirmations.c.created, confirmations.c.id)
-    found = select(confirmations.c.id, confirmations.c.created, confirmations.c.body).order_by(*place).limit(PAGE)
-    found = found.where(confirmations.c.state == str(State.WAITING))
-    if after is not None:
-        found = found.where(tuple_(*place) > after)
-    return [(row.id, row.created, row.body) for row in tx.execute(found)]
+    async for stored in stored_confirmations(database, confirmations.c.state == str(State.WAITING)):
+        done = await _reapply_one(database, people, rules, stored.id, stored.body, by_whom, dry_run=dry_run)
+        if done is not None:
+            yield done
 
 
 async def _reapply_one(
