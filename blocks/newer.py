@@ -45,10 +45,6 @@ def accept_nothing(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
     return False
 
 
-def accept_everything(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
-    return True
-
-
 def newest_form(blocks: Sequence[JsonObject], takes: Takes) -> list[JsonObject]:
     """The blocks as they are sent: in the newer form if the workspace accepts it."""
     return [block for one in blocks for block in _newest_accepted(one, takes)]

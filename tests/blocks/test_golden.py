@@ -18,7 +18,7 @@ from blocks.full_view import file_text, run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject, Message
-from blocks.newer import Newer, accept_everything, accept_nothing, kinds, newest_form, newest_view
+from blocks.newer import Newer, accept_nothing, kinds, newest_form, newest_view
 from blocks.pointer import pointer
 from blocks.thread import thread_messages
 from blocks.verdict import (
@@ -30,6 +30,7 @@ from blocks.verdict import (
     verdicts_modal,
 )
 from tests.blocks import inert, limits, samples, strategies
+from tests.support.newer_blocks import accept_everything
 
 GOLDEN = Path(__file__).parent / "golden"
 GONE = "This is decided already. The card shows the result."

@@ -18,12 +18,13 @@ from blocks.history import history
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
-from blocks.newer import accept_everything, newest_view
+from blocks.newer import newest_view
 from blocks.step_views import Counted, VerdictView
 from blocks.verdict import counting_view, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
+from tests.support.newer_blocks import accept_everything
 
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 OUTSIDER = "U0MAX"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, without_content
+from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash
 from bot.audit.purges import Purges, group_emptied
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.confirmation.decision_texts import verification_result
@@ -24,6 +24,7 @@ from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, ex
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, NOON, Desk, make_policy
+from tests.support.purged import without_content
 
 SECRET = LedgerKeys("the secret of the tests")
 

@@ -10,7 +10,7 @@ import pytest
 
 from blocks.card import card as drawn
 from blocks.kit import Message
-from blocks.newer import Newer, accept_everything, kinds
+from blocks.newer import Newer, kinds
 from blocks.verdict import notice_modal
 from bot.sandbox.people.seen import Modal, Seen
 from bot.slack.outbound.client import Sender
@@ -20,6 +20,7 @@ from bot.slack.outbound.newest_form import FEATURES
 from bot.store.refused_features import refused_features
 from runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
+from tests.support.newer_blocks import accept_everything
 from tests.support.office import Office, Opens
 from tests.support.outgoing import AT, Outgoing, outgoing
 

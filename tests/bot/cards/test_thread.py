@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from bot.audit.ledger import without_content
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
@@ -16,6 +15,7 @@ from bot.store.attempts import Attempts
 from tests.bot.cards.test_cards import FAULTS
 from tests.support.deciding import ANNA, BEN, make_policy
 from tests.support.outgoing import Outgoing, outgoing
+from tests.support.purged import without_content
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import expect
 
-from bot.audit.ledger import Head, LineKind, append, without_content
+from bot.audit.ledger import Head, LineKind, append
 from bot.sandbox.page.explanations import Names
 from bot.sandbox.page.panel import Item, answer_item, delivery_item, ledger_item, request_item
 from bot.sandbox.server.delivery import Delivery
@@ -19,6 +19,7 @@ from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import JsonObject
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
+from tests.support.purged import without_content
 from tests.support.secret import KEYS
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
