@@ -185,6 +185,19 @@ def text_input(drawn: str, *, multiline: bool) -> InputInteractiveElement:
     )
 
 
+def entry_in(values: Mapping[str, object], block_id: str) -> Entry:
+    """What was entered in a block. Empty if the form has no such block."""
+    block = values.get(block_id)
+    entry = block.get(ACTION) if isinstance(block, Mapping) else None
+    return entry if isinstance(entry, Mapping) else {}
+
+
+def text_in(values: Mapping[str, object], block_id: str) -> str:
+    """The text in a block, without the spaces around it."""
+    text = entry_in(values, block_id).get("value")
+    return text.strip() if isinstance(text, str) else ""
+
+
 def string(entry: Entry, key: str) -> str | FieldError:
     value = entry.get(key)
     if value is None:

@@ -15,7 +15,7 @@ from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option
 from blocks import words
 from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
-from blocks.fields import ACTION
+from blocks.fields import ACTION, entry_in, text_in
 from blocks.fieldset import Fieldset, FieldsRead, fieldset
 from blocks.full_view import FILE_READ, room_beside_fields, seen_whole, split_pages, what_runs
 from blocks.ids import Callback, Ref
@@ -173,8 +173,7 @@ def reason_input(*, required: bool) -> InputBlock:
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
-    text = _entry(values, REASON).get("value")
-    reason = text.strip() if isinstance(text, str) else ""
+    reason = text_in(values, REASON)
     if len(reason) > REASON_LENGTH:
         return Denial(errors={REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
     if required and not reason:
@@ -217,15 +216,9 @@ def _modal(callback: Callback, title: str, blocks: list[Block], view: CardView, 
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)
 
 
-def _entry(values: Mapping[str, object], block_id: str) -> Mapping[str, object]:
-    block = values.get(block_id)
-    entry = block.get(ACTION) if isinstance(block, Mapping) else None
-    return entry if isinstance(entry, Mapping) else {}
-
-
 def ticked_values(values: Mapping[str, object], block_id: str) -> set[str]:
     """The values of the boxes that are ticked in a block."""
-    options = _entry(values, block_id).get("selected_options")
+    options = entry_in(values, block_id).get("selected_options")
     found = options if isinstance(options, list) else []
     named = (option.get("value") for option in found if isinstance(option, Mapping))
     return {value for value in named if isinstance(value, str)}

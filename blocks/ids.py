@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from pydantic import JsonValue
@@ -164,12 +164,7 @@ class CardMark:
     version: int
 
     def metadata(self) -> dict[str, JsonValue]:
-        payload: dict[str, JsonValue] = {
-            "confirmation": self.confirmation,
-            "revision": self.revision,
-            "version": self.version,
-        }
-        return {"event_type": CARD_EVENT, "event_payload": payload}
+        return {"event_type": CARD_EVENT, "event_payload": asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +175,7 @@ class LineMark:
     told_seq: int
 
     def metadata(self) -> dict[str, JsonValue]:
-        payload: dict[str, JsonValue] = {"session": self.session, "told_seq": self.told_seq}
-        return {"event_type": LINE_EVENT, "event_payload": payload}
+        return {"event_type": LINE_EVENT, "event_payload": asdict(self)}
 
 
 def parse_mark(metadata: object) -> CardMark | LineMark | None:

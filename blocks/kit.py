@@ -26,7 +26,7 @@ from blocks.ids import Action, Callback
 from blocks.model_json import JsonObject as JsonObject
 from blocks.model_json import as_json
 from blocks.newer import Takes, accept_nothing, newest_form
-from blocks.rich import Line, Piece, markup, say, text
+from blocks.rich import Line, Piece, markup, text
 from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
 
 
@@ -151,11 +151,6 @@ def modal(
 def home(blocks: Sequence[Block]) -> JsonObject:
     view = View(type="home", callback_id=Callback.HOME.value, blocks=list(blocks))
     return as_json(view)
-
-
-def notice(template: str, block_id: str) -> list[Block]:
-    """One of our own sentences."""
-    return small_print([Line(say(template))], block_id)
 
 
 def label(text: str, limit: int) -> PlainTextObject:

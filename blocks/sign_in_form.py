@@ -11,7 +11,7 @@ from slack_sdk.models.blocks import Block, InputBlock, PlainTextInputElement
 from blocks import words
 from blocks.card_text import heading
 from blocks.content import WHOLE, content
-from blocks.fields import ACTION
+from blocks.fields import ACTION, text_in
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, actions, header, link_button, modal, plain_text
 from blocks.rich import Piece, code, line, rich
@@ -67,7 +67,7 @@ def sign_in_form(view: CardView, entries: tuple[SignInField, ...], url: str | No
 
 
 def read_entered(values: Mapping[str, object], entries: tuple[SignInField, ...]) -> Entered:
-    found = {entry: _text_in(values, entry) for entry in entries}
+    found = {entry: text_in(values, entry.value) for entry in entries}
     errors = {entry.value: words.FIELD_REQUIRED for entry, text in found.items() if not text}
     return Entered(errors=errors) if errors else Entered(found)
 
@@ -75,10 +75,3 @@ def read_entered(values: Mapping[str, object], entries: tuple[SignInField, ...])
 def _input(entry: SignInField) -> InputBlock:
     element = PlainTextInputElement(action_id=ACTION, max_length=INPUT, focus_on_load=False)
     return InputBlock(label=plain_text(_LABELS[entry]), element=element, block_id=entry.value)
-
-
-def _text_in(values: Mapping[str, object], entry: SignInField) -> str:
-    block = values.get(entry.value)
-    element = block.get(ACTION) if isinstance(block, Mapping) else None
-    text = element.get("value") if isinstance(element, Mapping) else None
-    return text.strip() if isinstance(text, str) else ""
