@@ -88,10 +88,10 @@ def waits(one: Pending, now: datetime, names: KnownNames) -> Iterator[str]:
     from blocks.values import json_text
     from bot.operations.operator_times import format_duration, format_time
 
-    again = " (did it take effect?)" if one.what == "outcome" else ""
+    again = " (did it take effect?)" if one.waits_for == "outcome" else ""
     yield f"{one.id}  {visible(one.tool)}{again}  {json_text(one.arguments)}"
     voters = ", ".join(map(names.of, one.votes))
-    what = "votes to run it again" if one.what == "outcome" else "approvals" if one.quorum > 1 else "approval"
+    what = "votes to run it again" if one.waits_for == "outcome" else "approvals" if one.quorum > 1 else "approval"
     votes = f"{len(one.votes)} of {one.quorum} {what}" + (f" ({voters})" if voters else "")
     approvers = ", ".join(map(names.of, one.approvers)) or "nobody"
     where = f"{names.of(one.channel)}, session {one.session}" if one.channel else one.session

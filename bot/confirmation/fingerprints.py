@@ -7,12 +7,13 @@ Slack's signed request, the decision when votes that count make it. A part count
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 
 from pydantic import TypeAdapter
 
 from bot.audit.fingerprint import Fingerprints
+from bot.audit.ledger import stamp
 from bot.confirmation.edits import EditedCall, apply_edit
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.model import AskedCall, Confirmation, Revision, Vote, VoteKind, VoteState
@@ -173,4 +174,4 @@ def _person(person: Person) -> list[Json]:
 
 
 def _instant(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(UTC).isoformat(timespec="microseconds")
+    return None if at is None else stamp(at)

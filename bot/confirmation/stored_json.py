@@ -32,18 +32,11 @@ def _from_version_1(row: JsonObject) -> JsonObject:
     return {**row, "votes": unsealed, "grant_look_at": row.get("changed_at") if row.get("grant_until") else None}
 
 
-def _from_version_2(row: JsonObject) -> JsonObject:
-    """Version 2 had only confirmations of tool calls. It would take anything else for one, so it must not read newer
-    rows."""
-    return row
-
-
-def _from_version_3(row: JsonObject) -> JsonObject:
-    """Version 3 had no sign-ins, so a replica of that version must not read newer rows."""
-    return row
-
-
-READERS: dict[int, ReadOlder] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
+READERS: dict[int, ReadOlder] = {
+    1: _from_version_1,
+    2: lambda row: row,  # had only confirmations of tool calls: it would take anything else for one
+    3: lambda row: row,  # had no sign-ins, so a replica of that version must not read newer rows either
+}
 CONTENT_VERSION = 1
 """The version of mailbox and ledger contents."""
 

@@ -76,7 +76,7 @@ class HomeTabs:
     async def _mark_due(self) -> None:
         try:
             if await self._database.read_few(is_behind):
-                await self._database.run(mark_tabs_due, PAUSE)
+                await self._database.run(mark_tabs_due)
         except StoreError as error:
             log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)
 
@@ -98,7 +98,7 @@ class TabDrawer:
         if digest != home.digest:
             home = await self._publish(lease, replace(home, digest=digest), home_tab(composed.view))
         again = not composed.final or home.digest is None
-        await lease.run(record_look, home, at, again, PAUSE)
+        await lease.run(record_look, home, at, again)
 
     async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:
         """Publishes with Slack's `hash`. If another replica published meanwhile, Slack refuses, and the tab is drawn
@@ -152,13 +152,13 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
     return home, tx.now()
 
 
-def record_look(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
+def record_look(tx: Tx, home: HomeTab, at: float, again: bool) -> None:
     """Records what was shown, and as of when. The tab is due again if something happened after `at`, or somebody opened
     it meanwhile."""
     here = update(homes).where(homes.c.key == home.key)
     tx.execute(here.values(looked_at=at, version=home.version, owed_since=None, failures=0, trouble=None))
     since = here.where(homes.c.opened_at <= at)
-    tx.execute(since.values(digest=home.digest, hash=home.hash, due_at=at + pause if again else None))
+    tx.execute(since.values(digest=home.digest, hash=home.hash, due_at=at + PAUSE if again else None))
 
 
 _LAST_LINE = Prepared(select(func.max(ledger.c.at).label("at")))
@@ -181,9 +181,9 @@ def is_behind(tx: Tx) -> bool:
     return found is not None and _BEHIND.first(tx, **found) is not None
 
 
-def mark_tabs_due(tx: Tx, pause: float) -> None:
+def mark_tabs_due(tx: Tx) -> None:
     found = _behind_parameters(tx)
     if found is not None:
-        stirred = update(homes).where(*_IS_BEHIND).values(due_at=homes.c.looked_at + pause, parked_at=None)
+        stirred = update(homes).where(*_IS_BEHIND).values(due_at=homes.c.looked_at + PAUSE, parked_at=None)
         tx.execute(stirred, found)
         tx.notify(HOMES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy import select
@@ -39,18 +39,9 @@ class GrantInForce:
     sealed: bool | None
 
     def to_json(self) -> JsonObject:
-        return {
-            "id": self.id,
-            "tool": self.tool,
-            "on": self.on,
-            "given_by": list(self.given_by),
-            "given_at": stamp(self.given_at),
-            "until": stamp(self.until),
-            "session": self.session,
-            "uses": self.uses,
-            "most": self.most,
-            "sealed": self.sealed,
-        }
+        shown = {**asdict(self), "given_at": stamp(self.given_at), "until": stamp(self.until)}
+        del shown["team"]
+        return shown
 
 
 def read_grants(tx: Tx, fingerprints: Fingerprints | None) -> list[GrantInForce]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -32,7 +32,7 @@ class NamedId:
     note: str = ""
 
     def to_json(self) -> JsonObject:
-        return {"entry": self.entry, "name": self.name, "note": self.note}
+        return asdict(self)
 
 
 async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:

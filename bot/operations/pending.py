@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -30,10 +30,10 @@ NAMED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """A confirmation that waits for people, masked. `what` is "approval", or "outcome": did the call take effect?"""
+    """A confirmation that waits for people, masked: for "approval", or "outcome" (did the call take effect?)."""
 
     id: str
-    what: str
+    waits_for: str
     tool: str
     arguments: JsonObject
     hidden: int
@@ -55,21 +55,9 @@ class Pending:
         return [(self.team, one) for one in found]
 
     def to_json(self) -> JsonObject:
-        return {
-            "id": self.id,
-            "waits_for": self.what,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "hidden": self.hidden,
-            "session": self.session,
-            "asked_by": self.asked_by,
-            "since": stamp(self.since),
-            "until": stamp(self.until),
-            "approvers": list(self.approvers),
-            "votes": list(self.votes),
-            "quorum": self.quorum,
-            "revision": self.revision,
-        }
+        shown = {**asdict(self), "since": stamp(self.since), "until": stamp(self.until)}
+        del shown["team"], shown["channel"]
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +71,7 @@ class ParkedRow:
 
     def to_json(self) -> JsonObject:
         since = None if self.since is None else stamp(self.since)
-        return {"kind": self.kind, "name": self.name, "since": since, "trouble": self.trouble}
+        return {**asdict(self), "since": since}
 
 
 async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
@@ -125,7 +113,7 @@ def _pending_row(row: Confirmation) -> Pending:
     votes = row.standing_votes(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)
     return Pending(
         id=row.id,
-        what="outcome" if unknown else "approval",
+        waits_for="outcome" if unknown else "approval",
         tool=row.redactor.mask_text(row.asked.tool),
         arguments=arguments,
         hidden=hidden,
