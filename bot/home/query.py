@@ -54,14 +54,6 @@ class ComposedTab:
 
 
 @dataclass(frozen=True)
-class _Names:
-    """The policy entries that stand for somebody. `more_later`: some could not be looked up yet."""
-
-    mine: frozenset[str]
-    more_later: bool
-
-
-@dataclass(frozen=True)
 class _Found:
     rows: tuple[Confirmation, ...] = ()
     more: int = 0
@@ -82,8 +74,8 @@ class HomeQuery:
 
     async def home(self, reader: HomeReader, version: int) -> ComposedTab:
         """The Home tab."""
-        names = await self._names(reader)
-        mine = await self._may_decide(reader, names.mine)
+        names, more_later = await self._names(reader)
+        mine = await self._may_decide(reader, names)
         asked = await self._database.read(_own_requests, reader.person)
         given = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
@@ -99,12 +91,12 @@ class HomeQuery:
             paused=stopped,
         )
         stand = all(_is_intact(row) for row in (*mine.rows, *asked.rows))
-        return ComposedTab(view, final=stand and not names.more_later)
+        return ComposedTab(view, final=stand and not more_later)
 
     async def approvals_list(self, reader: HomeReader, channel: str, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""
-        names = await self._names(reader)
-        mine = await self._may_decide(reader, names.mine)
+        names, _ = await self._names(reader)
+        mine = await self._may_decide(reader, names)
         here = await self._database.read(
             _others_in_channel, reader.at.team, channel, frozenset(row.id for row in mine.rows)
         )
@@ -133,9 +125,9 @@ class HomeQuery:
 
     # Who may decide what
 
-    async def _names(self, reader: HomeReader) -> _Names:
-        """The policy entries that stand for this person now. What waits for an entry that can't be looked up is not
-        listed, but its cards exist."""
+    async def _names(self, reader: HomeReader) -> tuple[frozenset[str], bool]:
+        """The policy entries that stand for this person now, and whether some could not be looked up yet. What waits
+        for such an entry is not listed, but its cards exist."""
         entries = [
             Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.at.team)
         ]
@@ -149,7 +141,7 @@ class HomeQuery:
         }
         functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # functions judge calls
         later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
-        return _Names(frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later)
+        return frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later
 
     async def _may_decide(self, reader: HomeReader, names: frozenset[str]) -> _Found:
         found: list[Confirmation] = []
