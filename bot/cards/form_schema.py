@@ -29,12 +29,8 @@ def form_schema(schema: JsonObject | None) -> FormSchema | None:
 
 def _run_check(root: JsonObject, names: list[str] | None, values: JsonObject | None) -> Json:
     try:
-        return _CHECKED(root, _as_json(names), values)
+        return _CHECKED(root, None if names is None else [*names], values)
     except (TooCostly, CheckBroke) as error:
         if values is None:
             raise UnreadableSchema(str(error)) from error
         return dict.fromkeys(values, words.FIELD_UNCHECKED)
-
-
-def _as_json(names: list[str] | None) -> Json:
-    return None if names is None else [*names]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.confirmation.model import Confirmation, Place, State
-from bot.policy.approvers import ApproverKind, Person, Unresolved
+from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -30,6 +31,7 @@ class CardPlaces:
 
     async def of(self, row: Confirmation, session: Session) -> tuple[tuple[Place, ...], SlackTrouble | None]:
         """All places, and the error for one that could not be found."""
+        at = Workspace.of(session)
         places = [place for place in row.places if place.channel]
         unknown = [place for place in row.places if not place.channel]
         if places and not any(
@@ -38,10 +40,10 @@ class CardPlaces:
             places.append(Place(channel=session.channel, thread_ts=session.thread_ts, pointer=True))
         trouble: SlackTrouble | None = None
         if row.escalated and row.state is State.WAITING and row.policy.escalate_to:
-            more, trouble = await self._escalation_places(row, Workspace.of(session))
+            more, trouble = await self._direct_messages(row, at, row.policy.escalate_to, "escalation", notes=False)
             places += more
         if row.policy.dm and row.state is State.WAITING and not any(map(is_note, places)):
-            notes, unsent = await self._notes(row, Workspace.of(session))
+            notes, unsent = await self._direct_messages(row, at, row.policy.approvers, "direct messages", notes=True)
             places += [note for note in notes if note.channel not in {place.channel for place in places}]
             trouble = trouble or unsent
         # A place without a channel keeps the row due until `escalate_to` is looked up, or the call is decided.
@@ -63,48 +65,31 @@ class CardPlaces:
                     found[entry.value] = min(members).user
         return found
 
-    async def _notes(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
-        """Direct messages that link to the card, for each approver except the asker."""
-        people = await self._directory.people(row.policy.approvers, at, row.asked.facts(row.revision.arguments))
+    async def _direct_messages(
+        self, row: Confirmation, at: Workspace, entries: Sequence[Approver], what: str, *, notes: bool
+    ) -> tuple[list[Place], SlackTrouble | None]:
+        """A place for each of these people. `notes`: it links to the card, and the asker needs none. Otherwise it is a
+        card, for whoever can't see one in a channel."""
+        people = await self._directory.people(entries, at, row.asked.facts(row.revision.arguments))
         if isinstance(people, Unresolved):
-            return [], Later("direct messages", _AGAIN, f"{people.what}: {people.why}")
+            return [], Later(what, _AGAIN, f"{people.what}: {people.why}")
         if isinstance(people, NotWritable):
-            log.warning("no direct messages for confirmation %s: %s", row.id, people.sentence)
+            if notes:
+                log.warning("no direct messages for confirmation %s: %s", row.id, people.sentence)
             return [], None
-        notes: list[Place] = []
+        places: list[Place] = []
         trouble: SlackTrouble | None = None
         for person in people:
-            if person.is_also(row.asked.asked_by):
-                continue
             try:
+                if person.is_also(row.asked.asked_by) if notes else await self._is_reached(row, at, person):
+                    continue
                 channel = await self._sender.open_dm(at, person.user)
-                notes.append(Place(channel=channel, person=person, pointer=True))
-            except Gone:
-                continue
-            except SlackTrouble as error:
-                trouble = trouble or error
-        return notes, trouble
-
-    async def _escalation_places(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
-        """A card for each person who may decide now and can't see one in a channel."""
-        call = row.asked.facts(row.revision.arguments)
-        people = await self._directory.people(row.policy.escalate_to, at, call)
-        if isinstance(people, Unresolved):
-            return [], Later("escalation", _AGAIN, f"{people.what}: {people.why}")
-        if isinstance(people, NotWritable):
-            return [], None
-        more: list[Place] = []
-        trouble: SlackTrouble | None = None
-        for person in people:
-            try:
-                if not await self._is_reached(row, at, person):
-                    channel = await self._sender.open_dm(at, person.user)
-                    more.append(Place(channel=channel, person=person))
+                places.append(Place(channel=channel, person=person, pointer=notes))
             except Gone:
                 continue  # this account can't be written to, but the others can
             except SlackTrouble as error:
                 trouble = trouble or error
-        return more, trouble
+        return places, trouble
 
     async def _is_reached(self, row: Confirmation, at: Workspace, person: Person) -> bool:
         if any(place.person == person and place.channel for place in row.places):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from blocks import tasks as shown
 from blocks.kit import Message
@@ -66,9 +66,9 @@ class Plans:
                     if trouble.code not in OVERSIZE_OR_ODD:
                         raise
                     await self._streams.refuse_tasks(session, trouble)
-            await sender.update(
-                at, session.channel, ts, message if message.blocks else _as_text_message(message, views)
-            )
+            if not message.blocks:
+                message = markdown.message(shown.in_words(views), message.metadata)
+            await sender.update(at, session.channel, ts, message)
         except Gone:
             return None
         return False
@@ -107,7 +107,7 @@ class Plans:
 
 
 def digest(views: Sequence[TaskView]) -> str:
-    return hashlib.sha256(json.dumps([_as_stored(view) for view in views]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([astuple(view) for view in views]).encode()).hexdigest()[:16]
 
 
 def mark(session: Session, event: str) -> JsonObject:
@@ -119,16 +119,8 @@ def message_without_text(session: Session, event: str) -> Message:
     return Message("", (), mark(session, event))
 
 
-def _as_stored(view: TaskView) -> list[str | None]:
-    return [view.id, view.title, view.status, view.note, view.link]
-
-
 def _with_tasks(message: Message, views: Sequence[TaskView]) -> Message:
     """The message's text: the reply, then the calls. Screen readers read it."""
     text = "\n\n".join(filter(None, [message.text, escape(shown.in_words(views))]))
     block = shown.plan(views, f"tasks.{digest(views)}")
     return replace(message, text=fit(text, MESSAGE_TEXT).text, blocks=(block, *message.blocks))
-
-
-def _as_text_message(message: Message, views: Sequence[TaskView]) -> Message:
-    return markdown.message(shown.in_words(views), message.metadata)

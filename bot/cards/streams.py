@@ -52,7 +52,10 @@ class Streams:
 
     async def refuse_tasks(self, session: Session, trouble: SlackTrouble) -> None:
         if trouble.code in _NO_TASKS:
-            await self._sender.features.note_refusal(Workspace.of(session), Feature.TASKS, trouble, session.channel)
+            await self._note_refusal(session, Feature.TASKS, trouble)
+
+    async def _note_refusal(self, session: Session, feature: Feature, trouble: SlackTrouble) -> None:
+        await self._sender.features.note_refusal(Workspace.of(session), feature, trouble, session.channel)
 
     async def start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], fresh: str
@@ -64,17 +67,15 @@ class Streams:
             return
         except (Gone, RefusedBySlack) as trouble:
             if not tasks or trouble.code not in (_NO_TASKS if chunks else _ABOUT_ARGUMENTS):
-                await self._sender.features.note_refusal(
-                    Workspace.of(session), Feature.STREAM, trouble, session.channel
-                )
+                await self._note_refusal(session, Feature.STREAM, trouble)
                 return
-            await self._sender.features.note_refusal(Workspace.of(session), Feature.TASKS, trouble, session.channel)
+            await self._note_refusal(session, Feature.TASKS, trouble)
         if not fresh.strip():
             return
         try:
             await self._start(lease, session, live, _words(fresh), tasks=False)
         except (Gone, RefusedBySlack) as trouble:
-            await self._sender.features.note_refusal(Workspace.of(session), Feature.STREAM, trouble, session.channel)
+            await self._note_refusal(session, Feature.STREAM, trouble)
 
     async def _start(
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], *, tasks: bool
@@ -111,7 +112,7 @@ class Streams:
         except RefusedBySlack as trouble:
             if not chunks or trouble.code not in _NO_TASKS:
                 raise
-            await self._sender.features.note_refusal(Workspace.of(session), Feature.TASKS, trouble, session.channel)
+            await self._note_refusal(session, Feature.TASKS, trouble)
             if fresh.strip():
                 words = _words(fresh)
                 await sender.ask(
