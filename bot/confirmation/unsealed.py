@@ -11,6 +11,7 @@ from datetime import datetime
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, step_of
@@ -25,7 +26,7 @@ from bot.confirmation.fingerprints import (
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.outcome import record_altered
 from bot.confirmation.states import Transition, next_version
-from bot.policy.model import GoverningPolicy, Policies
+from bot.policy.model import CallRefusal, GoverningPolicy
 from runtime.replacing import replace
 
 MOST_NAMED = 10
@@ -43,24 +44,22 @@ _DECIDED = frozenset(
 _VOTES_GONE = frozenset({LineKind.VOTE_FELL, LineKind.VOTE_REFUSED})
 
 
-def without_unsealed(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
+def without_unsealed(row: Confirmation, now: datetime, rules: Rules) -> Transition:
     """The row without the parts whose fingerprints do not fit. If all fit, nothing changes. Checking twice changes
     nothing more."""
     if row.doubt is not None:
-        return _resolve_doubt(row, row.doubt, now, policies, fingerprints)
+        return _resolve_doubt(row, row.doubt, now, rules)
     if row.state is State.WAITING or row.unknown:
-        if not terms_are_sealed(row, fingerprints):
-            return _put_under_file(row, now, policies, fingerprints)
-        if row.state is State.WAITING and not revision_is_sealed(row, fingerprints):
+        if not terms_are_sealed(row, rules.fingerprints):
+            return _put_under_file(row, now, rules)
+        if row.state is State.WAITING and not revision_is_sealed(row, rules.fingerprints):
             return _not_the_call(row, now)
     return _remove_votes(
-        row, tuple(vote for vote in _open_votes(row) if not vote_is_sealed(row, vote, fingerprints)), now
+        row, tuple(vote for vote in _open_votes(row) if not vote_is_sealed(row, vote, rules.fingerprints)), now
     )
 
 
-def _resolve_doubt(
-    row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, fingerprints: Fingerprints
-) -> Transition:
+def _resolve_doubt(row: Confirmation, happened: frozenset[LineKind], now: datetime, rules: Rules) -> Transition:
     """Handles a row that somebody changed or replaced with an older one. Its parts may have fingerprints that fit, so
     the ledger decides: a decision is not reopened, and a vote that ended does not count again."""
     row = next_version(replace(row, doubt=None), now, visible=False)
@@ -73,11 +72,11 @@ def _resolve_doubt(
         row = next_version(replace(row, unsealed=True), now)
         return Transition(row=row, steps=(_alarm(row, UnsealedPart.ROW, now),))
     if LineKind.REAPPLIED in happened:
-        return _put_under_file(row, now, policies, fingerprints)
+        return _put_under_file(row, now, rules)
     if row.unknown or happened & _VOTES_GONE:
         change = _remove_votes(row, _open_votes(row), now)
-        return change.then(without_unsealed(change.row, now, policies, fingerprints))
-    sound = without_unsealed(row, now, policies, fingerprints)
+        return change.then(without_unsealed(change.row, now, rules))
+    sound = without_unsealed(row, now, rules)
     if sound.row is not row:
         return Transition(row=row).then(sound)
     row = next_version(replace(row, unsealed=True), now)  # only where its cards are, or when to remind
@@ -121,12 +120,12 @@ def _remove_votes(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> T
     return Transition(row=row, steps=(alarm, *(_refusal_step(row, vote, now) for vote in waiting)))
 
 
-def _put_under_file(row: Confirmation, now: datetime, policies: Policies, fingerprints: Fingerprints) -> Transition:
+def _put_under_file(row: Confirmation, now: datetime, rules: Rules) -> Transition:
     """Replaces a policy and asker without a fitting fingerprint. Their votes do not count either."""
-    known = _call_is_known(row, fingerprints)
+    known = _call_is_known(row, rules.fingerprints)
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
-    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     same_policy = isinstance(found, GoverningPolicy) and found.policy.fingerprint == row.policy.fingerprint
     change = _remove_votes(row, _open_votes(row), now)
     steps: tuple[Step, ...] = change.steps
@@ -135,10 +134,8 @@ def _put_under_file(row: Confirmation, now: datetime, policies: Policies, finger
     row = replace(change.row, unsealed=row.unsealed or bool(steps))
     row = next_version(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
-        return _leave_to_nobody(
-            row, now, decision_texts.ungoverned(found), decision_texts.ungoverned_to_model(found), fingerprints
-        ).after(*steps)
-    row = under_policy(_with_new_fingerprint(row, fingerprints) if known else row, found, fingerprints)
+        return _leave_to_nobody(row, now, found, rules.fingerprints).after(*steps)
+    row = under_policy(_with_new_fingerprint(row, rules.fingerprints) if known else row, found, rules.fingerprints)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Transition(row=row, steps=(*steps, *moved))
 
@@ -160,14 +157,12 @@ def _with_new_fingerprint(row: Confirmation, fingerprints: Fingerprints) -> Conf
     return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
-def _leave_to_nobody(
-    row: Confirmation, now: datetime, why: str, to_model: str, fingerprints: Fingerprints
-) -> Transition:
+def _leave_to_nobody(row: Confirmation, now: datetime, found: CallRefusal, fingerprints: Fingerprints) -> Transition:
     """No policy in the file covers the call. If it waits, it is denied; an unknown outcome can't be answered any
     more."""
-    step = replace(step_of(row, LineKind.REAPPLIED, now), text=why)
+    step = replace(step_of(row, LineKind.REAPPLIED, now), text=decision_texts.ungoverned(found))
     if row.state is State.WAITING:
-        return deny(row, now, None, to_model).after(step)
+        return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
     nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
     return Transition(row=with_terms(replace(row, policy=nobody), fingerprints), steps=(step,))
 

@@ -155,7 +155,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     pending = row.pending_votes
     if not pending or pending[0].id != vote_id:
         raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
-    sound = without_unsealed(row, now, rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now, rules)
     if sound.row is not row:
         return sound
     vote = pending[0]

@@ -220,7 +220,7 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
-    sound = without_unsealed(row, now, rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now, rules)
     return sound.then(_reapply(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
 
 

@@ -67,7 +67,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
     has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
-    sound = without_unsealed(row, now(tx), rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now(tx), rules)
     plain = Vote(
         id=ballot.id,
         kind=ballot.kind,
@@ -121,7 +121,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
 def remove_unsealed(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
     """Removes everything from a row that no fingerprint covers."""
     session, row = lock_confirmation(tx, confirmation_id)
-    sound = without_unsealed(row, now(tx), rules.policies, rules.fingerprints)
+    sound = without_unsealed(row, now(tx), rules)
     _answer_lost_votes(tx, row, sound)
     return _remove_unsealed(tx, session, row, sound)
 

@@ -179,7 +179,7 @@ class Worker:
         rules = self._rules.now
 
         def sound() -> bool:
-            return without_unsealed(row, row.changed_at, rules.policies, rules.fingerprints).row is row
+            return without_unsealed(row, row.changed_at, rules).row is row
 
         # A row that fails its checks has its conditions evaluated again, which is slow.
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()

@@ -151,7 +151,7 @@ class Desk:
         grant: bool = False,
     ) -> Vote:
         """Stores a click without counting it. As at the desk, anything without a valid fingerprint is removed first."""
-        self.took(without_unsealed(self.row, self.now, self.rules.policies, FINGERPRINTS))
+        self.took(without_unsealed(self.row, self.now, self.rules))
         self._votes += 1
         plain = Vote(
             id=f"v{self._votes}",

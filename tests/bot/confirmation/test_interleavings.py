@@ -246,7 +246,7 @@ class Confirming(RuleBasedStateMachine):
     @invariant()
     def all_of_it_is_sealed(self) -> None:
         row = self.desk.row
-        assert without_unsealed(row, self.desk.now, Policies(), FINGERPRINTS).row is row
+        assert without_unsealed(row, self.desk.now, Rules(Policies(), FINGERPRINTS)).row is row
 
     @invariant()
     def an_attempt_begins_once(self) -> None:

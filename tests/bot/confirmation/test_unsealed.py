@@ -9,6 +9,7 @@ import pytest
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
 from bot.confirmation.authorise import Reason
 from bot.confirmation.decision import approve
 from bot.confirmation.fingerprints import vote_is_sealed, with_fingerprint
@@ -151,7 +152,7 @@ class TestVotes:
             FINGERPRINTS.within("grant"),
         ):
             writes(desk, with_fingerprint(stands(), desk.row, fingerprints))
-        assert without_unsealed(desk.row, NOON, Policies.of(desk.policy), FINGERPRINTS).row.votes == ()
+        assert without_unsealed(desk.row, NOON, Rules(Policies.of(desk.policy), FINGERPRINTS)).row.votes == ()
         plain = replace(with_fingerprint(stands(), desk.row, FINGERPRINTS), sealed=desk.row.sealed)
         assert not vote_is_sealed(desk.row, plain, FINGERPRINTS)
 
@@ -173,7 +174,7 @@ class TestTerms:
     """The policy, who asked, the times, and the call itself."""
 
     def check(self, desk: Desk) -> None:
-        desk.took(without_unsealed(desk.row, desk.now, Policies.of(desk.policy), FINGERPRINTS))
+        desk.took(without_unsealed(desk.row, desk.now, Rules(Policies.of(desk.policy), FINGERPRINTS)))
 
     def test_another_policy_gives_way_to_the_files(self) -> None:
         desk = halfway()
@@ -230,7 +231,7 @@ class TestTerms:
     def test_without_a_policy_in_the_file_nobody_decides(self) -> None:
         desk = halfway()
         desk.row = replace(desk.row, policy=make_policy())
-        desk.took(without_unsealed(desk.row, NOON, Policies(), FINGERPRINTS))
+        desk.took(without_unsealed(desk.row, NOON, Rules(Policies(), FINGERPRINTS)))
         assert desk.state() is State.DENIED
 
         lost = Desk(make_policy())
@@ -238,7 +239,7 @@ class TestTerms:
         lost.begin()
         lost.host_says(OutcomeKind.UNKNOWN)
         lost.row = replace(lost.row, sealed="")
-        lost.took(without_unsealed(lost.row, NOON, Policies(), FINGERPRINTS))
+        lost.took(without_unsealed(lost.row, NOON, Rules(Policies(), FINGERPRINTS)))
         assert lost.vote(VoteKind.DID_NOT, ANNA) is not None
         assert lost.row.unknown
 
@@ -269,9 +270,9 @@ class TestTerms:
             for file in (Policies.of(make_policy()), Policies.of(make_policy(quorum=3)), Policies()):
                 desk = halfway()
                 row = replace(desk.row, **change)
-                once = without_unsealed(row, NOON, file, FINGERPRINTS).row
+                once = without_unsealed(row, NOON, Rules(file, FINGERPRINTS)).row
                 assert once is not row
-                assert without_unsealed(once, NOON, file, FINGERPRINTS).row is once
+                assert without_unsealed(once, NOON, Rules(file, FINGERPRINTS)).row is once
 
 
 class TestDecisions:
@@ -396,7 +397,7 @@ class TestRowsPutBack:
 
     def looked_at(self, desk: Desk, *happened: LineKind) -> None:
         row = replace(desk.row, doubt=frozenset({LineKind.ASKED, *happened}))
-        desk.took(without_unsealed(row, desk.now, desk.rules.policies, FINGERPRINTS))
+        desk.took(without_unsealed(row, desk.now, desk.rules))
         assert desk.row.doubt is None
 
     @pytest.mark.parametrize("decided", [LineKind.DENIED, LineKind.APPROVED, LineKind.WITHDRAWN, LineKind.GRANT_USED])
