@@ -79,11 +79,6 @@ def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:
     return [words.CUT_SETTLED] if cut else []
 
 
-def approve_opens(view: CardView, *, blind: bool) -> bool:
-    """Whether Approve opens a view: to show the whole call, to fill in a payload, or to offer a grant."""
-    return blind or view.wants_payload or view.grant_offer is not None
-
-
 def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
     row: list[InteractiveElement] = [*decision_buttons(view, blind=blind)]
@@ -126,7 +121,8 @@ def _sign_in(view: CardView, value: str) -> ButtonElement:
 
 
 def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
-    if approve_opens(view, blind=blind):
+    # It opens a view to show the whole call, to let people fill in a payload, or to offer a grant.
+    if blind or view.wants_payload or view.grant_offer is not None:
         return button(Action.APPROVE_OPEN, words.APPROVE_OPENS, value, about=view.tool, style="primary")
     sure = confirm(words.CONFIRM_APPROVE, words.APPROVE) if view.confirm_dialog else None
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)

@@ -134,8 +134,10 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSc
             crowded = crowded or len(fields) == MOST_FIELDS
             called = readable_name(name) if labels[readable_name(name)] == 1 else name
             block_id = f"field.{ref.encode()}.{index}"
-            found = None if crowded else _field(name, called, value, shapes.get(name, Shape()), block_id)
-            if found is not None:
+            shape = shapes.get(name, Shape())
+            kind = None if crowded else _kind(value, shape)
+            if kind is not None:
+                found = Field(name, called, block_id, value, kind, shape)
                 room -= len(json.dumps(as_json(found.block())))
                 crowded = room < 0
                 if not crowded:
@@ -146,11 +148,6 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSc
         if value is not ABSENT:
             fixed.append(Argument(name, value, masked))
     return Fieldset(tuple(fields), tuple(fixed), tuple(long), crowded, schema)
-
-
-def _field(name: str, called: str, current: JsonValue | Absent, shape: Shape, block_id: str) -> Field | None:
-    kind = _kind(current, shape)
-    return Field(name, called, block_id, current, kind, shape) if kind else None
 
 
 def _kind(current: JsonValue | Absent, shape: Shape) -> Kind | None:

@@ -38,8 +38,6 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
 
 def _step_pieces(step: StepView) -> list[Piece]:
     first, *rest = history_pieces(step)
-    return [Line((When(step.at),)), first, *rest] if not isinstance(first, Line) else [_with_date(step, first), *rest]
-
-
-def _with_date(step: StepView, row: Line) -> Line:
-    return Line((When(step.at), Say("  "), *row.spans))
+    if not isinstance(first, Line):
+        return [Line((When(step.at),)), first, *rest]
+    return [Line((When(step.at), Say("  "), *first.spans)), *rest]

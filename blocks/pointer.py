@@ -23,7 +23,8 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     tool = name(view.tool)
     call = tool if view.question or view.sign_in else call_name(headline(view), view.tool)
     if trouble is not None:
-        sentence = line(words.POINTER_TROUBLE, call=call, where=_place(channel), why=prose(trouble, 300))
+        where = Channel(channel) if channel else words.DIRECT_MESSAGES
+        sentence = line(words.POINTER_TROUBLE, call=call, where=where, why=prose(trouble, 300))
     elif channel is not None:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         sentence = Line((*say(words.POINTER_CHANNEL, call=call, channel=Channel(channel)), *link))
@@ -45,7 +46,3 @@ def note(view: CardView) -> Message:
     link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
     sentence = Line((*said, *until, *link))
     return message([sentence], rich([sentence], f"note.{view.id}"))
-
-
-def _place(channel: str | None) -> Channel | str:
-    return Channel(channel) if channel else words.DIRECT_MESSAGES

@@ -129,19 +129,15 @@ def shape_of(schema: Schema, root: Schema, *, required: bool) -> Shape:
     )
 
 
-def problem(value: JsonValue, schema: Schema, root: Schema) -> str | None:
+def problem(value: JsonValue, schema: Schema, root: Schema, where: str = words.THIS, depth: int = 0) -> str | None:
     """The first problem of a value, as a sentence that names the place. None if there is none."""
-    return _problem(value, schema, root, words.THIS)
-
-
-def _problem(value: JsonValue, schema: Schema, root: Schema, where: str, depth: int = 0) -> str | None:
     if depth > _DEEPEST:
         return None
     rules, nullable = _resolve(schema, root)
     if value is None and nullable:
         return None
     branches = _branches(rules)
-    if branches and not any(_problem(value, branch, root, where, depth + 1) is None for branch in branches):
+    if branches and not any(problem(value, branch, root, where, depth + 1) is None for branch in branches):
         return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root))
     kinds = _kinds(rules)
     if kinds and not any(_is_kind(value, kind) for kind in kinds):
@@ -294,7 +290,7 @@ def _first_problem(
 ) -> str | None:
     for name, item, schema in inner:
         place = plain(name, 60) if where == words.THIS else f"{where}: {plain(name, 60)}"
-        found = _problem(item, schema, root, place, depth + 1) if isinstance(schema, dict) else None
+        found = problem(item, schema, root, place, depth + 1) if isinstance(schema, dict) else None
         if found:
             return found
     return None

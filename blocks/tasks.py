@@ -70,10 +70,11 @@ def plan(tasks: Sequence[TaskView], block_id: str) -> JsonObject:
 
 def in_words(tasks: Sequence[TaskView]) -> str:
     """A line for each task, for screen readers and for workspaces without task blocks."""
-    return "\n".join(
-        words.TASK_LINE.format(sign=words.TASK_SIGNS[task.status], title=_title(task), note=_note_suffix(task))
-        for task in tasks[:MOST_TASKS]
-    )
+    lines: list[str] = []
+    for task in tasks[:MOST_TASKS]:
+        note = f": {prose(task.note, _NOTE)}" if task.note else ""
+        lines.append(words.TASK_LINE.format(sign=words.TASK_SIGNS[task.status], title=_title(task), note=note))
+    return "\n".join(lines)
 
 
 def final_task(task: TaskView) -> TaskView:
@@ -105,7 +106,3 @@ def _source(link: str) -> JsonObject:
 
 def _title(task: TaskView) -> str:
     return prose(task.title, _TITLE)
-
-
-def _note_suffix(task: TaskView) -> str:
-    return f": {prose(task.note, _NOTE)}" if task.note else ""
