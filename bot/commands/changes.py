@@ -69,13 +69,11 @@ def retry(call: CommandLine, name: str | None) -> int:
     NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
     """
     from blocks.text import visible
+    from runtime.jsontypes import objects
 
     done = call.operate("retry", name=name)
-    again = done["again"]
-    rows = [row for row in again if isinstance(row, dict)] if isinstance(again, list) else []
-    call.tell(
-        done, *([visible(command_texts.RETRIED.format_map(row)) for row in rows] or [command_texts.NOTHING_TO_RETRY])
-    )
+    again = [visible(command_texts.RETRIED.format_map(row)) for row in objects(done["again"])]
+    call.tell(done, *(again or [command_texts.NOTHING_TO_RETRY]))
     return 0
 
 
@@ -91,11 +89,11 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     """
     from bot.operations.operate import reapply_arguments
     from bot.operations.reapply import ReapplyResult
+    from runtime.jsontypes import objects
 
     arguments = reapply_arguments(call.settings.policies, dry_run=dry_run)
     done = call.operate("reapply", read_only=dry_run, **arguments)
-    found = done["rows"]
-    rows = [ReapplyResult.from_json(row) for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    rows = [ReapplyResult.from_json(row) for row in objects(done["rows"])]
     left = sum(row.trouble is not None for row in rows)
     lines = [command_texts.reapplied(row, dry_run=dry_run) for row in rows] or [command_texts.NOTHING_TO_REAPPLY]
     lines += [command_texts.LEFT.format(count=left)] if left else []

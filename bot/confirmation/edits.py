@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blocks.schema import property_names
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.effects import FieldChange
 from bot.confirmation.model import Ask, Confirmation, Edit
@@ -123,9 +124,7 @@ def _fields(row: Confirmation) -> JsonObject:
 
 def _properties(row: Confirmation) -> tuple[str, ...]:
     """The names in the schema for which the call has no value."""
-    schema = row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema
-    properties = (schema or {}).get("properties")
-    return tuple(properties) if isinstance(properties, dict) else ()
+    return property_names(row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
 
 
 def _keeps_kind(row: Confirmation, change: FieldChange) -> bool:

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
 from bot.policy.versioned import ReadOlder, UnreadableRecord, add_version, strip_version
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, objects
 from runtime.recent_dict import RecentDict
 
 T = TypeVar("T")
@@ -25,10 +25,7 @@ VERSION = 4
 
 def _from_version_1(row: JsonObject) -> JsonObject:
     """Version 1 sealed only the call, and did not check grants again."""
-    votes = row.get("votes")
-    unsealed: list[Json] = (
-        [{**vote, "sealed": ""} for vote in votes if isinstance(vote, dict)] if isinstance(votes, list) else []
-    )
+    unsealed: list[Json] = [{**vote, "sealed": ""} for vote in objects(row.get("votes"))]
     return {**row, "votes": unsealed, "grant_look_at": row.get("changed_at") if row.get("grant_until") else None}
 
 
