@@ -1,16 +1,20 @@
 """Starts a server, or says in a sentence why it can't.
 
-Compressed bodies are refused: they can be far larger than what was sent, or not be compressed data at all. A body that
-does not arrive in time is refused too, since a stranger could keep a connection open for ever.
+Anybody may connect. So compressed bodies are refused: they can be far larger than what was sent, or not be compressed
+data at all. What does not arrive in time ends its connection. Of the connections that wait for their clients, only so
+many are kept that the process can always open files, and that a probe is always answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from aiohttp import hdrs, web
+from aiohttp.web_protocol import RequestHandler
 
 from runtime.errors import ConfirmError
 
@@ -25,9 +29,80 @@ BODY_WITHIN = 10.0
 NOT_ENCODED = "The body has a Content-Encoding: send it as it is, uncompressed."
 
 
-def server_for(site: web.Application, *, shutdown_timeout: float) -> web.AppRunner:
-    """A runner for the site that never decompresses request bodies."""
-    return web.AppRunner(site, access_log=None, shutdown_timeout=shutdown_timeout, auto_decompress=False)
+@dataclass(frozen=True)
+class Patience:
+    """How long a connection may wait for its client, in seconds, and how many may at once."""
+
+    head: float = 10.0  # for the first request
+    idle: float = 75.0  # after a request; longer than proxies keep a connection that they don't use
+    waiting: int | None = None  # None: a quarter of the files that the process may open, and 1,000 at most
+
+
+def server_for(
+    site: web.Application,
+    *,
+    shutdown_timeout: float,
+    patience: Patience = Patience(),
+) -> web.AppRunner:
+    """A runner for the site. Every server is made here."""
+    return _Runner(site, shutdown_timeout=shutdown_timeout, patience=patience)
+
+
+class _Runner(web.AppRunner):
+    def __init__(self, site: web.Application, *, shutdown_timeout: float, patience: Patience) -> None:
+        super().__init__(site, shutdown_timeout=shutdown_timeout)
+        self._patience = patience
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _Server(made, self._patience)
+
+
+class _Server(web.Server):
+    """Never decompresses a body, and ends connections that wait for their clients too long, or are too many."""
+
+    def __init__(self, site: web.Server, patience: Patience) -> None:
+        super().__init__(
+            self._answer,
+            request_factory=site.request_factory,
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=patience.idle,
+        )
+        self._site = site.request_handler
+        self._head_within = patience.head
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = patience.waiting or (min(1000, files // 4) if files > 0 else 1000)  # -1: no limit
+        self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
+        self._asked: dict[RequestHandler, web.BaseRequest] = {}
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self._silent[handler] = self._loop.call_later(self._head_within, handler.force_close)
+        waiting = [one for one in self.connections if self._waits(one)]
+        for one in waiting[: -self._most]:
+            one.force_close()
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        self._is_heard(handler)
+        super().connection_lost(handler, exc)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._is_heard(request.protocol)
+        self._asked[request.protocol] = request
+        try:
+            return await self._site(request)
+        finally:
+            del self._asked[request.protocol]
+
+    def _waits(self, handler: RequestHandler) -> bool:
+        """Whether its client has not sent a whole request."""
+        asked = self._asked.get(handler)
+        return asked is None or not asked.content.is_eof()
+
+    def _is_heard(self, handler: RequestHandler) -> None:
+        if timer := self._silent.pop(handler, None):
+            timer.cancel()
 
 
 def is_encoded(request: web.Request) -> bool:
