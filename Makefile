@@ -11,9 +11,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # A test that hangs ends its worker: a signal does not reach one that hangs while it is torn down. Of xdist's ways to
 # spread files over workers, only `load` and `worksteal` go on after that. The others run the same test again and again.
 SPREAD := --dist worksteal --timeout-method thread
+# What `make golden` writes.
+GOLDEN := tests/blocks/golden tests/bot/confirmation/stored_shapes.json docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench chaos mutants picture wheel lock clean
+.PHONY: setup dev demo check test test-slow bench chaos mutants golden picture wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -48,6 +50,12 @@ test-slow: dev
 
 bench: dev ## measures what we claim, and writes docs/benchmarks.md: 9 minutes; ONLY="cycle start" for some parts
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+
+golden: dev ## writes again what tests compare with, and says what changed: read that diff
+	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/blocks/test_golden.py tests/bot/confirmation/test_stored_shapes.py \
+	  tests/bot/hosts/test_servers.py::test_the_table_in_the_documents_is_this_one
+	@git status --short -- $(GOLDEN)
+	@git diff --stat -- $(GOLDEN)
 
 picture: dev ## the README's animated picture, made again from the demo's page
 	@$(BIN)/python -m tests.pictures

@@ -134,10 +134,10 @@ def table() -> str:
 
 
 def test_the_table_in_the_documents_is_this_one() -> None:
-    """`UPDATE_SERVERS=1` writes it anew."""
+    """`make golden` writes it anew."""
     begin, end = MARKS
     text = DOCS.read_text()
-    if os.environ.get("UPDATE_SERVERS"):
+    if os.environ.get("UPDATE_GOLDEN"):
         text = text[: text.index(begin) + len(begin)] + f"\n{table()}" + text[text.index(end) :]
         DOCS.write_text(text)
     assert text[text.index(begin) + len(begin) : text.index(end)] == f"\n{table()}"
