@@ -39,7 +39,7 @@ def batch_form(views: Sequence[CardView], *, approve: bool, reason_required: boo
     for view in {view.id: view for view in views}.values():
         ref = Ref(view.id, view.revision)
         pages = split_pages(what_runs(view), f"call.{ref.encode()}", room[0] - 1, room[1])
-        if not pages.whole or len(shown) == BATCH or view.question or view.sign_in or (approve and view.wants_payload):
+        if not pages.whole or len(shown) == BATCH or view.question or (approve and view.wants_payload):
             alone.append(view)
             continue
         room = pages.left

@@ -11,11 +11,11 @@ from blocks import words
 from blocks.card_text import approval_status, confirm_withdraw, heading, notices, outcome, small_facts, title
 from blocks.content import CARD, DrawnCall, asked_by_line, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from blocks.kit import Message, actions, blocks_json, button, confirm, header, link_button, menu, small_print
+from blocks.kit import Message, actions, blocks_json, button, confirm, header, menu, small_print
 from blocks.newer import as_table, fold, has_table
 from blocks.readable import WIDTH
 from blocks.rich import Line, Piece, beside_each_other, rich, say, spoken, text
-from blocks.text import LINK, MESSAGE_TEXT, units
+from blocks.text import MESSAGE_TEXT, units
 from blocks.view import CardView, Face
 
 _DECIDES = (Face.WAITING, Face.APPROVED, Face.RUNNING, Face.UNKNOWN)
@@ -99,9 +99,7 @@ def decision_buttons(view: CardView, *, blind: bool) -> list[ButtonElement]:
     """The buttons for approvers. Those that open a form end with "…"."""
     value = Ref(view.id, view.revision).encode()
     row: list[ButtonElement] = []
-    if view.face is Face.WAITING and view.sign_in:
-        row.append(_sign_in(view, value))
-    elif view.face is Face.WAITING and view.question:
+    if view.face is Face.WAITING and view.question:
         row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
     elif view.face is Face.WAITING:
         row += [_approve(view, value, blind=blind)]
@@ -111,13 +109,6 @@ def decision_buttons(view: CardView, *, blind: bool) -> list[ButtonElement]:
     elif view.face is Face.UNKNOWN:
         row += _outcome_buttons(view, value, blind=blind)
     return row
-
-
-def _sign_in(view: CardView, value: str) -> ButtonElement:
-    """A link if that is enough, otherwise a button that opens a form."""
-    if view.sign_in_url is not None and len(view.sign_in_url) <= LINK:
-        return link_button(words.SIGN_IN, view.sign_in_url, style="primary")
-    return button(Action.APPROVE_OPEN, words.SIGN_IN_OPENS, value, about=view.agent, style="primary")
 
 
 def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:

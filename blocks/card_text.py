@@ -65,8 +65,6 @@ def heading(view: CardView) -> str:
 
 
 def _title(view: CardView) -> str:
-    if view.sign_in:
-        return words.TITLES_SIGN_IN.get(view.face, words.TITLES[view.face])
     if view.question:
         return words.TITLES_QUESTION.get(view.face, words.TITLES[view.face])
     if view.operation and view.face in words.TITLES_OPERATION:
@@ -85,8 +83,6 @@ def _title(view: CardView) -> str:
 
 def confirm_withdraw(view: CardView) -> tuple[str, str]:
     """The question before a withdrawal, and its consequence."""
-    if view.sign_in:
-        return words.CONFIRM_WITHDRAW_SIGN_IN
     return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
 
 
@@ -147,8 +143,6 @@ def _sentence(view: CardView) -> tuple[TextSpan, ...]:
         return say(words.LEFT_BEHIND)
     if view.operation and view.face in words.OPERATION_ENDS:
         return say(words.OPERATION_ENDS[view.face], people=by(view.decided_by))
-    if view.sign_in and view.face in words.SIGN_IN_ENDS:
-        return say(words.SIGN_IN_ENDS[view.face], people=by(view.decided_by))
     if view.question and view.face in words.TITLES_QUESTION:
         return _about_question(view)
     people = by(view.decided_by)
@@ -237,7 +231,7 @@ def _voting_status(view: CardView, most: int) -> tuple[TextSpan, ...]:
     voted = _users(view, VoteSide.APPROVE)
     parts = [say(words.APPROVED_SO_FAR, people=by(voted))] if voted else []
     needed = (Say(words.needed(len(voted), view.quorum), bold=True),)
-    template = words.MAY_ANSWER if view.question else words.MAY_SIGN_IN if view.sign_in else words.NEEDED_FROM
+    template = words.MAY_ANSWER if view.question else words.NEEDED_FROM
     parts.append(_deciders(view, template, most, needed=needed))
     if view.expires_at:
         parts.append(say(words.UNTIL, when=When(view.expires_at)))
@@ -291,10 +285,7 @@ def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
 
 def _revision_notes(view: CardView) -> tuple[TextSpan, ...]:
     parts: list[Sequence[TextSpan]] = []
-    if view.sign_in:
-        if view.face is Face.WAITING and view.revision > 1:
-            parts.append(say(words.SIGN_IN_AGAIN))
-    elif view.wants_payload:
+    if view.wants_payload:
         pass  # an answer is not an edit
     elif view.edited_by:
         parts.append(say(words.EDITED_BY, who=User(view.edited_by)))

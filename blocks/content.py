@@ -131,8 +131,6 @@ def headline(view: CardView) -> str:
 
     It may hold what an agent chose: draw it as plain text, or as `Prose`.
     """
-    if view.sign_in:
-        return words.SIGN_IN_FOR.format(agent=fit_visible(view.agent, 80).text)
     if view.question:
         return words.QUESTION_FROM.format(agent=fit_visible(view.agent, 80).text)
     return _policy_title(view) or _default_title(view)

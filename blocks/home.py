@@ -165,7 +165,7 @@ def _summary(view: CardView) -> list[Piece]:
 
 
 def _tickable(view: CardView) -> bool:
-    return view.face is Face.WAITING and not view.wants_payload and not view.sign_in
+    return view.face is Face.WAITING and not view.wants_payload
 
 
 def _enough_to_batch(items: Sequence[CardView]) -> bool:

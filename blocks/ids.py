@@ -52,7 +52,6 @@ class Callback(StrEnum):
     EDIT = "adk_confirm_edit_view"
     RUN_AGAIN = "adk_confirm_run_again_view"
     WITHDRAW = "adk_confirm_withdraw_view"
-    SIGN_IN = "adk_confirm_sign_in_view"
     APPROVE_BATCH = "adk_confirm_approve_batch_view"
     DENY_BATCH = "adk_confirm_deny_batch_view"
     SHOW = "adk_confirm_show_view"

@@ -123,8 +123,8 @@ def menu(options: Sequence[tuple[str, str]]) -> OverflowMenuElement:
     )
 
 
-def link_button(label: str, url: str, *, style: str | None = None) -> ButtonElement:
-    return ButtonElement(text=plain_text(label), action_id=Action.LINK.value, url=url, style=style)
+def link_button(label: str, url: str) -> ButtonElement:
+    return ButtonElement(text=plain_text(label), action_id=Action.LINK.value, url=url)
 
 
 def modal(

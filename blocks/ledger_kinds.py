@@ -22,7 +22,6 @@ class LineKind(StrEnum):
     DENIED = "denied"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
-    SIGN_IN_LOST = "sign-in lost"  # the process that had the credential ended: its person is asked again
     ASKED_ANEW = "asked anew"  # its workflow asked again with the same id, so the newer request counts
     LEFT_BEHIND = "left behind"  # its agent went on to the next step, so the call can't run any more
     ELSEWHERE = "answered elsewhere"

@@ -39,8 +39,6 @@ class LineEntry:
     history."""
     question: Words | None = None
     """Replaces `sentence` if the agent asks a question."""
-    sign_in: str | None = None
-    """Replaces `sentence` if the agent needs somebody to sign in."""
     operation: str | None = None
     """Replaces `sentence` if a long-running operation needs a decision to go on."""
     end: End | None = None
@@ -61,8 +59,7 @@ class LineEntry:
     """`reason` is what a person gave as their reason."""
     of_question: bool = True
     of_operation: bool = True
-    """False if it says nothing of its own about a question that was answered or a sign-in, or an operation that goes
-    on."""
+    """False if it says nothing of its own about a question that was answered, or an operation that goes on."""
     counted: Counted | None = None
     """What somebody's vote did, if their vote made this line."""
     alarm: str | None = None
@@ -72,8 +69,6 @@ class LineEntry:
 def line_words(step: StepView) -> str:
     """What a history says about a step: a text with fields."""
     entry = LINES[step.kind]
-    if entry.sign_in is not None and step.sign_in:
-        return entry.sign_in
     if entry.operation is not None and step.operation and not step.channel:
         return entry.operation
     chosen = entry.question if step.question and entry.question is not None else entry.sentence
@@ -150,21 +145,18 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
         sentence=_if_elsewhere(words.LINE_ASKED_IN, words.LINE_ASKED),
         question=_if_elsewhere(words.LINE_QUESTION_IN, words.LINE_QUESTION),
-        sign_in=words.LINE_SIGN_IN_ASKED,
         operation=words.LINE_OPERATION_ASKED,
         card=True,
     ),
     LineKind.CALL_REFUSED: LineEntry(
         sentence=words.LINE_CALL_REFUSED,
         question=words.LINE_QUESTION_REFUSED,
-        sign_in=words.LINE_SIGN_IN_NOT_ASKED,
         arguments=True,
         text=True,
     ),
     LineKind.REMINDED: LineEntry(
         sentence=_by_approvers(words.LINE_REMINDED_WHO, words.LINE_REMINDED),
         question=_by_approvers(words.LINE_QUESTION_REMINDED_WHO, words.LINE_QUESTION_REMINDED),
-        sign_in=words.LINE_SIGN_IN_REMINDED,
         approvers=True,
         headline=True,
     ),
@@ -176,7 +168,6 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.VOTE_REFUSED: LineEntry(
         sentence=words.LINE_VOTE_REFUSED,
         question=words.LINE_ANSWER_REFUSED_VOTE,
-        sign_in=words.LINE_SIGN_IN_REFUSED_VOTE,
         counted=Counted.REFUSED,
         headline=True,
     ),
@@ -189,7 +180,6 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.APPROVED: LineEntry(
         sentence=words.LINE_APPROVED,
         question=words.LINE_ANSWERED,
-        sign_in=words.LINE_SIGNED_IN,
         end=End("👍 ", _APPROVED),
     ),
     LineKind.DENIED: LineEntry(
@@ -202,31 +192,26 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.EXPIRED: LineEntry(
         sentence=words.LINE_EXPIRED,
         question=words.LINE_NOT_ANSWERED,
-        sign_in=words.LINE_SIGN_IN_EXPIRED,
         operation=words.LINE_OPERATION_EXPIRED,
         end=End("⌛ ", (words.THREAD_EXPIRED,)),
     ),
     LineKind.WITHDRAWN: LineEntry(
         sentence=_if_nobody(words.LINE_REMOVED, words.LINE_WITHDRAWN),
         question=_if_nobody(words.LINE_QUESTION_REMOVED, words.LINE_QUESTION_WITHDRAWN),
-        sign_in=words.LINE_SIGN_IN_WITHDRAWN,
         operation=words.LINE_OPERATION_WITHDRAWN,
         end=End("↩️ ", (_WITHDRAWN,)),
         text=True,
         counted=Counted.WITHDRAWN,
     ),
-    LineKind.SIGN_IN_LOST: LineEntry(sentence=words.LINE_SIGN_IN_LOST),
     LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW, headline=True),
     LineKind.LEFT_BEHIND: LineEntry(sentence=words.LINE_LEFT_BEHIND, headline=True),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
         question=words.LINE_QUESTION_ELSEWHERE,
-        sign_in=words.LINE_SIGN_IN_ELSEWHERE,
     ),
     LineKind.LAPSED: LineEntry(
         sentence=words.LINE_LAPSED,
         question=words.LINE_ANSWER_LAPSED,
-        sign_in=words.LINE_SIGN_IN_LAPSED,
         operation=words.LINE_OPERATION_LAPSED,
         end=End("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
     ),
@@ -242,7 +227,6 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.REFUSED: LineEntry(
         sentence=words.LINE_REFUSED,
         question=words.LINE_ANSWER_REFUSED,
-        sign_in=words.LINE_SIGN_IN_REFUSED,
         end=End("⛔ ", (*_APPROVED, words.THREAD_DID_NOT_RUN)),
         result=True,
     ),

@@ -21,7 +21,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
     posted."""
     tool = name(view.tool)
-    call = tool if view.question or view.sign_in else call_name(headline(view), view.tool)
+    call = tool if view.question else call_name(headline(view), view.tool)
     if trouble is not None:
         where = Channel(channel) if channel else words.DIRECT_MESSAGES
         sentence = line(words.POINTER_TROUBLE, call=call, where=where, why=prose(trouble, 300))
@@ -29,8 +29,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         sentence = Line((*say(words.POINTER_CHANNEL, call=call, channel=Channel(channel)), *link))
     else:
-        template = words.POINTER_SIGN_IN if view.sign_in else words.POINTER_PEOPLE
-        sentence = line(template, call=call, tool=tool, people=by(people))
+        sentence = line(words.POINTER_PEOPLE, call=call, people=by(people))
     blocks: list[Block] = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")

@@ -42,7 +42,6 @@ class StepView:
     grant: str | None = None
     on: tuple[Argument, ...] = ()
     """GRANTED: in which arguments calls have to be like this one."""
-    sign_in: bool = False
     operation: bool = False
     """A long-running operation that has begun."""
     question: bool = False

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 MESSAGE_TEXT = 4000
 HEADER = 150
 BUTTON = 75
-LINK = 3000
 OPTION = 75
 LABEL = 2000
 INPUT = 3000

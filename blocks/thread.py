@@ -111,7 +111,7 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 
 def thread_line(step: StepView) -> tuple[Piece, ...]:
     """A line, with a person's own words about it."""
-    if step.question or step.sign_in:
+    if step.question:
         return history_pieces(step)
     if (end := LINES[step.kind].end) is not None:
         return (Line(_end(step, end)), *_quoted_texts(replace(step, text=None)), *_result(step))

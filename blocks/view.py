@@ -210,10 +210,6 @@ class CardView:
     """A long-running operation that has begun: people decide how it ends."""
     question: bool = False
     """The agent wants an answer, not an approval. `arguments` are what the question is about."""
-    sign_in: bool = False
-    """The agent wants its person to sign in: `arguments` say where."""
-    sign_in_url: str | None = None
-    """Where that person signs in, if their browser comes back to this app by itself."""
     wants_payload: bool = False
     payload: tuple[Argument, ...] = ()
     """The values that the request asks for, as they are now (`form.payload_fields` makes fields of them)."""

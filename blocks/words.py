@@ -59,32 +59,6 @@ NOBODY_MAY_ANSWER = "Nobody can answer: the policy names no one"
 THE_ANSWER = "The answer"
 ASKS_ABOUT = "About"
 
-# the same for a sign-in
-TITLES_SIGN_IN = {
-    Face.WAITING: "🔑 Sign in for {agent}",
-    Face.APPROVED: "🔑 Signed in for {agent}",
-    Face.DONE: "✅ Signed in for {agent}",
-    Face.DENIED: "🚫 Not signed in for {agent}",
-    Face.REFUSED: "⛔ The agent did not accept the sign-in",
-    Face.EXPIRED: "⌛ Nobody signed in for {agent}",
-    Face.LAPSED: "⌛ The agent could not be reached",
-    Face.WITHDRAWN: "↩️ The request to sign in is withdrawn",
-    Face.ELSEWHERE: "⚠️ Signed in outside this app",
-}
-SIGN_IN_FOR = "Sign in for {agent}"
-SIGN_IN_ENDS = {
-    Face.APPROVED: "{people} signed in. The agent continues when it is free.",
-    Face.DONE: "{people} signed in.",
-    Face.DENIED: "Nobody signed in. The agent continues without it.",
-    Face.REFUSED: "Nothing was done with it.",
-    Face.EXPIRED: "Nobody signed in in time.",
-    Face.LAPSED: "{people} signed in, but the agent could not be reached in time. Nothing was sent.",
-    Face.WITHDRAWN: "Nobody signed in. The agent continues without it.",
-    Face.ELSEWHERE: "Somebody signed in outside this app.",
-}
-MAY_SIGN_IN = "For {approvers} only"
-SIGN_IN_AGAIN = "What you gave was lost when this app restarted. Please sign in again."
-
 # the same for a long-running operation, which has begun when people are asked
 TITLES_OPERATION = {
     Face.WAITING: "Let this continue? {what}",
@@ -246,9 +220,6 @@ APPROVE_OPENS = "Approve…"
 DENY = "Deny"
 ANSWER_OPEN = "Answer…"
 SUBMIT_ANSWER = "Send answer"
-SIGN_IN = "Sign in"
-SIGN_IN_OPENS = "Sign in…"
-SUBMIT_SIGN_IN = "Send"
 DENY_OPENS = "Deny…"
 EDIT = "Edit…"
 WITHDRAW = "Withdraw"
@@ -277,10 +248,6 @@ CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
     "Nobody can answer it any more. The agent continues without an answer.",
 )
-CONFIRM_WITHDRAW_SIGN_IN = (
-    "Withdraw this request?",
-    "Nobody can sign in any more. The agent continues without it.",
-)
 CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval again.")
 
 # -- views
@@ -288,7 +255,6 @@ CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval a
 TITLE_EVERYTHING = "Everything"
 TITLE_APPROVE = "Approve"
 TITLE_ANSWER = "Answer"
-TITLE_SIGN_IN = "Sign in"
 TITLE_RUN_AGAIN = "Run again"
 TITLE_DENY = "Deny"
 TITLE_WITHDRAW = "Withdraw"
@@ -323,21 +289,6 @@ STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 TOO_LONG_TO_EDIT = "Too long to edit here: {names}."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
-SIGN_IN_KEPT = "Only the agent gets what you give here. This app does not store it, and shows it to nobody."
-SIGN_IN_HERE = "Press Sign in and follow the page. You can close this window then."
-SIGN_IN_PASTE = (
-    "Press Sign in and follow the page. At the end your browser shows a page, or an error, at an address that begins "
-    "with {where}. Copy that whole address and paste it here."
-)
-SIGN_IN_LONG = "The address is too long for a Slack form. Sign in with another client of the agent."
-SIGN_IN_ADDRESS = "The address you end up at"
-SIGN_IN_KEY = "API key"
-SIGN_IN_TOKEN = "Token"  # noqa: S105  (a label)
-SIGN_IN_USER = "User name"
-SIGN_IN_PASSWORD = "Password"  # noqa: S105  (a label)
-SIGN_IN_ELSEWHERE = "This is another address. It has to begin with {where}."
-SIGN_IN_OTHER = "This address belongs to another sign-in. Press Sign in and begin again."
-SIGN_IN_NO_CODE = "This address says that you are not signed in. Press Sign in and try again."
 NOTHING_CHANGED = "Nothing has changed yet. Change a field, or cancel."
 REASON = "Reason"
 REASON_HINT = "The agent reads this, so that it can propose something better."
@@ -416,17 +367,6 @@ LINE_QUESTION_REMOVED = "↩️ The question of {tool} is withdrawn: the app was
 LINE_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
 LINE_ANSWER_REFUSED = "⛔ The agent did not accept the answer to {tool}."
 LINE_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
-LINE_SIGN_IN_ASKED = "🔑 {tool} needs somebody to sign in."
-LINE_SIGN_IN_NOT_ASKED = "⛔ Nobody was asked to sign in for {tool}."
-LINE_SIGN_IN_REMINDED = "⏰ {tool} is still waiting for somebody to sign in."
-LINE_SIGN_IN_REFUSED_VOTE = "✋ The sign-in of {who} for {tool} did not count: {why}."
-LINE_SIGNED_IN = "🔑 {people} signed in for {tool}."
-LINE_SIGN_IN_EXPIRED = "⌛ Nobody signed in for {tool} in time."
-LINE_SIGN_IN_WITHDRAWN = "↩️ {who} withdrew the request to sign in for {tool}."
-LINE_SIGN_IN_ELSEWHERE = "🚨 Somebody signed in for {tool} outside this app."
-LINE_SIGN_IN_LAPSED = "⌛ The agent could not be reached in time with the sign-in for {tool}."
-LINE_SIGN_IN_REFUSED = "⛔ The agent did not accept the sign-in for {tool}."
-LINE_SIGN_IN_LOST = "🔑 {who} has to sign in for {tool} again: this app restarted before the agent got it."
 LINE_OPERATION_ASKED = "⏳ {tool} has started, and needs a decision to continue."
 LINE_OPERATION_DENIED = "🚫 {who} denied {tool}. The agent has the answer."
 LINE_OPERATION_EXPIRED = "⌛ Nobody decided on {tool} in time, so the agent got a rejection."
@@ -547,7 +487,6 @@ NOTE_QUESTION = "💬 {agent} has a question for you"
 NOTE_LINK = "Open the card"
 NOTIFIED = "🔔 {approvers}"
 POINTER_CHANNEL = "The card for {call} is in {channel}"
-POINTER_SIGN_IN = "🔑 {tool} needs {people} to sign in. They have a direct message."
 POINTER_PEOPLE = "The card for {call} went to {people} as a direct message."
 POINTER_TROUBLE = "The card for {call} can't be posted in {where}: {why}"
 DIRECT_MESSAGES = "direct messages"
@@ -742,7 +681,6 @@ TASKS = {  # what a task says of a call that has a card; a result or an error ta
 }
 TASK_SETTLED = {True: "It took effect", False: "It did not take effect", None: "Nobody knows whether it took effect"}
 TASK_WAITS_FOR_ANSWER = "Waits for an answer"
-TASK_WAITS_FOR_SIGN_IN = "Waits for a sign-in"
 TASK_NO_RESULT = "Ended without a result"
 TASK_CARD = "Card"
 TASK_SIGNS = {"pending": "⏳", "in_progress": "▶️", "complete": "✅", "error": "❌"}

@@ -112,14 +112,13 @@ def _bolt_with_listeners(parts: Parts) -> AsyncApp:
 
 
 async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, parts: Parts, app: AsyncApp) -> str:
-    """Takes requests from Slack, browsers and operators from now on. Returns the address of the HTTP server."""
+    """Takes requests from Slack and operators from now on. Returns the address of the HTTP server."""
     settings, environment = parts.settings, parts.settings.environment
     control = serve_control(socket_path(settings.store_url), operator_handlers(parts.operators))
     await stack.enter_async_context(control)
     secret = environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, parts.metrics)
-    parts.sign_in_page.register(site)
     if isinstance(parts.workspaces, SeveralWorkspaces):
         from bot.slack.workspaces.oauth import InstallPages  # a service for one workspace need not load it
 

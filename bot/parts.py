@@ -14,7 +14,6 @@ from aiohttp import ClientSession
 from blocks.verdict import notice_message
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
-from bot.agents.sign_ins import SignIns
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LedgerKeys
 from bot.cards.agent_sessions import AgentSessions
@@ -26,7 +25,6 @@ from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import PolicyReloader
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
-from bot.confirmation.sign_in import SignInAddresses
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeQuery
 from bot.home.tab import HomeTabs, TabDrawer
@@ -37,7 +35,6 @@ from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.home_events import HomeEvents
 from bot.inbound.lifecycle import Lifecycle
 from bot.inbound.prompts import Prompts
-from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
 from bot.operations.operate import OperatorContext
 from bot.slack.directory.directory import Directory
@@ -115,12 +112,8 @@ class Parts:
     # Cards, threads and the Home tab
 
     @cached_property
-    def addresses(self) -> SignInAddresses:
-        return SignInAddresses(self.fingerprints, self.settings.slack.public_url)
-
-    @cached_property
     def cards(self) -> Cards:
-        return Cards(self.sender, self.directory, self.addresses)
+        return Cards(self.sender, self.directory)
 
     @cached_property
     def agent_sessions(self) -> AgentSessions:
@@ -152,13 +145,9 @@ class Parts:
     # Background work
 
     @cached_property
-    def sign_ins(self) -> SignIns:
-        return SignIns(self.replicas.name, self.monotonic)
-
-    @cached_property
     def session_worker(self) -> SessionWorker:
         intake = Intake(self.directory, self.sender, self.rules, self.workspaces.why_unfit)
-        return SessionWorker(self.host, self.thread, intake, self.rules, self.sign_ins, self.backpressure)
+        return SessionWorker(self.host, self.thread, intake, self.rules, self.backpressure)
 
     @cached_property
     def worker(self) -> Worker:
@@ -188,11 +177,7 @@ class Parts:
             self.database, keys, audit.checkpoint_every, post if audit.channel else None, self.backpressure
         )
 
-    # Requests from Slack, from browsers and from operators
-
-    @cached_property
-    def sign_in_page(self) -> SignInPage:
-        return SignInPage(self.database, self.directory, self.rules, self.sign_ins, self.addresses)
+    # Requests from Slack and from operators
 
     @cached_property
     def clicks_and_forms(self) -> ClicksAndForms:
@@ -204,7 +189,6 @@ class Parts:
             self.approvals_list,
             self.backpressure,
             self.host.app,
-            self.sign_in_page,
         )
 
     @cached_property

@@ -15,8 +15,9 @@
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
 - A request that a session has twice, and a call that would run with other arguments than people saw, is refused.
 - With a secret that the bot knows too, answers that it did not sign are refused: to confirmations, to a workflow's
-  nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. The secret is
-  given as `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
+  nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. Slack has no
+  sign-ins: name `adk_request_credential` there to let people sign in with another client. The secret is given as
+  `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
   runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one first; in the environment the
   old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE.
 
@@ -60,6 +61,7 @@ from runtime.adk.reading import (
     times_answered,
 )
 from runtime.adk.signing import (
+    REQUEST_INPUT,
     SECRET_BEFORE_ENV,
     SECRET_ENV,
     UNSIGNED,
@@ -96,7 +98,8 @@ class ConfirmationPlugin(BasePlugin):
         name: str = "adk_confirm",
         open_tools: Sequence[str] = (),
     ) -> None:
-        """`open_tools`: long-running tools whose results may come from others than the bot."""
+        """`open_tools`: long-running tools whose results may come from others than the bot, and
+        `adk_request_credential` if people may sign in with another client."""
         super().__init__(name=name)
         self.secrets = _secrets(secret)
         self._open_tools = frozenset(open_tools)
@@ -175,7 +178,7 @@ class ConfirmationPlugin(BasePlugin):
     def _check_response(
         self, session: Session, about: Pause | None, given: types.FunctionResponse, signatures: JsonObject
     ) -> None:
-        if about is not None and about.name in self._open_tools and not about.name.startswith("adk_request_"):
+        if about is not None and about.name in self._open_tools and about.name != REQUEST_INPUT:
             return
         if about is not None:
             response = SignedResponse(

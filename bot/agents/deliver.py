@@ -9,14 +9,12 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation import decision_texts
 from bot.confirmation.edits import changed_arguments
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport
-from bot.confirmation.sign_in import HOLDER, Credential
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import (
@@ -37,16 +35,12 @@ from bot.hosts.host import (
 from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
-from bot.store.replicas import is_alive
 from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import copy_report, hand_over, record_not_arrived, record_out_of_reach, sign_in_again
+from bot.store.transactions import copy_report, hand_over, record_not_arrived, record_out_of_reach
 from runtime.calls.call import Approved
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
-
-RETRY_WHILE_ELSEWHERE = 0.3
-"""Seconds until the session is tried again while another replica holds the credential that it needs."""
 
 Exchange = AsyncIterator[RunOutput]
 
@@ -54,9 +48,8 @@ Exchange = AsyncIterator[RunOutput]
 class Deliveries:
     """Turns a session's letters into calls to the host, and records what became of them."""
 
-    def __init__(self, lease: Lease, host: Host, rules: RulesInForce, sign_ins: SignIns) -> None:
+    def __init__(self, lease: Lease, host: Host, rules: RulesInForce) -> None:
         self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
-        self._sign_ins = sign_ins
 
     async def exchange(
         self,
@@ -130,16 +123,12 @@ class Deliveries:
             )
         row, delivery = mail.about(letter), _delivery(letter)
         assert isinstance(delivery, AnswerDelivery)
-        handed, credential = seconds(row.handed_at), None
+        handed = seconds(row.handed_at)
         if delivery.confirmed:
-            if row.asked.sign_in and row.handed_at is None and await self._credential(row) is None:
-                return None
             looked_at = await self._may_begin(row, delivery)
             if looked_at is None:
                 return None
             row = looked_at
-            if row.asked.sign_in and (credential := await self._credential(row)) is None:
-                return None
         return HostAnswer(
             request_id=row.asked.request_id,
             call_id=row.asked.call_id,
@@ -153,31 +142,7 @@ class Deliveries:
             arguments=row.asked.arguments,
             ask=row.asked.ask,
             approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
-            credential=credential,
         )
-
-    async def _credential(self, row: Confirmation) -> Credential | None:
-        """The credential that the person gave. Returns None if the call no longer needs it, or if it was lost with the
-        process that held it; in that case the person is asked again. Raises `NotNow` while another replica holds it."""
-        if row.state is not State.APPROVED or row.outcome is not None:
-            return None
-        found = next((one for vote in row.approvals if (one := self._sign_ins.of(vote.id)) is not None), None)
-        if found is not None:
-            return found
-        for holder in {str((vote.target or {}).get(HOLDER) or "") for vote in row.approvals} - {self._sign_ins.holder}:
-            if await self._lease.read(is_alive, holder):
-                raise NotNow(RETRY_WHILE_ELSEWHERE, "Another replica has what somebody gave to sign in.")
-        log.warning("a sign-in was lost with the process that held it; the person is asked again")
-        with suppress(Illegal):
-            await self._lease.run(sign_in_again, row.id, self._rules.now.fingerprints)
-        return None
-
-    async def forget_credentials(self, letters: Sequence[Letter]) -> None:
-        """Forgets the credentials that the agent has now."""
-        for letter in letters if self._sign_ins.holds_any else ():
-            row = await self._lease.read(read_confirmation, letter.confirmation) if letter.confirmation else None
-            for vote in row.approvals if row is not None and row.asked.sign_in else ():
-                self._sign_ins.forget(vote.id)
 
     async def _settlement(self, session: Session, mail: Mail, stop: asyncio.Event | None) -> Exchange | None:
         letter = mail.letters[0]

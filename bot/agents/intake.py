@@ -51,9 +51,7 @@ class Intake:
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
-        asked_by = session.starter  # the agent signs in for the session's starter, whoever else writes in the thread
-        if request.ask is not Ask.CREDENTIAL:
-            asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
+        asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = replace(request_facts(session, request), asker=asked_by.user)
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
@@ -64,10 +62,7 @@ class Intake:
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, CallRefusal):
             return opening
-        if call.sign_in:
-            places = await self._dm_to(session, found, [asked_by])
-        else:
-            places = await self._places(session, found, call)
+        places = await self._places(session, found, call)
         if isinstance(places, CallRefusal):
             return replace(opening, governs=places)
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
@@ -117,11 +112,6 @@ class Intake:
                 else f"{people.what} could not be looked up: {people.why}."
             )
             return CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, why)
-        return await self._dm_to(session, found, people)
-
-    async def _dm_to(
-        self, session: Session, found: GoverningPolicy, people: Sequence[Person]
-    ) -> tuple[Place, ...] | CallRefusal:
         places, gone = await self._reachable(session, people)
         return places or CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, str(gone))
 
@@ -167,7 +157,6 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         app=session.session.app,
         enterprise=session.enterprise,
         question=request.ask is Ask.INPUT,
-        sign_in=request.ask is Ask.CREDENTIAL,
     )
 
 
@@ -183,7 +172,7 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
     """The person who asked for a call: the one known from earlier calls of the turn, otherwise the last to write."""
     for row in session_confirmations(tx, session.key):
-        if row.asked.invocation_id == invocation_id and not row.asked.sign_in:
+        if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
     if speaker is not None:
         return _speaker(tx, session, speaker)

@@ -17,7 +17,6 @@ from typing import Any, Protocol, TypeVar
 from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from bot.agents.intake import Intake, request_facts
 from bot.agents.progress import LiveDisplay, ProgressDisplay
-from bot.agents.sign_ins import SignIns
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
 from bot.confirmation import decision_texts
@@ -97,15 +96,14 @@ class SessionWorker:
         thread: RunThread,
         intake: Intake,
         rules: RulesInForce,
-        sign_ins: SignIns,
         backpressure: Backpressure | None = None,
     ) -> None:
         self._host, self._thread, self._intake, self._rules = host, thread, intake, rules
-        self._sign_ins, self._backpressure = sign_ins, backpressure or Backpressure()
+        self._backpressure = backpressure or Backpressure()
 
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
-        parts = (self._host, self._thread, self._intake, self._rules, self._sign_ins, self._backpressure)
+        parts = (self._host, self._thread, self._intake, self._rules, self._backpressure)
         await _LeasedSession(lease, *parts).attend(key)
 
 
@@ -119,12 +117,11 @@ class _LeasedSession:
         thread: RunThread,
         intake: Intake,
         rules: RulesInForce,
-        sign_ins: SignIns,
         backpressure: Backpressure,
     ) -> None:
         self._lease, self._host, self._thread, self._backpressure = lease, host, thread, backpressure
-        self._intake, self._rules, self._sign_ins = intake, rules, sign_ins
-        self._deliveries = Deliveries(lease, host, rules, sign_ins)
+        self._intake, self._rules = intake, rules
+        self._deliveries = Deliveries(lease, host, rules)
         self._under_way: frozenset[int] = frozenset()
         self._stops = lease.waiter(STOPS)
         self._started: Callable[[], None] = _no_priority
@@ -159,15 +156,13 @@ class _LeasedSession:
                 mail = await self._lease.read(read_mail, key, together=together, several=several)
                 continue
             except Unreachable as error:
-                self._sign_ins.hide_in(error)
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            # Runs of a host without patience have ended. Whoever has to forget credentials does that under the lease.
-            late = capabilities is None or capabilities.patience
-            may_end = not late and not self._sign_ins.holds_any
+            may_end = (
+                capabilities is not None and not capabilities.patience
+            )  # runs of a host without patience have ended
             how = {"together": together, "several": several, "may_end": may_end}
             mail = await self._lease.finish_if(_has_ended, finish_and_read_next, key, letters, **how)
-            await self._deliveries.forget_credentials(letters)
             if mail.ended:
                 return
             sent_any = True
@@ -259,7 +254,6 @@ class _LeasedSession:
         except RequestLost as lost:
             await self._deliveries.record_lost(letters, lost)
         except DeliveryUnknown as error:
-            self._sign_ins.hide_in(error)
             if error.again_after is not None:
                 await self._put_in_outbox(session, delivery_unknown_line(letters[0]))
                 raise NotNow(error.again_after, str(error)) from error
@@ -305,7 +299,7 @@ class _LeasedSession:
             self._started()
             if isinstance(item, Task):
                 if held is None:
-                    display.task(replace(item, result=self._sign_ins.hide(item.result)))
+                    display.task(item)
                 continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
                 await self._look_while_running(session, letter)
@@ -313,7 +307,7 @@ class _LeasedSession:
             if held is not None:
                 held += [item] if isinstance(item, AgentMessage) else []
             elif isinstance(item, MessageDelta):
-                display.add_part(replace(item, text=self._sign_ins.hide(item.text)))
+                display.add_part(item)
             else:
                 await self._put_in_outbox(session, item, letter, display.end_reply())
 
@@ -429,10 +423,8 @@ class _LeasedSession:
             return  # our own denial arrived
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
         try:
-            text = None if outcome.text is None else self._sign_ins.hide(outcome.text)
-            await self._lease.run(
-                copy_report, row.id, HostReport(kind=kind, text=text, begun_at=begun, altered=outcome.altered)
-            )
+            report = HostReport(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
+            await self._lease.run(copy_report, row.id, report)
         except Illegal as error:
             log.info("not copied: %s", error)  # the row has changed; the next look sorts it out
 
@@ -443,7 +435,6 @@ class _LeasedSession:
         again. Other failures are retried automatically."""
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
-        said = replace(said, text=self._sign_ins.hide(said.text))
         await self._lease.run(say_later, session.key, said, retry, tasks)
 
 

@@ -31,7 +31,6 @@ class Links:
     session: str | None = None
     card: str | None = None
     file: str | None = None
-    sign_in: str | None = None
     accounts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -89,8 +88,6 @@ def card_view(
         left_behind=_ended_because(row, decision_texts.LEFT_BEHIND),
         operation=row.asked.ask is Ask.OPERATION,
         question=row.asked.question,
-        sign_in=row.asked.sign_in,
-        sign_in_url=links.sign_in,
         wants_payload=row.asked.wants_payload,
         payload=payload,
         answered=row.answered,
@@ -255,7 +252,7 @@ def _user_ids(people: Iterable[Person]) -> tuple[str, ...]:
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """The changes from what was asked to what would run."""
-    if row.asked.wants_payload or row.asked.sign_in:
+    if row.asked.wants_payload:
         return ()  # an answer is not an edit
     return _differences(row.revisions[0].arguments, row.revision.arguments, redactor)
 

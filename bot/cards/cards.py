@@ -18,7 +18,6 @@ from bot.cards.draw import PLAIN, CardContext, Drawing
 from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import CardPlaces
 from bot.confirmation.model import Confirmation, Place
-from bot.confirmation.sign_in import SignInAddresses
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -35,8 +34,8 @@ _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
 
 
 class Cards:
-    def __init__(self, sender: Sender, directory: Directory, addresses: SignInAddresses) -> None:
-        self._sender, self._names, self._addresses = sender, directory.names, addresses
+    def __init__(self, sender: Sender, directory: Directory) -> None:
+        self._sender, self._names = sender, directory.names
         self._places = CardPlaces(sender, directory)
 
     async def draw(
@@ -49,7 +48,7 @@ class Cards:
         """
         places, unknown = await self._places.of(row, session)
         sender, attempts = self._sender.under(lease.sure), Attempts(lease)
-        drawing = Drawing(sender, attempts, row, session, around, self._names, self._addresses)
+        drawing = Drawing(sender, attempts, row, session, around, self._names)
         facts = await drawing.draw(places, await self._places.accounts(row, session))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")

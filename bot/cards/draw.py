@@ -15,7 +15,6 @@ from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.places import is_note
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, State
-from bot.confirmation.sign_in import SignInAddresses
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -51,9 +50,8 @@ class Drawing:
         session: Session,
         around: CardContext,
         names: NameLookup,
-        addresses: SignInAddresses,
     ) -> None:
-        self._sender, self._attempts, self._names, self._addresses = sender, attempts, names, addresses
+        self._sender, self._attempts, self._names = sender, attempts, names
         self._row, self._session, self._around = row, session, around
         self._at = Workspace.of(session)
         self._conversation: str | None = None
@@ -263,12 +261,8 @@ class Drawing:
     def _view(self, place: Place) -> CardView:
         file = place.file if place.file_revision == self._row.revision.number else None
         conversation = self._conversation if self._is_elsewhere(place) else None
-        links = Links(session=conversation, file=file, accounts=self._accounts, sign_in=self._sign_in())
+        links = Links(session=conversation, file=file, accounts=self._accounts)
         return card_view(self._row, links=links, grants=self._around.grants, notices=self._around.notices)
-
-    def _sign_in(self) -> str | None:
-        waits = self._row.asked.sign_in and self._row.state is State.WAITING
-        return self._addresses.of(self._row) if waits and self._addresses.comes_back(self._row) else None
 
 
 def _mark(place: Place) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from blocks import form, full_view, verdict, words
+from blocks import form, full_view, verdict
 from blocks.content import headline
 from blocks.history import history
 from blocks.ids import Ref, parse_ref
-from blocks.sign_in_form import SignInField, read_entered, sign_in_form
 from blocks.step_views import HistoryView
 from blocks.view import CardView
 from bot.audit.ledger import LedgerLine
@@ -21,7 +19,6 @@ from bot.cards.ledger_presenter import step_view
 from bot.confirmation.decision_texts import FIELD_REFUSALS
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
-from bot.confirmation.sign_in import Credential, SignIn, SignInAddresses, SignInMethod, query_of
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject, as_object
 
@@ -56,49 +53,6 @@ def _view(row: Confirmation) -> CardView:
 
 def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
     return _while_waiting(row, ref) or form.approve_form(_view(row), form_schema(row.asked.payload_schema))
-
-
-_ENTRIES = {
-    SignInMethod.KEY: (SignInField.KEY,),
-    SignInMethod.TOKEN: (SignInField.TOKEN,),
-    SignInMethod.PASSWORD: (SignInField.USERNAME, SignInField.PASSWORD),
-}
-
-
-def _entries(row: Confirmation, addresses: SignInAddresses) -> tuple[SignInField, ...]:
-    if addresses.comes_back(row):
-        return ()
-    return _ENTRIES.get(SignIn.of(row).way, (SignInField.ADDRESS,))
-
-
-def sign_in_view(row: Confirmation, ref: Ref, addresses: SignInAddresses) -> JsonObject:
-    url, redirect = addresses.of(row), addresses.redirect(row)
-    return _while_waiting(row, ref) or sign_in_form(_view(row), _entries(row, addresses), url, redirect)
-
-
-def read_sign_in(
-    row: Confirmation, values: Mapping[str, object], addresses: SignInAddresses
-) -> Credential | FormErrors:
-    """Reads a typed credential. Its errors never quote it."""
-    entries = _entries(row, addresses)
-    entered = read_entered(values, entries)
-    if entered.errors or not entries:
-        return FormErrors(entered.errors)
-    if SignInField.ADDRESS in entries:
-        return _read_address(row, entered.values[SignInField.ADDRESS], addresses)
-    value = entered.values[entries[-1]]
-    return Credential(way=SignIn.of(row).way, value=value, username=entered.values.get(SignInField.USERNAME, ""))
-
-
-def _read_address(row: Confirmation, url: str, addresses: SignInAddresses) -> Credential | FormErrors:
-    query, where = query_of(url), SignInField.ADDRESS.value
-    if not addresses.is_redirect(row, url):
-        return FormErrors({where: words.SIGN_IN_ELSEWHERE.format(where=addresses.redirect(row))})
-    if not addresses.is_for(row, query.get("state", "")):
-        return FormErrors({where: words.SIGN_IN_OTHER})
-    if not query.get("code"):
-        return FormErrors({where: words.SIGN_IN_NO_CODE})
-    return addresses.credential(row, urlsplit(url).query)
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:

@@ -61,14 +61,14 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     match step.kind:
         case LineKind.VOTE_REFUSED if step.seq not in tries:
             return None
-        case LineKind.APPROVED if step.question or step.sign_in:
+        case LineKind.APPROVED if step.question:
             return step
         case LineKind.APPROVED if carded or (row.outcome.kind if row.outcome else None) not in _STILL_RUNS:
             return None  # the card or the line about the end shows it
     editor = row.revision.author.user if row.revision.author else None
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == editor:
         return None  # the line about the edit replaces this one
-    if entry.headline and not (step.question or step.sign_in):
+    if entry.headline and not step.question:
         step = replace(step, headline=headline(card_view(row)))
     if step.kind is LineKind.REMINDED:
         return replace(step, notified=approvers_view(row.policy.notify))
@@ -87,9 +87,8 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
     """The view of one ledger line. None for a kind that is never shown, or a line whose content was purged."""
     kind, entry, content = line.kind, LINES[line.kind], content_of(line)
     question = row is not None and row.asked.question
-    sign_in = row is not None and row.asked.sign_in
     operation = row is not None and row.asked.ask is Ask.OPERATION
-    shown = entry.of_question if question or sign_in else entry.of_operation if operation else True
+    shown = entry.of_question if question else entry.of_operation if operation else True
     if entry.sentence is None or content is None or not shown:
         return None
     return StepView(
@@ -118,7 +117,6 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
         call=masked_arguments(row.redactor, row.asked.arguments)[0] if row is not None else (),
         question=question,
-        sign_in=sign_in,
         operation=operation,
     )
 

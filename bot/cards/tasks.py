@@ -69,8 +69,6 @@ def _note(view: CardView, row: Confirmation) -> str:
         return words.TASK_SETTLED[view.happened]
     if view.face is Face.WAITING and row.asked.question:
         return words.TASK_WAITS_FOR_ANSWER
-    if view.face is Face.WAITING and row.asked.sign_in:
-        return words.TASK_WAITS_FOR_SIGN_IN
     return words.TASKS[view.face]
 
 

@@ -57,12 +57,6 @@ _WITHOUT_SLASH = AfterValidator(lambda url: url.rstrip("/"))
 _SERVER = Annotated[
     StrictStr, _matching(r"https?://[^\s/]+(/\S*)?", 'an address such as "http://adk:8000"'), _WITHOUT_SLASH
 ]
-_LOCAL = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#]*)?"
-_PUBLIC = Annotated[
-    StrictStr,
-    _matching(rf"https://[^\s/?#]+(/[^\s?#]*)?|{_LOCAL}", 'an https address such as "https://confirm.example.com"'),
-    _WITHOUT_SLASH,
-]
 _CHANNEL = Annotated[StrictStr, _matching(r"[CG][A-Z0-9_]+", 'the channel\'s id, such as "C0AUDIT"')]
 _TEAM = Annotated[StrictStr, _matching(r"[TE][A-Z0-9_]+", 'the workspace\'s id, such as "T0ACME"')]
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -142,7 +136,6 @@ class Slack(_Table):
     reactions: StrictBool = False
     prompts: tuple[StrictStr, ...] = ()
     tasks: Literal["plan", "off"] = "plan"  # whether a reply shows the tool calls that lead to it
-    public_url: _PUBLIC | None = None  # where people's browsers reach this app, for sign-ins
 
     @field_validator("prompts")
     @classmethod

@@ -1,6 +1,6 @@
 """The decision on a confirmation: opened, approved, denied, withdrawn, answered elsewhere. Pure.
 
-    waiting → approved | denied | expired | withdrawn | elsewhere        approved → lapsed | waiting (a sign-in)
+    waiting → approved | denied | expired | withdrawn | elsewhere        approved → lapsed
     (none) → running → done | failed | refused | unknown
     unknown → it happened | it did not | nobody knows | done | failed | (none), as attempt n + 1
 
@@ -196,24 +196,9 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
         decision_texts.withdrawn_by_operator_to_model(said) if is_operator(by) else decision_texts.WITHDRAWN_TO_MODEL
     )
     reason = decision_texts.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
-    reason = decision_texts.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
     masked_reason = said and row.redactor.mask_text(said)
     return replace(change, steps=tuple(replace(step, text=masked_reason) for step in change.steps))
-
-
-def ask_to_sign_in_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
-    """Asks the person again, since the process that had the credential ended before the agent got it. This makes a new
-    revision, so that the earlier sign-in does not count twice."""
-    if row.outcome is not None or not row.asked.sign_in:
-        raise Illegal(row, ConfirmationEvent.ASK_AGAIN)
-    row = replace(change_decision(row, ConfirmationEvent.ASK_AGAIN, now), decision=None, start_by=None, handed_at=None)
-    before = row.revision
-    fingerprint = row.asked.fingerprint(fingerprints, before.arguments, before.payload, before.number + 1)
-    fresh = replace(before, number=before.number + 1, fingerprint=fingerprint, at=now)
-    row = replace(row, unreached=False, revisions=(*row.revisions, fresh), deadline=now + row.policy.expires_after)
-    step = replace(step_of(row, LineKind.SIGN_IN_LOST, now), who=row.asked.asked_by, until=row.deadline)
-    return Transition(row=with_terms(row, fingerprints), steps=(step,))
 
 
 POINTLESS = {LineKind.ASKED_ANEW: decision_texts.ASKED_ANEW, LineKind.LEFT_BEHIND: decision_texts.LEFT_BEHIND}

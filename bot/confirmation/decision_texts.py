@@ -20,7 +20,6 @@ REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody coul
 APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
 ASKED_ANEW = "asked again; the newer request counts"
 LEFT_BEHIND = "the agent went on without waiting"
-SIGN_IN_WITHDRAWN_TO_MODEL = "the person who was asked to sign in withdrew it"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 
 
@@ -33,9 +32,7 @@ def withdrawn_by_operator_to_model(reason: str | None) -> str:
     return f"withdrawn by an operator of this app{why}; it did not run"
 
 
-def expired_to_model(after: timedelta, *, question: bool, sign_in: bool) -> str:
-    if sign_in:
-        return f"they did not sign in within {spell_duration(after)}"
+def expired_to_model(after: timedelta, *, question: bool) -> str:
     if question:
         return f"nobody answered within {spell_duration(after)}"
     return f"nobody decided within {spell_duration(after)}; it did not run"

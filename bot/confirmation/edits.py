@@ -51,7 +51,7 @@ def editable_names(row: Confirmation) -> tuple[str, ...]:
     Names that the policy redacts are left out, and values that contain something redacted, since a form can't show
     them.
     """
-    fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION, Ask.CREDENTIAL)
+    fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION)
     if fixed and not row.asked.wants_payload:
         return ()  # fixed by the workflow or by an operation that has begun, or there are none
     redactor = Redactor(row.policy.redact)

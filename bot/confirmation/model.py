@@ -42,7 +42,6 @@ class Ask(StrEnum):
     NODE = "node"  # may this node of a workflow run?
     INPUT = "input"  # an answer to a question
     OPERATION = "operation"  # how does this long-running operation, which has begun, end?
-    CREDENTIAL = "credential"  # the person whose session it is has to sign in
 
 
 class OutcomeKind(StrEnum):
@@ -140,18 +139,12 @@ class AskedCall:
             app=self.session.app,
             enterprise=self.enterprise,
             question=self.question,
-            sign_in=self.sign_in,
         )
 
     @property
     def question(self) -> bool:
         """Whether it wants an answer, not an approval."""
         return self.ask is Ask.INPUT
-
-    @property
-    def sign_in(self) -> bool:
-        """Whether it wants the person whose session it is to sign in."""
-        return self.ask is Ask.CREDENTIAL
 
     @property
     def turn(self) -> str:

@@ -72,10 +72,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     """
     due = due_work(row, now)
     if DueWork.EXPIRE in due:
-        asked = row.asked
-        reason = decision_texts.expired_to_model(
-            row.policy.expires_after, question=asked.question, sign_in=asked.sign_in
-        )
+        reason = decision_texts.expired_to_model(row.policy.expires_after, question=row.asked.question)
         return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
     if DueWork.LAPSE in due:
         if row.attempt > 1:

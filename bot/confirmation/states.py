@@ -27,7 +27,6 @@ class ConfirmationEvent(StrEnum):
     WITHDRAW = "withdraw"
     ANSWERED_ELSEWHERE = "answered elsewhere"
     LAPSE = "lapse"
-    ASK_AGAIN = "ask again"
     BEGIN = "begin"
     TAKE_BACK = "take back"
     RUN_AGAIN = "run again"
@@ -45,10 +44,7 @@ DECISIONS: Mapping[State, Mapping[ConfirmationEvent, State]] = MappingProxyType(
             ConfirmationEvent.WITHDRAW: State.WITHDRAWN,
             ConfirmationEvent.ANSWERED_ELSEWHERE: State.ELSEWHERE,
         },
-        State.APPROVED: {
-            ConfirmationEvent.LAPSE: State.LAPSED,
-            ConfirmationEvent.ASK_AGAIN: State.WAITING,
-        },
+        State.APPROVED: {ConfirmationEvent.LAPSE: State.LAPSED},
         State.DENIED: {},
         State.EXPIRED: {},
         State.WITHDRAWN: {},

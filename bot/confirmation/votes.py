@@ -30,7 +30,6 @@ from bot.confirmation.effects import FieldChange, Step
 from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
-from bot.confirmation.sign_in import BY_SIGNING_IN
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from bot.confirmation.unsealed import without_unsealed
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
@@ -80,8 +79,6 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.OLDER_REVISION, revision=row.revision.number)
     if vote.kind is VoteKind.DENY and vote.reason is None and row.policy.deny_reason == "required":
         return Refusal(reason=Reason.REASON_WANTED)
-    if vote.kind is VoteKind.APPROVE and row.asked.sign_in and vote.way != BY_SIGNING_IN:
-        return Refusal(reason=Reason.PAYLOAD_WANTED)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
         return Refusal(reason=Reason.PAYLOAD_WANTED)
     repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.standing_votes(vote.kind))

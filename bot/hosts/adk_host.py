@@ -40,7 +40,6 @@ from bot.hosts.host_texts import (
     broken_connection_message,
     denial_message,
     nobody_answered,
-    nobody_signed_in,
     settlement_message,
 )
 from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
@@ -195,12 +194,7 @@ class AdkHost:
     async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         made = [
-            (
-                one,
-                self._signer.part(
-                    session, before.adk_request(one.request_id), _answer_for(one, before), one.credential
-                ),
-            )
+            (one, self._signer.part(session, before.adk_request(one.request_id), _answer_for(one, before)))
             for one in answers
         ]
         parts = [part for _, part in made if part is not None]
@@ -315,9 +309,7 @@ class AdkHost:
         if adk_request is None or answer.confirmed or not answer.reason:
             return
         asked = adk_request.asked
-        if adk_request.ask is Ask.CREDENTIAL and asked is not None and not asked.by_node:
-            text = Content.of_text(nobody_signed_in(adk_request, answer.reason))
-        elif adk_request.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
+        if adk_request.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
             text = Content.of_text(nobody_answered(adk_request, answer.reason))
         elif adk_request.announcement is not None or adk_request.ask is not Ask.CONFIRMATION:
             return  # the plugin passes it on, or a message would restart the workflow

@@ -13,18 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import make_url
 
-from runtime.adk.signing import NOT_STORED, REQUEST_CREDENTIAL
 from runtime.errors import Invalid
-from runtime.recent_dict import RecentDict
 from runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
     from google.adk.artifacts.base_artifact_service import BaseArtifactService
     from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
-    from google.adk.events.event import Event
     from google.adk.memory.base_memory_service import BaseMemoryService
     from google.adk.sessions.base_session_service import BaseSessionService
-    from google.adk.sessions.session import Session
 
 ARTIFACTS_IN_MEMORY = (
     "The agent's artifacts are kept in memory, and are gone when this process ends. Set artifact_service in [agent]."
@@ -40,9 +36,7 @@ def session_service(store_url: str) -> BaseSessionService:
         from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
         try:
-            sqlite: BaseSessionService = without_credentials(SqliteSessionService)(
-                str(path.with_name(f"{path.stem}-adk{path.suffix}"))
-            )
+            sqlite: BaseSessionService = SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
             return sqlite
         except RuntimeError as error:
             raise Invalid(f"The agent's sessions can't be opened: {error}") from error
@@ -53,62 +47,13 @@ def session_service(store_url: str) -> BaseSessionService:
         from google.adk.sessions.database_session_service import DatabaseSessionService
 
         url = url.set(drivername="postgresql+asyncpg")
-        postgresql: BaseSessionService = without_credentials(DatabaseSessionService)(
-            url.render_as_string(hide_password=False)
-        )
+        postgresql: BaseSessionService = DatabaseSessionService(url.render_as_string(hide_password=False))
         return postgresql
     except ImportError as error:
         raise Invalid(
             "An agent of google-adk keeps its sessions on PostgreSQL with google-adk's own database extra: "
             "pip install 'google-adk[db]' asyncpg."
         ) from error
-
-
-MOST_CREDENTIALS = 1000
-
-
-def without_credentials(kind: type[Any]) -> type[Any]:
-    """Wraps a session service so that it stores no credentials: answers to `adk_request_credential` are stored without
-    them. While the process runs, sessions in memory have them."""
-
-    class Sessions(kind):  # type: ignore[misc]  # whichever it is
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self._configured: RecentDict[str, Any] = RecentDict(MOST_CREDENTIALS)  # event id: content
-
-        async def append_event(self, session: Session, event: Event) -> Event:
-            stored = _without_credential(event)
-            if stored is None:
-                appended: Event = await super().append_event(session, event)
-                return appended
-            self._configured[event.id] = event.content
-            await super().append_event(session, stored)
-            self._restore(session)
-            stored.content = event.content
-            return stored
-
-        async def get_session(self, **given: Any) -> Session | None:
-            found: Session | None = await super().get_session(**given)
-            if found is not None:
-                self._restore(found)
-            return found
-
-        def _restore(self, session: Session) -> None:
-            for event in session.events:
-                event.content = self._configured.get(event.id, event.content)
-
-    return Sessions
-
-
-def _without_credential(event: Event) -> Event | None:
-    """The event without its credential, or None if it has none."""
-    if not any(one.name == REQUEST_CREDENTIAL for one in event.get_function_responses()):
-        return None
-    stored = event.model_copy(deep=True)
-    for one in stored.get_function_responses():
-        if one.name == REQUEST_CREDENTIAL:
-            one.response = dict(NOT_STORED)
-    return stored
 
 
 def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactService:

@@ -25,7 +25,6 @@ from typing import Protocol
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import Ask, OutcomeKind, SessionKey
-from bot.confirmation.sign_in import Credential
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
@@ -119,7 +118,6 @@ class HostAnswer:
     arguments: JsonObject | None = None  # of the original call; for an approval, the tool's
     ask: Ask = Ask.CONFIRMATION
     approved: Approved | None = None  # the call to run, including edits; the host must run no other
-    credential: Credential | None = None  # the credential that somebody gave
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,13 +28,6 @@ def denial_message(adk_request: AdkRequest, reason: str) -> str:
     return f"The call {adk_request.request.call.name} ({adk_request.call_id}) was denied: {reason}"
 
 
-def nobody_signed_in(adk_request: AdkRequest, reason: str) -> str:
-    return (
-        f"Nobody signed in for {adk_request.request.call.name}: {reason}. Continue without it, and don't call it again "
-        "before you are asked to."
-    )
-
-
 def nobody_answered(adk_request: AdkRequest, reason: str) -> str:
     question = f' "{adk_request.request.hint}"' if adk_request.request.hint else ""
     return f"Nobody answered your question{question}: {reason}. Go on without the answer."

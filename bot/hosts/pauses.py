@@ -1,8 +1,8 @@
 """Reads from an agent's events what it waits for besides `adk_request_confirmation`. Pure.
 
-google-adk 2 has questions (`adk_request_input`), confirmations of a workflow's nodes (the same call with its own id),
-sign-ins (`adk_request_credential`, see `credentials.py`) and long-running tools. If a later version adds a kind, people
-are told about it, and nothing is answered.
+google-adk 2 has questions (`adk_request_input`), confirmations of a workflow's nodes (the same call with its own id)
+and long-running tools. People are told about sign-ins (`adk_request_credential`) and about kinds that a later version
+adds, and nothing is answered.
 
 A workflow's node uses the same id each time it asks. So a request here is the question of one event (`bound_to_event`),
 and `part_id` is the id that ADK sends.
@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bot.confirmation.model import Ask
-from bot.confirmation.sign_in import Credential
-from bot.hosts.credentials import NODE, answer_to, read_request
 from bot.hosts.host import AgentMessage, HostRequest, UnansweredWait
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
 from runtime.confirming import Answer, Request, answer_to_question, read_answer
@@ -44,7 +42,7 @@ MOST_NAME = 200
 
 @dataclass(frozen=True)
 class PauseRequest:
-    """A question, a node's confirmation or a sign-in, from one event."""
+    """A question or a node's confirmation, from one event."""
 
     request: Request
     part_id: str
@@ -52,7 +50,6 @@ class PauseRequest:
     signed_name: str
     schema: JsonObject | None = None
     by_node: bool = True  # False: a model asks, with a tool
-    call: FunctionCall | None = None  # for a sign-in: the part that asks
 
     @property
     def takes_errors(self) -> bool:
@@ -66,14 +63,9 @@ class PauseRequest:
         return self.part_id.removeprefix(WORKFLOW_CONFIRMATION) if named else None
 
 
-def pause_requests_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[PauseRequest]:
-    """The questions, nodes' confirmations and sign-ins in an event. `node`: the path of the node that wrote the event.
-    `tools`: the names of the session's calls, by id."""
+def pause_requests_in(event: Event, node: str = "") -> Iterator[PauseRequest]:
+    """The questions and nodes' confirmations in an event. `node`: the path of the node that wrote the event."""
     for call in event.calls():
-        if call.name == REQUEST_CREDENTIAL and call.id:
-            if (asked := _sign_in(event, call, tools or {})) is not None:
-                yield asked
-            continue
         if call.name == REQUEST_INPUT and call.id:
             named = bound_to_event(call.id, event.id)
             made = _confirmation if call.id.startswith(WORKFLOW_CONFIRMATION) else _question
@@ -89,11 +81,9 @@ def other_waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
         name = call.name or ""
         if not call.id or name in (REQUEST_CONFIRMATION, REQUEST_INPUT):
             continue
-        if name == REQUEST_CREDENTIAL:
-            if read_request(call, {}) is None:
-                yield call.id, _unanswered_wait(event, call.id, name, UNKNOWN.format(name=name))
-        elif name.startswith(OF_THE_FRAMEWORK) and call.id in long_running:
-            yield call.id, _unanswered_wait(event, call.id, name, UNKNOWN.format(name=name))
+        if name.startswith(OF_THE_FRAMEWORK) and call.id in long_running:
+            what = "a sign-in" if name == REQUEST_CREDENTIAL else name
+            yield call.id, _unanswered_wait(event, call.id, name, UNKNOWN.format(name=what))
 
 
 NOT_RESUMED = "which AgentTool cannot resume"
@@ -123,8 +113,9 @@ def second_request_in(event: Event, call_id: str, tool: str) -> UnansweredWait:
 
 
 UNKNOWN = (
-    "The agent waits for {name}, which this app can't answer. Nothing was sent to the agent. "
-    "To continue, answer it in another client of the agent, or tell the agent what to do instead."
+    "The agent waits for {name}, which can't be answered from Slack. Nothing was sent to the agent. "
+    "To continue, answer it in another client of the agent, such as its own web page, or tell the agent what to do "
+    "instead."
 )
 LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
 
@@ -169,18 +160,6 @@ def _choice(event: Event, call: FunctionCall) -> PauseRequest | None:
     about = FunctionCall(id=_shorten(named), name=CHOICE_TOOL, args=call.args)
     schema: JsonObject = {"type": "string", "enum": options, "title": "Choice"}
     return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.INPUT, named, schema, by_node=False)
-
-
-def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> PauseRequest | None:
-    """Reads a sign-in. Keeps only the parts of the request's configuration that its person needs."""
-    found = read_request(call, tools)
-    if found is None:
-        return None
-    named = bound_to_event(call.id or "", event.id)
-    about = FunctionCall(id=_shorten(named), name=found.tool, args=found.shown)
-    request = _request(event, named, about, found.message, found.sign_in.to_json())
-    by_node = (call.id or "").startswith(NODE)
-    return PauseRequest(request, call.id or "", Ask.CREDENTIAL, named, by_node=by_node, call=call)
 
 
 def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> PauseRequest:  # noqa: ARG001  (as `_question`)
@@ -259,15 +238,9 @@ def has_fields(schema: JsonObject | None) -> bool:
     return bool(as_object((schema or {}).get("properties")))
 
 
-def answer_part(
-    asked: PauseRequest, answer: Answer, announced: JsonObject | None, credential: Credential | None
-) -> FunctionResponse | None:
+def answer_part(asked: PauseRequest, answer: Answer, announced: JsonObject | None) -> FunctionResponse | None:
     """The answer in the form that the agent gets. None if nobody answered and the request takes only answers.
     `announced`: a long-running tool's first response; its final response repeats that, with how it ended."""
-    if asked.ask is Ask.CREDENTIAL:
-        if credential is None or asked.call is None or not answer.confirmed:
-            return None
-        return FunctionResponse(id=asked.part_id, name=REQUEST_CREDENTIAL, response=answer_to(asked.call, credential))
     if asked.ask is Ask.OPERATION:
         ended: JsonObject = {**(announced or {}), _STATUS: APPROVED if answer.confirmed else REJECTED}
         ended |= {"reason": answer.reason} if answer.reason and not answer.confirmed else {}
@@ -315,8 +288,6 @@ def read_stored_answer(asked: PauseRequest, response: FunctionResponse) -> Answe
     if asked.ask is Ask.OPERATION:
         confirmed = (response.response or {}).get(_STATUS) != REJECTED
         return Answer(asked.request.id, confirmed=confirmed, payload=response.response)
-    if asked.ask is Ask.CREDENTIAL:
-        return Answer(asked.request.id, confirmed=True)
     if asked.ask is Ask.INPUT:
         answered = asked.by_node or list(response.response or {}) != ["error"]
         return Answer(asked.request.id, confirmed=answered, payload=response.response)

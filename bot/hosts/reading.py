@@ -54,7 +54,7 @@ WAITS = "requires confirmation, please approve or reject"
 """Part of every ADK's response to a call that waits for confirmation."""
 
 
-ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
+ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
 """Requests that are done once they are answered: no call waits for them."""
 
 
@@ -231,7 +231,6 @@ class _SessionParts:
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
     given: dict[str, list[tuple[int, StoredAnswer]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
-    tools: dict[str, str] = field(default_factory=dict)  # call id: name
     latest: dict[str, str] = field(default_factory=dict)  # part id: the last question or node's confirmation
     answered: Counter[str] = field(default_factory=Counter)  # by the part's id
     ended_empty: set[str] = field(default_factory=set)
@@ -362,9 +361,8 @@ def _gather_requests(gathered: _SessionParts, event: Event, node: str) -> None:
             gathered.by_call[call_id] = request.id
         elif not first.is_about(adk_request):
             gathered.adk_requests[request.id] = replace(first, twice=True)
-    gathered.tools.update((call.id, call.name or "") for call in calls if call.id)
     gathered.nodes.update((call.id, node) for call in calls if call.id and node)
-    for asked in pause_requests_in(event, node, gathered.tools):
+    for asked in pause_requests_in(event, node):
         announcement = announcement_about(event.custom_metadata, asked.part_id)
         gathered.adk_requests[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
         gathered.latest[asked.part_id] = asked.request.id
@@ -442,8 +440,6 @@ def _begin_run(gathered: _SessionParts, adk_request: AdkRequest) -> None:
 def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
     request, announcement, asked = adk_request.request, adk_request.announcement, adk_request.asked
     tool = request.call.name or ""
-    if asked is not None and asked.ask is Ask.CREDENTIAL:
-        return replace(_plain_request(adk_request), payload=request.payload, can_edit=False)
     if asked is not None and asked.ask is Ask.INPUT:
         schema, payload = form_of(asked.schema)
         return replace(_plain_request(adk_request), wants_payload=True, payload=payload, payload_schema=schema)

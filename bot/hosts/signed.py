@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable
 
 from bot.confirmation.model import Ask, SessionKey
-from bot.confirmation.sign_in import Credential
 from bot.hosts.host import DeliveryUnknown, HostFailed
 from bot.hosts.pauses import answer_part
 from bot.hosts.reading import AdkRequest
@@ -28,7 +27,7 @@ NOT_WANTED = (
     "secret. Whoever reaches the server can answer in place of the people in Slack."
 )
 MENDED_BY_PEOPLE = 60.0
-SIGNED_BESIDE = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
+SIGNED_BESIDE = (Ask.INPUT, Ask.OPERATION)
 """Answers to these have no room for a signature, so it is sent next to them."""
 
 log = logging.getLogger(__name__)
@@ -41,20 +40,14 @@ class Signer:
     def lacks_secret(self, adk_request: AdkRequest | None) -> bool:
         return self._secret is None and _wants_signature(adk_request)
 
-    def part(
-        self,
-        session: SessionKey,
-        adk_request: AdkRequest | None,
-        answer: Answer,
-        credential: Credential | None = None,
-    ) -> Part | None:
+    def part(self, session: SessionKey, adk_request: AdkRequest | None, answer: Answer) -> Part | None:
         """The answer in ADK's form. If the plugin wants a signature, the hint contains it. None: there is nothing to
         send."""
         asked = None if adk_request is None else adk_request.asked
         response = (
             answer.as_part().function_response
             if asked is None
-            else answer_part(asked, answer, adk_request.before if adk_request is not None else None, credential)
+            else answer_part(asked, answer, adk_request.before if adk_request is not None else None)
         )
         if response is None:
             return None

@@ -36,7 +36,6 @@ from bot.inbound.message_events import AddressedMessage, read_message_event
 from bot.inbound.message_hints import HintSender
 from bot.inbound.once import OnceOnly
 from bot.inbound.payloads import Body, Click, at_of, click_id, click_target, form_target, person_of, read_click
-from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
@@ -77,7 +76,7 @@ OPENS_FOR: dict[str, VoteKind] = {
     Action.WITHDRAW_OPEN: VoteKind.WITHDRAW,
 }
 
-FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Callback.WITHDRAW, Callback.SIGN_IN)
+FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Callback.WITHDRAW)
 
 
 class ClicksAndForms:
@@ -90,9 +89,8 @@ class ClicksAndForms:
         lists: ApprovalsList,
         backpressure: Backpressure,
         app_name: str,
-        sign_ins: SignInPage,
     ) -> None:
-        self._backpressure, self._turns, self._sign_ins = backpressure, FairTurns(), sign_ins
+        self._backpressure, self._turns = backpressure, FairTurns()
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._mentions = OnceOnly[MessageResult]()
@@ -198,8 +196,6 @@ class ClicksAndForms:
             refused = self._known_refusal(probe(row, click.person, at, kind), row, speakers)
             if refused is not None:
                 return verdict.verdict_modal(refused_view(row, refused))
-        if row.asked.sign_in and click.action == Action.APPROVE_OPEN:
-            return forms.sign_in_view(row, ref, self._sign_ins.addresses)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -223,9 +219,6 @@ class ClicksAndForms:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return
         callback, values = Callback(view["callback_id"]), view["state"]["values"]
-        if callback is Callback.SIGN_IN:
-            await self._take_credential(body, ack, row, ref, target)
-            return
         try:
             async with self._turns.form(person_of(body)):
                 submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
@@ -257,34 +250,6 @@ class ClicksAndForms:
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result
-
-    async def _take_credential(
-        self, body: Body, ack: AsyncAck, row: Confirmation, ref: Ref, target: JsonObject
-    ) -> None:
-        """A credential was typed in. It stays in memory."""
-        view = body["view"]
-        late = row.state is not State.WAITING or ref.revision != row.revision.number or not row.asked.sign_in
-        if late or row.pending_votes or row.approvals:
-            await ack(response_action="update", view=verdict.notice_modal(forms.OVER))
-            return
-        read = forms.read_sign_in(row, view["state"]["values"], self._sign_ins.addresses)
-        if isinstance(read, FormErrors):
-            await ack(response_action="errors", errors=read.errors)
-            return
-        voter = person_of(body)
-        vote = click_id(voter, view["id"], view.get("hash", ""), ref.encode())
-        try:
-            done = await self._sign_ins.give(row, voter, read, {**target, **form_target(body, voter)}, vote)
-        except StoreError:
-            raise
-        except ConfirmError as error:
-            await ack(response_action="update", view=verdict.notice_modal(str(error)))
-            return
-        if done.refusal is not None:
-            shown = verdict.verdict_modal(refused_view(done.row, done.refusal))
-            await ack(response_action="update", view=shown)
-        else:
-            await ack()
 
 
 def _read_pressed(

@@ -155,7 +155,6 @@ class CallFacts:
     app: str = ""
     enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
-    sign_in: bool = False  # an agent wants its person to sign in; `asker` is that person, and `tool` needs it
 
     def names(self) -> dict[str, Json]:
         """The names that a `when` can use. A `python:` approver gets the first four."""
@@ -168,10 +167,7 @@ class CallFacts:
 
 @dataclass(frozen=True)
 class GoverningPolicy:
-    """The first policy that matched, and its place in the file.
-
-    The place is None for a sign-in, and for a question without a policy.
-    """
+    """The first policy that matched, and its place in the file. The place is None for a question without a policy."""
 
     policy: Policy
     index: int | None
@@ -222,12 +218,6 @@ class Policies:
     def resolve(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
         """The first policy that matches. If a policy can't be evaluated, the call is refused, and the next one is not
         tried."""
-        if call.sign_in:
-            return (
-                GoverningPolicy(self._for_sign_in(call), None)
-                if call.asker
-                else CallRefusal(CallRefusalReason.NO_APPROVERS)
-            )
         for index, policy in enumerate(self.entries):
             try:
                 matched = policy.governs(call)
@@ -240,21 +230,6 @@ class Policies:
                 return GoverningPolicy(policy, index)
         own = _own_question(call)
         return CallRefusal(CallRefusalReason.NO_POLICY) if own is None else GoverningPolicy(own, None)
-
-    def _for_sign_in(self, call: CallFacts) -> Policy:
-        """Only the session's person can sign in. The first policy for the tool says how long they have."""
-        named = next(self._for_tool(call), Policy())
-        return Policy(
-            tools=("*",),
-            team=call.team or None,
-            approvers=(Approver(ApproverKind.USER, call.asker),),
-            allow_requester=True,
-            edit=False,
-            remind_after=named.remind_after,
-            expires_after=named.expires_after,
-            start_within=named.start_within,
-            redact=named.redact,
-        )
 
     def decides_operation(self, call: CallFacts) -> bool:
         """Whether people decide how this tool's long-running operation ends. The first policy for the tool says so,

@@ -31,11 +31,6 @@ class Replicas:
         self._alive = 1
         self._stopping = asyncio.Event()
 
-    @property
-    def name(self) -> str:
-        """This process's own name, as long as it runs."""
-        return self._name
-
     def alive(self) -> int:
         """How many replicas are alive, including this one. If the store does not answer, the last known number."""
         return self._alive
@@ -81,13 +76,6 @@ def report_alive(tx: Tx, name: str) -> int:
         tx.notify(REPLICAS)
     alive: int = tx.execute(select(func.count()).where(replicas.c.alive_until > now)).scalar_one()
     return alive
-
-
-def is_alive(tx: Tx, name: str) -> bool:
-    """Whether another replica of this name is alive. Never with SQLite."""
-    here = select(replicas.c.alive_until).where(replicas.c.name == name)
-    until = tx.execute(here).scalar_one_or_none()
-    return until is not None and until > tx.now()
 
 
 def remove_replica(tx: Tx, name: str) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, select
 
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
-from bot.confirmation.decision import ask_to_sign_in_again, close_unneeded, record_grant_check, record_outside_answer
+from bot.confirmation.decision import close_unneeded, record_grant_check, record_outside_answer
 from bot.confirmation.effects import Delivery
 from bot.confirmation.grants import GrantRefusal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
@@ -108,12 +108,6 @@ def close_unneeded_request(tx: Tx, confirmation_id: str, line: LineKind) -> Conf
     session, row = lock_confirmation(tx, confirmation_id)
     change = close_unneeded(row, now(tx), line)
     return row if change.row is row else save(tx, session, change)
-
-
-def sign_in_again(tx: Tx, confirmation_id: str, fingerprints: Fingerprints) -> Confirmation:
-    """Asks the person again, because the credential that they gave is lost."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    return save(tx, session, ask_to_sign_in_again(row, now(tx), fingerprints))
 
 
 @dataclass(frozen=True)

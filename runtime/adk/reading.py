@@ -16,7 +16,6 @@ from google.genai import types
 from pydantic import ValidationError
 
 from runtime.adk.signing import (
-    NOT_STORED,
     REQUEST_CREDENTIAL,
     REQUEST_INPUT,
     WORKFLOW_CONFIRMATION,
@@ -206,13 +205,12 @@ def responses_to_pauses(content: types.Content | None) -> Iterator[types.Functio
 
 
 def answers_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
-    """The session's answers to waiting calls, each with its call and its signatures. Answers that the bot stored
-    without their credential are left out, since they give an agent nothing."""
+    """The session's answers to waiting calls, each with its call and its signatures."""
     pauses = Pauses()
     for event in session.events:
         for given in event.get_function_responses() if event.author == USER else ():  # under whatever name
             about = pauses.about(given.id)
-            if about is not None and not (about.name == REQUEST_CREDENTIAL and given.response == NOT_STORED):
+            if about is not None:
                 yield about, given, signatures_in(event.custom_metadata)
         pauses.add(event)
 

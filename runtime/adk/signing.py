@@ -73,8 +73,6 @@ def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcemen
 
 
 REQUEST_CREDENTIAL = "adk_request_credential"
-NOT_STORED: JsonObject = {"notStored": True}
-"""Replaces a credential in a stored session."""
 WORKFLOW_CONFIRMATION = "wf_tool_confirmation:"
 """The prefix of the id of a request for a workflow node's confirmation. A node uses its id again and again."""
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
@@ -24,7 +23,6 @@ from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
-from bot.confirmation.sign_in import SignInAddresses
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
 from bot.policy.model import Policy
 from bot.sandbox.people.people import Person
@@ -166,8 +164,7 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     slack_thread = a_session(deploys.id, thread.ts)
-    addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
-    cards, lease = Cards(sender, directory, addresses), await a_lease(database)
+    cards, lease = Cards(sender, directory), await a_lease(database)
     writer = Thread(sender, directory.names, Streaming(sender, AgentSessions(sender)))
     return Outgoing(
         slack,

@@ -187,9 +187,6 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.GRANTED: lambda it: f"{it.people or it.who} allowed calls like this {it.tool} for a while.",
     LineKind.GRANT_USED: lambda it: f"{it.tool} runs without asking, because an earlier approval allows it.",
     LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
-    LineKind.SIGN_IN_LOST: lambda it: (
-        f"The bot restarted before the agent got {it.who}'s sign-in for {it.tool}, so {it.who} is asked again."
-    ),
     LineKind.ASKED_ANEW: lambda it: f"The agent asks about {it.tool} again. Only the newer card counts.",
     LineKind.LEFT_BEHIND: lambda it: f"The agent went on without {it.tool}, so nobody has to decide about it any more.",
     LineKind.INSTALLED: "The app is installed in a workspace.",

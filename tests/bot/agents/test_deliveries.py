@@ -12,7 +12,6 @@ from sqlalchemy import select, update
 from bot.agents.deliver import Deliveries
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
-from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.stored_json import delivery_from_json
@@ -68,7 +67,7 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     letter = await at.database.run(answer_of, at.key)
     body = delivery_from_json(canonical(letter.body))
     await at.database.run(hand_over, name, body, at.rules.fingerprints)
-    deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this"))
+    deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules))
     await deliveries.record_lost([letter], RequestLost("The session is gone.", may_have_run=may_have_run))
     outcome = (await at.row(name)).outcome
     assert outcome is not None
@@ -84,9 +83,7 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
     assert (await at.row(name)).handed_at is not None
     session = await at.database.read(read_session, at.key)
 
-    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this")).record_not_reached(
-        session, [letter]
-    )
+    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules)).record_not_reached(session, [letter])
 
     assert (await at.row(name)).handed_at is None
 
@@ -143,7 +140,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
         intake = Intake(out.directory, out.sender, RulesInForce(at.rules), unfit)
-        session_worker = SessionWorker(host, out.writer, intake, RulesInForce(at.rules), SignIns("this"))
+        session_worker = SessionWorker(host, out.writer, intake, RulesInForce(at.rules))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
         with pytest.raises(LeaseLost):
@@ -169,7 +166,7 @@ async def test_cards_stand_back_for_an_answer_on_its_way_to_the_agent(at: Backof
         ear.instead[f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"] = looked_at
         host, rules = ear.host(), RulesInForce(at.rules)
         intake = Intake(out.directory, out.sender, rules, unfit)
-        session_worker = SessionWorker(host, out.writer, intake, rules, SignIns("this"), clicks)
+        session_worker = SessionWorker(host, out.writer, intake, rules, clicks)
         async with await a_lease(at.database) as lease:
             with pytest.raises(NotNow):
                 await session_worker.attend(at.key, lease)

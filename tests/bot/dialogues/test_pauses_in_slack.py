@@ -26,14 +26,20 @@ def opens(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> O
     return opening("tests.support.foreign.pausing", POLICY, sqlite_url, tmp_path, monkeypatch)
 
 
-async def test_a_pause_of_a_kind_that_nobody_knows_is_named(opens: Opens, caplog: pytest.LogCaptureFixture) -> None:
-    async with opens("passport") as at:
+@pytest.mark.parametrize(
+    ("agent", "kind", "named"),
+    [("passport", "adk_request_passport", "adk_request_passport"), ("calendar", "adk_request_credential", "a sign-in")],
+)
+async def test_a_pause_that_slack_cannot_answer_is_named(
+    opens: Opens, caplog: pytest.LogCaptureFixture, agent: str, kind: str, named: str
+) -> None:
+    async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm for the border", at.deploys)
-        await at.ann.finds("waits for adk_request_passport", at.deploys, thread=said)
-        assert "adk_request_passport" in caplog.text
+        line = await at.ann.finds(f"waits for {named}, which can't be answered from Slack", at.deploys, thread=said)
+        assert "answer it in another client" in line
+        assert kind in caplog.text
         assert at.bot.url is not None
-        counted = await scrape(at.bot.url)
-        assert counted.value("adk_confirm_unanswered_pauses_total", kind="adk_request_passport") == 1
+        assert (await scrape(at.bot.url)).value("adk_confirm_unanswered_pauses_total", kind=kind) == 1
 
 
 async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:

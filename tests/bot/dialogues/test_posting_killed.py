@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
@@ -15,7 +14,6 @@ from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation
-from bot.confirmation.sign_in import SignInAddresses
 from bot.confirmation.stored_json import row_from_json, row_to_json
 from bot.hosts.host import AgentMessage
 from bot.slack.directory.directory import Directory
@@ -45,8 +43,7 @@ async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, sessi
     directory = Directory(sender)
     thread = Thread(sender, directory.names, Streaming(sender, AgentSessions(sender)))
     if what == "draw":
-        addresses = SignInAddresses(Fingerprints("not a real secret", "call"), None)
-        await Cards(sender, directory, addresses).draw(lease, row, session)
+        await Cards(sender, directory).draw(lease, row, session)
     elif what == "tell":
         await thread.post_lines(
             lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row]

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 
 import aiohttp
 import pytest
 
-from bot.confirmation.model import Ask, OutcomeKind
-from bot.confirmation.sign_in import Credential, SignInMethod
+from bot.confirmation.model import OutcomeKind
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.pausing import SECRET
-from tests.support.foreign.provider import provider
 from tests.support.foreign.rig import Foreign, foreign, google_adk
 from tests.support.foreign.visit import Visit, texts
 
 pytest.importorskip("google.adk.workflow")
 pytestmark = pytest.mark.slow
 
-APPS = "trip trip_signed function_signed reporting_signed agent_tool calendar_signed"
+APPS = "trip trip_signed function_signed reporting_signed agent_tool calendar_signed calendar_open_signed"
 
 
 @pytest.fixture(scope="module")
-def provider_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, provider_port: int) -> Iterator[Foreign]:
-    room, url = tmp_path_factory.mktemp("pausing"), f"http://127.0.0.1:{provider_port}"
-    with foreign(room, *google_adk(), PAUSING=APPS, OAUTH_URL=url) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    with foreign(tmp_path_factory.mktemp("pausing"), *google_adk(), PAUSING=APPS) as started:
         yield started
 
 
@@ -126,21 +115,17 @@ async def test_what_an_agent_tool_gives_up_is_reported(log: Foreign, visiting: V
     assert log.ran() == []
 
 
-async def test_somebody_signs_in_where_answers_are_signed(log: Foreign, visiting: Visiting, provider_port: int) -> None:
-    where = "https://confirm.example.com/adk/oauth/callback"
-    async with provider(provider_port) as service:
-        visit = visiting("calendar_signed")
-        request = await visit.asks("Monday")
-        assert (request.ask, request.tool) == (Ask.CREDENTIAL, "read_calendar")
-        assert isinstance(request.payload, dict)
-        back = await service.allows(f"{request.payload['authUri']}&redirect_uri={where}")
-        part = request.request_id.partition("@")[0]
-        forged: JsonObject = {"id": part, "name": "adk_request_credential", "response": {"apiKey": "mine"}}
-        assert await sent(log, visit, {"functionResponse": forged}) >= 400
-        given = Credential(way=SignInMethod.OAUTH, value=back, redirect_uri=where)
-        answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
-        said = await texts(visit.host.answer(visit.session, [answer]))
-        assert any("standup" in text for text in said)
-        assert await texts(visit.host.answer(visit.session, [answer])) == []
-        assert await visit.became(request) is OutcomeKind.DONE
-        assert log.ran() == [{"tool": "calendar", "events": ["standup", "lunch"]}]
+@pytest.mark.parametrize("app", ["calendar_signed", "calendar_open_signed"])
+async def test_another_client_signs_in_where_the_plugin_lets_it(log: Foreign, visiting: Visiting, app: str) -> None:
+    visit = visiting(app)
+    await visit.say("Monday")
+    look = await visit.host.look(visit.session)
+    assert (look.requests, [one.kind for one in look.waits]) == ((), ["adk_request_credential"])
+    part = look.waits[0].said.event.removeprefix("waits:").partition("@")[0]
+    scheme: JsonObject = {"type": "apiKey", "name": "X-Api-Key", "in": "header"}
+    key: JsonObject = {"authType": "apiKey", "apiKey": "k"}
+    config: JsonObject = {"authScheme": scheme, "exchangedAuthCredential": key, "credentialKey": "calendar"}
+    given: JsonObject = {"id": part, "name": "adk_request_credential", "response": config}
+    taken = await sent(log, visit, {"functionResponse": given}) < 400
+    assert taken is (app == "calendar_open_signed")
+    assert log.ran() == ([{"tool": "calendar", "day": "Monday", "key": "k"}] if taken else [])

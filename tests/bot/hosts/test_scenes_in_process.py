@@ -18,7 +18,7 @@ from bot.hosts.host import HostAnswer
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting
-from tests.support.foreign.kinds import ADK_IN_PROCESS, OURS_IN_PROCESS, free_port, mcp_files
+from tests.support.foreign.kinds import ADK_IN_PROCESS, OURS_IN_PROCESS, mcp_files
 from tests.support.foreign.scenes import RESTARTS, SCENES
 from tests.support.foreign.visit import Visit, texts
 from tests.support.kill import child, here
@@ -28,7 +28,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
 HERE = [name for name in SCENES if name not in (*RESTARTS, *ADK_IN_PROCESS.never)]
-APPS = {"mcp": "filer_app", "sub_agent": "front_app", "branches": "fork_app", "sign_in": "diary_app"}
+APPS = {"mcp": "filer_app", "sub_agent": "front_app", "branches": "fork_app"}
 OUR_APPS = {"mcp": "own_filer", "sub_agent": "own_front"}
 OTHERWISE = ("settled", *OURS_IN_PROCESS.never)
 TELLING = ("parallel", "chat_in_between")
@@ -40,7 +40,6 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
     monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
     monkeypatch.setenv("MCP", mcp_files())
-    monkeypatch.setenv("OAUTH_URL", f"http://127.0.0.1:{free_port()}")
     return tmp_path
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -16,7 +15,6 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from bot.config.settings import AgentSettings, Settings, parse_settings
 from bot.confirmation.model import Ask, OutcomeKind
-from bot.confirmation.sign_in import Credential, SignInMethod
 from bot.hosts import open_host
 from bot.hosts.host import Host, HostRequest
 from bot.operations.agent_tools import tools_of
@@ -24,8 +22,7 @@ from bot.operations.coverage import coverage_findings
 from bot.policy.model import CallFacts, GoverningPolicy
 from bot.store.open import open_store
 from runtime.jsontypes import Json, JsonObject
-from tests.support.foreign.provider import CLIENT_SECRET, provider
-from tests.support.foreign.visit import Visit, texts
+from tests.support.foreign.visit import Visit
 from tests.support.gemini import FakeGemini, call, say
 from tests.support.stores import temporary_store
 from tests.support.waiting import until
@@ -170,30 +167,10 @@ def governs(settings: Settings, request: HostRequest, *, question: bool = False)
     return isinstance(settings.policies.resolve(facts), GoverningPolicy)
 
 
-async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = parse_settings((GALLERY / "appointments" / "adk-confirm.toml").read_text(), {})
-    assert settings.agent is not None
-    redirect = f"{settings.slack.public_url}/adk/oauth/callback"
-    async with provider() as calendar:
-        monkeypatch.setenv("CALENDAR_URL", calendar.url)
-        monkeypatch.setenv("CALENDAR_CLIENT_SECRET", CLIENT_SECRET)
-        monkeypatch.delitem(sys.modules, "examples.adk.appointments.agent", raising=False)
-        gemini.will(call("list_events", day="2026-01-31"), say("A standup."))
-        async with hosted(settings.agent) as host:
-            visit = Visit(host)
-            request = await visit.asks("What do I have on the 31st?")
-            assert (request.ask, request.tool) == (Ask.CREDENTIAL, "list_events")
-            assert isinstance(request.payload, dict)
-            back = await calendar.allows(f"{request.payload['authUri']}&redirect_uri={redirect}")
-            given = Credential(way=SignInMethod.OAUTH, value=back, redirect_uri=redirect)
-            answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
-            assert "A standup." in await texts(host.answer(visit.session, [answer]))
-
-
 @pytest.mark.parametrize(
     "name",
     # That of files starts the example's server once for each of its two toolsets.
-    ["refund", "release", "onboarding", "appointments", pytest.param("files", marks=pytest.mark.slow)],
+    ["refund", "release", "onboarding", pytest.param("files", marks=pytest.mark.slow)],
 )
 async def test_check_finds_nothing_to_fix_in_the_gallery(name: str, gemini: FakeGemini) -> None:
     settings = parse_settings((GALLERY / name / "adk-confirm.toml").read_text(), {})
@@ -203,7 +180,7 @@ async def test_check_finds_nothing_to_fix_in_the_gallery(name: str, gemini: Fake
     assert [str(one) for one in coverage_findings(settings.policies, tools or {}) if tools] == []
 
 
-@pytest.mark.parametrize("name", [*ASKS, "appointments", "hr"])
+@pytest.mark.parametrize("name", [*ASKS, "hr"])
 def test_adk_s_own_server_finds_the_gallery(name: str) -> None:
     """It imports a folder by its name alone: one that is called like a module of Python's is not found."""
     loaded = AgentLoader(str(GALLERY)).load_agent(name)
@@ -212,7 +189,7 @@ def test_adk_s_own_server_finds_the_gallery(name: str) -> None:
 
 def test_every_example_is_in_the_gallery() -> None:
     folders = {folder.name for folder in GALLERY.iterdir() if (folder / "agent.py").exists()}
-    assert folders == {*ASKS, "appointments", "hr"}
+    assert folders == {*ASKS, "hr"}
     assert all(f"]({name}/agent.py)" in (GALLERY / "README.md").read_text() for name in folders)
 
 

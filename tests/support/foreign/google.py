@@ -16,7 +16,7 @@ from typing import Any
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import FORK, Plain, reply
 
-APPS = ("clerk", "filer", "front", "fork", "diary", "broken")
+APPS = ("clerk", "filer", "front", "fork", "broken")
 """`filer` also has the tools of an MCP server, which google-adk often starts again. `broken` can't be imported."""
 
 
@@ -79,9 +79,9 @@ def app(name: str) -> Any:
 
 def pausing(name: str) -> Any:
     """An agent that waits for people in another way, by name. Only google-adk 2 has these."""
-    from tests.support.foreign import pausing, signing_in
+    from tests.support.foreign import pausing
 
-    made: Any = {**pausing.MADE, **signing_in.MADE}[name]()
+    made: Any = pausing.MADE[name]()
     return made.model_copy(update={"name": name})
 
 
@@ -98,10 +98,6 @@ def agent(name: str) -> Any:
 
     if name == "broken":
         raise ImportError("No module named 'nowhere'")
-    if name == "diary":
-        from tests.support.foreign import signing_in
-
-        return signing_in.diary()
     if name == "front":
         payer = LlmAgent(name="payer", description="Pays people back.", model=model("payer"), tools=own_tools())
         return LlmAgent(name="front", model=model("front"), sub_agents=[payer])

@@ -48,7 +48,6 @@ MADE: dict[str, Callable[[], object]] = {
     "filer_app": lambda: app("filer"),
     "front_app": lambda: app("front"),
     "fork_app": lambda: app("fork"),
-    "diary_app": lambda: app("diary"),
     "stalling": _stalling_agent,
     "office": lambda: app("office"),
     "shop": lambda: Runner(app=app("shop"), session_service=InMemorySessionService()),

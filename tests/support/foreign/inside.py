@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -54,7 +53,7 @@ class InProcessScene(Scene):
 
 async def played(kind: Kind, scene: str, target: str, store: str, room: Path) -> None:
     async with opened(target, store) as host:
-        at = InProcessScene(kind, Foreign((sys.executable,), room, {"OAUTH_URL": os.environ.get("OAUTH_URL", "")}))
+        at = InProcessScene(kind, Foreign((sys.executable,), room, {}))
         at.host = host
         with all_let_go(room):
             await SCENES[scene][1](at)

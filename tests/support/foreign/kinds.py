@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +58,7 @@ class Kind:
 
     @contextmanager
     def served(self, room: Path) -> Iterator[Foreign]:
-        env = {"MCP": mcp_files(), "OAUTH_URL": f"http://127.0.0.1:{free_port()}"}
+        env = {"MCP": mcp_files()}
         if self.keeps:
             env["SESSIONS"] = str(room / "sessions.json") if self.quick else f"sqlite:///{room / 'adk.db'}"
         if self.name.endswith("-resumable"):
@@ -70,18 +69,10 @@ class Kind:
             yield server
 
 
-def free_port() -> int:
-    """A port for the provider at which a scene signs somebody in."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 LOST = "its sessions are in memory: a restart loses the calls that wait, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
-NO_SIGN_INS = {"sign_in": "it has no sign-ins"}
-NOT_REPLAYED = {"branches": "not replayed", "sign_in": "not replayed"}
+NOT_REPLAYED = {"branches": "not replayed"}
 LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them; the card says that the call did not run"}
 NO_GATE = "its MCP tools have no gate: {} asks instead"
 
@@ -94,7 +85,7 @@ KINDS = (
         keeps=True,
         waits=True,
         how={"settled": AS_RESULT},
-        never={**NO_BRANCHES, **NO_SIGN_INS},
+        never=NO_BRANCHES,
     ),
     Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
@@ -106,7 +97,6 @@ KINDS = (
         lacks=IN_MEMORY,
         how={
             "mcp": NO_GATE.format("a `before_tool_callback` of the agent"),
-            "sign_in": "if the agent sets no `credential_key` of its own: it would be lost",
         },
     ),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}),
@@ -122,7 +112,6 @@ KINDS = (
         how={
             "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
             + ". It accepts no answers to what a callback or `SecurityPlugin` asks",
-            "sign_in": "with an API key. With OAuth the agent has to set `redirectUri`: that of an answer is ignored",
         },
     ),
     Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, never=NOT_REPLAYED),
@@ -154,7 +143,7 @@ OURS_IN_PROCESS = Kind(
     keeps=True,
     waits=True,
     how={"settled": AS_RESULT},
-    never={**ALONE, **NO_BRANCHES, **NO_SIGN_INS},
+    never={**ALONE, **NO_BRANCHES},
 )
 
 IN_PROCESS = (OURS_IN_PROCESS, ADK_IN_PROCESS)

@@ -10,13 +10,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any
 
+from fastapi.openapi.models import APIKey, APIKeyIn
 from google.adk.agents import LlmAgent
+from google.adk.auth.auth_tool import AuthConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel, Field
 
@@ -94,6 +97,18 @@ def adk_request_passport(reason: str) -> None:
     log("passport", reason=reason)
 
 
+def read_calendar(day: str, tool_context: ToolContext) -> dict[str, object]:
+    """Reads the calendar of whoever signs in."""
+    scheme = APIKey.model_validate({"type": "apiKey", "name": "X-Api-Key", "in": APIKeyIn.header})
+    needed = AuthConfig(auth_scheme=scheme, credential_key="calendar")
+    credential = tool_context.get_auth_response(needed)
+    if credential is None:
+        tool_context.request_credential(needed)
+        return {"pending": True}
+    log("calendar", day=day, key=credential.api_key)
+    return {"events": ["standup"]}
+
+
 class Calls(BaseLlm):
     """Calls one tool with the words of the message, then repeats its result."""
 
@@ -137,10 +152,10 @@ def flow(*nodes: Any) -> Any:
     return workflow.Workflow(name="flow", edges=[(workflow.START, *nodes)])
 
 
-def app(root: Any, *, resumable: bool = False, secret: str | None = None) -> App:
+def app(root: Any, *, resumable: bool = False, secret: str | None = None, open_tools: tuple[str, ...] = ()) -> App:
     from runtime.adk_plugin import ConfirmationPlugin
 
-    plugins: list[Any] = [ConfirmationPlugin(secret=secret)] if secret else []
+    plugins: list[Any] = [ConfirmationPlugin(secret=secret, open_tools=open_tools)] if secret else []
     config = ResumabilityConfig(is_resumable=True) if resumable else None
     return App(name=root.name, root_agent=root, resumability_config=config, plugins=plugins)
 
@@ -194,6 +209,11 @@ MADE: dict[str, Callable[[], object]] = {
     "reporting_resumable": lambda: app(calling(LongRunningFunctionTool(report), "topic"), resumable=True),
     "reporting_signed": lambda: app(calling(LongRunningFunctionTool(report), "topic"), secret=SECRET),
     "reporting": lambda: app(calling(LongRunningFunctionTool(report), "topic")),
+    "calendar": lambda: app(calling(FunctionTool(read_calendar), "day")),
+    "calendar_signed": lambda: app(calling(FunctionTool(read_calendar), "day"), secret=SECRET),
+    "calendar_open_signed": lambda: app(
+        calling(FunctionTool(read_calendar), "day"), secret=SECRET, open_tools=("adk_request_credential",)
+    ),
     "passport": lambda: app(calling(LongRunningFunctionTool(adk_request_passport), "reason")),
 }
 

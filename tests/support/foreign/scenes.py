@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import aiohttp
 import pytest
 
-from bot.confirmation.model import Ask, OutcomeKind, VoteKind
-from bot.confirmation.sign_in import Credential, SignInMethod
+from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import DeliveryUnknown, HostRequest, RequestLost, TaskState, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
-from tests.support.foreign.provider import API_KEY, provider
 from tests.support.foreign.rig import Foreign
-from tests.support.foreign.visit import Visit, texts
+from tests.support.foreign.visit import Visit
 
 
 @dataclass
@@ -55,8 +53,6 @@ def scene(title: str) -> Callable[[Play], Play]:
 
     return noted
 
-
-CALLBACK = "https://confirm.example.com/adk/oauth/callback"
 
 # Decided
 
@@ -185,25 +181,6 @@ async def mcp(at: Scene) -> None:
     assert "notes.txt" in str(outcome.result)
     await visit.deny(await visit.asks("please delete plans.txt"))
     assert at.ran("delete_file") == ["notes.txt"]
-
-
-@scene("a sign-in")
-async def sign_in(at: Scene) -> None:
-    async with provider(int(at.server.env["OAUTH_URL"].rpartition(":")[2])) as service:
-        visit = at.visit("diary")
-        request = await visit.asks("Monday")
-        assert (request.ask, request.tool) == (Ask.CREDENTIAL, "read_calendar")
-        assert isinstance(request.payload, dict)
-        given = Credential(way=SignInMethod.KEY, value=API_KEY)
-        if request.payload["way"] == SignInMethod.OAUTH:
-            back = await service.allows(f"{request.payload['authUri']}&redirect_uri={CALLBACK}")
-            given = Credential(way=SignInMethod.OAUTH, value=back, redirect_uri=CALLBACK)
-        answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
-        said = await texts(visit.host.answer(visit.session, [answer]))
-        assert any("standup" in text for text in said), said
-        assert await texts(visit.host.answer(visit.session, [answer])) == []
-        assert await visit.became(request) is OutcomeKind.DONE
-        assert at.ran("calendar") == [["standup", "lunch"]]
 
 
 # Once

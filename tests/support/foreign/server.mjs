@@ -119,41 +119,8 @@ function mcp() {
   return new GatedToolset({type: 'StdioConnectionParams', serverParams: {command, args, env: process.env}});
 }
 
-// With OAuth it fetches tokens over HTTPS only, and not from this machine.
-const signIn = () => ({credentialKey: 'diary', authScheme: {type: 'apiKey', name: 'X-Api-Key', in: 'header'}});
-
-class Diarist extends BaseLlm {
-  constructor() {
-    super({model: 'diarist'});
-  }
-  async *generateContentAsync(request) {
-    const last = request.contents.at(-1).parts.at(-1);
-    const part = last.functionResponse ? {text: 'I got ' + JSON.stringify(last.functionResponse.response)}
-      : {functionCall: {name: 'read_calendar', args: {day: last.text}}};
-    yield {content: {role: 'model', parts: [part]}};
-  }
-  async connect() {
-    throw new Error('no live mode here');
-  }
-}
-
-const readCalendar = () => tool('read_calendar', {day: z.string()}, async ({day}, context) => {
-  const credential = context.getAuthResponse(signIn());
-  if (!credential) {
-    context.requestCredential(signIn());
-    return {pending: true};
-  }
-  const asked = await fetch(`${process.env.OAUTH_URL}/events`, {
-    headers: {'X-Api-Key': credential.apiKey},
-  });
-  const {events} = await asked.json();
-  log('calendar', {events});
-  return {day, events};
-});
-
 function agent(name) {
   const subAgents = [];
-  if (name === 'diary') return new LlmAgent({name, model: new Diarist(), tools: [readCalendar()]});
   if (name === 'fork') {
     return new ParallelAgent({
       name, subAgents: FORK.map((branch) => new LlmAgent({name: branch, model: new Obliging(branch), tools: tools()})),
@@ -168,7 +135,7 @@ function agent(name) {
 }
 
 const agentLoader = {
-  listAgents: async () => ['clerk', 'filer', 'front', 'fork', 'diary'],
+  listAgents: async () => ['clerk', 'filer', 'front', 'fork'],
   getAgentFile: async (name) => ({load: async () => agent(name), dispose: async () => {}, [Symbol.asyncDispose]: async () => {}}),
   disposeAll: async () => {},
 };
