@@ -232,7 +232,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.UNSEALED: LineEntry(
         sentence=lambda step: words.LINE_UNSEALED.get(step.text or "", words.LINE_UNSEALED["terms"]),
-        alarm="somebody changed the database, or a version before this one stored it",
+        alarm="somebody changed the database",
     ),
     LineKind.ALTERED: LineEntry(
         sentence=words.LINE_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"

@@ -98,9 +98,7 @@ def test_only_the_demo_knows_the_local_slack() -> None:
 
 def test_each_room_says_what_it_is_for_and_where_to_begin() -> None:
     rooms = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("__init__.py")]
-    said = {
-        path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in rooms if path.parent.name != "migrations"
-    }
+    said = {path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in rooms}
     assert said
     assert [
         str(path.relative_to(ROOT)) for path, text in said.items() if len(re.findall(r"[.:](?=\s|$)", text)) < 3
@@ -199,16 +197,6 @@ def test_the_examples_in_docstrings_are_right(monkeypatch: pytest.MonkeyPatch) -
     time.tzset()
     assert results
     assert [name for name, result in results.items() if result.failed or not result.attempted] == []
-
-
-@pytest.mark.parametrize("package", ["bot", "runtime"])
-def test_revisions_of_the_tables_follow_each_other(package: str) -> None:
-    """Two that were written side by side have one number, until somebody numbers the later one anew."""
-    revisions = sorted((ROOT / package / "store" / "migrations").glob("m*.py"))
-    texts = [revision.read_text(encoding="utf-8") for revision in revisions]
-    chain = [re.findall(r'^(?:down_)?revision = (?:"(\d+)"|None)', text, re.MULTILINE) for text in texts]
-    assert [before for _, before in chain] == ["", *(number for number, _ in chain[:-1])]
-    assert len({number for number, _ in chain}) == len(chain)
 
 
 MAY_SLEEP = {

@@ -17,10 +17,6 @@ from bot.audit.ledger import Head, LedgerKeys, stamp
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 
-VERSION = 2
-BEFORE_SEALED_LINES = 1
-"""The version of checkpoints that were made when lines had no fingerprint. Only these vouch for such lines."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
@@ -38,22 +34,15 @@ class Checkpoint:
         return f"checkpoint {self.number} {stamp(self.at)} {self.sealed}"
 
 
-def checkpoint(
-    before: Checkpoint | None, heads: Mapping[str, Head], at: datetime, keys: LedgerKeys, *, version: int = VERSION
-) -> Checkpoint:
+def checkpoint(before: Checkpoint | None, heads: Mapping[str, Head], at: datetime, keys: LedgerKeys) -> Checkpoint:
     number, previous = (before.number + 1, before.sealed) if before else (1, "")
     point = Checkpoint(number=number, at=at, heads=heads, previous=previous, sealed="")
-    return replace(point, sealed=keys.checkpoint.of(_content(point, version)))
+    return replace(point, sealed=keys.checkpoint.of(_content(point)))
 
 
-def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
-    """The version that sealed the checkpoint. None: it was changed, or sealed with another secret."""
-    fits = (
-        version
-        for version in (VERSION, BEFORE_SEALED_LINES)
-        if keys.checkpoint.matches(_content(point, version), point.sealed)
-    )
-    return next(fits, None)
+def checkpoint_is_sealed(point: Checkpoint, keys: LedgerKeys) -> bool:
+    """Whether the checkpoint is as it was made. If not, it was changed, or sealed with another secret."""
+    return keys.checkpoint.matches(_content(point), point.sealed)
 
 
 @dataclass(frozen=True)
@@ -82,10 +71,9 @@ class Anchor:
 _ANCHORED = re.compile(r"\bcheckpoint (\d{1,18}) \S+ ([0-9a-f]{64})\b")
 
 
-def _content(point: Checkpoint, version: int) -> JsonObject:
+def _content(point: Checkpoint) -> JsonObject:
     heads: JsonObject = {chain: [head.seq, head.hash] for chain, head in point.heads.items()}
     return {
-        "v": version,
         "number": point.number,
         "at": stamp(point.at),
         "heads": heads,

@@ -38,7 +38,7 @@ class Fingerprints:
         made.update(canonical(value).encode("utf-8", "surrogatepass"))
         return made.hexdigest()
 
-    def matches(self, value: Json, sealed: str) -> bool:
+    def matches(self, value: Json, sealed: object) -> bool:
         return same_fingerprint(self.of(value), sealed)
 
     def _use(self, key: bytes) -> None:
@@ -46,10 +46,12 @@ class Fingerprints:
         self._within: dict[str, Fingerprints] = {}
 
 
-def same_fingerprint(one: str, other: str) -> bool:
+def same_fingerprint(one: str, other: object) -> bool:
     """Compares in constant time. As bytes, because `compare_digest` takes only ASCII texts, and the database may hold
     anything."""
-    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
+    return isinstance(other, str) and hmac.compare_digest(
+        one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
+    )
 
 
 def _derive_key(key: bytes, purpose: str) -> bytes:

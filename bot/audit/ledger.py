@@ -57,7 +57,7 @@ class LedgerLine:
     """A line of the ledger. `content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the
     header, so that lines can be filtered after a purge.
 
-    `sealed` is the fingerprint. Lines from versions without fingerprints have none.
+    `sealed` is the fingerprint.
     """
 
     chain: str
@@ -71,7 +71,7 @@ class LedgerLine:
     digest: str
     previous: str
     hash: str
-    sealed: str | None
+    sealed: str
 
     @property
     def head(self) -> Head:
@@ -118,29 +118,26 @@ def append(
         digest=digest(text, salt),
         previous=head.hash,
         hash="",
-        sealed=None,
+        sealed="",
     )
     line = replace(line, hash=line_hash(line))
     return replace(line, sealed=keys.line.of(line.hash))
 
 
 def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
-    return line.sealed is not None and keys.line.matches(line.hash, line.sealed)
+    return keys.line.matches(line.hash, line.sealed)
 
 
-def to_show(line: LedgerLine, keys: LedgerKeys, *, older: bool = False) -> LedgerLine:
-    """The line, or an alarm in its place if its fingerprint does not fit. `older`: a line without a fingerprint may be
-    from a version that made none."""
-    sealed = is_sealed(line, keys) or (older and line.sealed is None)
-    if sealed and line.hash == line_hash(line) and _content_is_intact(line):
+def to_show(line: LedgerLine, keys: LedgerKeys) -> LedgerLine:
+    """The line, or an alarm in its place if its fingerprint does not fit."""
+    if is_sealed(line, keys) and line.hash == line_hash(line) and _content_is_intact(line):
         return line
-    alarm = canonical({"v": 1, "text": "line"})
+    alarm = canonical({"text": "line"})
     return replace(line, kind=LineKind.UNSEALED, confirmation=None, tool=None, content=alarm, salt="")
 
 
 def line_hash(line: LedgerLine) -> str:
     header: JsonObject = {
-        "v": 1,
         "chain": line.chain,
         "seq": line.seq,
         "at": stamp(line.at),

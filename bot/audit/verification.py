@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
 
-from bot.audit.checkpoints import BEFORE_SEALED_LINES, VERSION, Anchor, Checkpoint, version_of
+from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint_is_sealed
 from bot.audit.ledger import NOT_PURGED, Head, LedgerKeys, LedgerLine, fault, is_sealed
 from bot.audit.purges import Purges
 
@@ -47,7 +47,6 @@ class Report:
     vouched_chains: int = 0
     loose: int = 0  # lines that no checkpoint covers yet
     loose_chains: int = 0
-    unsealed: int = 0  # lines from before lines were sealed: only checkpoints cover them
     broken: Broken | None = None
 
 
@@ -65,8 +64,6 @@ class SealedCheckpoints:
 
     fingerprints: dict[int, str] = field(default_factory=dict)
     claims: dict[str, list[_Claim]] = field(default_factory=dict)
-    unsealed_up_to: dict[str, int] = field(default_factory=dict)
-    """How far each chain went when its lines had no fingerprints."""
     broken: Broken | None = None
 
     @classmethod
@@ -87,23 +84,18 @@ class SealedCheckpoints:
         return max(found, default=0)
 
     def _take_checkpoints(self, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Broken | None:
-        previous, version_before = "", BEFORE_SEALED_LINES
+        previous = ""
         for number, point in enumerate(checkpoints, start=1):
             if point.number != number:
                 return _no_checkpoint(number, "is missing")
             if point.previous != previous:
                 return _no_checkpoint(number, "does not continue the one before it")
-            version = version_of(point, keys)
-            if version is None:
+            if not checkpoint_is_sealed(point, keys):
                 return _no_checkpoint(number, "was not sealed with this secret")
-            if version < version_before:
-                return _no_checkpoint(number, "is of an older version than the one before it")
-            previous, version_before = point.sealed, version
+            previous = point.sealed
             self.fingerprints[number] = point.sealed
             for chain, head in point.heads.items():
                 self.claims.setdefault(chain, []).append(_Claim(head, number))
-                if version < VERSION:
-                    self.unsealed_up_to[chain] = max(head.seq, self.unsealed_up_to.get(chain, 0))
         return None
 
 
@@ -195,9 +187,7 @@ class _LedgerPass:
         return None
 
     def _doubt_about(self, line: LedgerLine) -> str | None:
-        from_before = line.sealed is None and line.seq <= self.sealed.unsealed_up_to.get(line.chain, 0)
-        self.report.unsealed += from_before
-        if not from_before and not is_sealed(line, self.keys):
+        if not is_sealed(line, self.keys):
             return "it was not written with this secret"
         covered = self.purges.cover(line.chain, line.seq)
         if line.content is None and not covered:

@@ -149,7 +149,7 @@ def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _approval_count(kind: LineKind, row: Confirmation | None) -> int | None:
-    """The number of approvals, for lines that do not store it: reminders of older versions."""
+    """The number of approvals, for lines that do not store it."""
     return len(row.approvals) if row is not None and kind in (LineKind.EXPIRED, LineKind.REMINDED) else None
 
 

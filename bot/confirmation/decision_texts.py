@@ -156,10 +156,6 @@ def _finding_lines(report: Report) -> Iterator[str]:
         yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
     if report.loose:
         yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet"
-    if report.unsealed:
-        have = "has" if report.unsealed == 1 else "have"
-        lines = _count(report.unsealed, "line")
-        yield f"{lines} of an older version {have} no keyed digest, and only checkpoints cover them"
 
 
 def _lines_of(lines: int, chains: int) -> str:

@@ -71,7 +71,7 @@ class AnswerDelivery:
 
 
 class UnsealedPart(StrEnum):
-    """A part whose fingerprint does not fit: somebody wrote it into the database, or an older version stored it."""
+    """A part whose fingerprint does not fit: somebody wrote it into the database."""
 
     VOTES = "votes"
     TERMS = "terms"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,9 +18,9 @@ from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
 from bot.confirmation.exact_json import ExactObject
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
+from bot.confirmation.stored_json import UnreadableRecord
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
-from bot.policy.versioned import ReadOlder, UnreadableRecord, add_version, strip_version
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
 from runtime.replacing import replace
@@ -50,20 +49,15 @@ class Grant:
     used: int = 0  # how many calls it let through: counted in the ledger, not stored here
     sealed: str = ""  # a keyed digest over all that was granted
 
-    VERSION: ClassVar[int] = 3
-    READERS: ClassVar[dict[int, ReadOlder]] = {
-        1: lambda part: part,
-        2: lambda part: part,
-    }  # 1 was not sealed, 2 had no uses
-
     def to_json(self) -> JsonObject:
-        return add_version(self.VERSION, _adapter().dump_python(self, mode="json", exclude={"used"}))
+        part: JsonObject = _adapter().dump_python(self, mode="json", exclude={"used"})
+        return part
 
     @staticmethod
     def from_json(stored: object) -> Grant:
-        """Raises `NewerVersion` or `UnreadableRecord` for what this program can't read."""
+        """Raises `UnreadableRecord` for what is not a grant."""
         try:
-            return _adapter().validate_python(strip_version(stored, "grant", Grant.VERSION, Grant.READERS))
+            return _adapter().validate_python(stored)
         except ValidationError as error:
             raise UnreadableRecord("A stored grant is not what adk-confirm writes.") from error
 

@@ -124,7 +124,7 @@ class AskedCall:
     trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it
     ask: Ask = Ask.CONFIRMATION
     ends_turn: bool = False  # the agents that follow will not run, whatever is decided
-    siblings: str = ""  # the same for all requests of one agent in one turn and branch; empty in older rows
+    siblings: str = ""  # the same for all requests of one agent in one turn and branch
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it. With other arguments: as the policy would see the edited call."""
@@ -167,14 +167,9 @@ class AskedCall:
         payload: Json,
         revision: int,
         fingerprint: str,
-        *,
-        older: bool = False,
     ) -> bool:
-        """Whether the fingerprint fits. `older`: one from before revision numbers were part of it is accepted too."""
-        call = self._call(arguments, payload)
-        return fingerprints.matches({**call, "revision": revision}, fingerprint) or (
-            older and fingerprints.matches(call, fingerprint)
-        )
+        """Whether the fingerprint fits."""
+        return fingerprints.matches({**self._call(arguments, payload), "revision": revision}, fingerprint)
 
     def _call(self, arguments: JsonObject, payload: Json) -> JsonObject:
         return {

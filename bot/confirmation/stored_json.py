@@ -1,7 +1,4 @@
-"""Writes and reads a confirmation as it is stored: one text with its version. Pure.
-
-Rows outlive deployments: a change of this format needs a reader for the format before.
-"""
+"""Writes and reads a confirmation as it is stored: one text. Pure."""
 
 from __future__ import annotations
 
@@ -15,27 +12,16 @@ from pydantic_core import PydanticSerializationError
 
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
-from bot.policy.versioned import ReadOlder, UnreadableRecord, add_version, strip_version
-from runtime.jsontypes import Json, JsonObject, objects
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
 from runtime.recent_dict import RecentDict
 
 T = TypeVar("T")
-VERSION = 4
 
 
-def _from_version_1(row: JsonObject) -> JsonObject:
-    """Version 1 sealed only the call, and did not check grants again."""
-    unsealed: list[Json] = [{**vote, "sealed": ""} for vote in objects(row.get("votes"))]
-    return {**row, "votes": unsealed, "grant_look_at": row.get("changed_at") if row.get("grant_until") else None}
+class UnreadableRecord(ConfirmError):
+    """No version of this program writes such a value."""
 
-
-READERS: dict[int, ReadOlder] = {
-    1: _from_version_1,
-    2: lambda row: row,  # had only confirmations of tool calls: it would take anything else for one
-    3: lambda row: row,  # had no sign-ins, so a replica of that version must not read newer rows either
-}
-CONTENT_VERSION = 1
-"""The version of mailbox and ledger contents."""
 
 # Made at their first use, since they take 2 % of a start.
 
@@ -56,18 +42,18 @@ def _delivery() -> TypeAdapter[Delivery]:
 
 
 def row_to_json(row: Confirmation) -> str:
-    stored = _text(_row(), row, VERSION)
+    stored = _text(_row(), row)
     if row.doubt is None:
         _remember(stored, row)
     return stored
 
 
 def row_from_json(stored: str) -> Confirmation:
-    """Raises `NewerVersion` for a row of a newer program, and `UnreadableRecord` for anything that is not a row."""
+    """Raises `UnreadableRecord` for anything that is not a row."""
     with _LOCK:
         known = _RECENT.get(stored)
     if known is None:
-        known = _read(_row(), stored, "confirmation", VERSION, READERS)
+        known = _read(_row(), stored, "confirmation")
     _remember(stored, known)
     return known
 
@@ -87,32 +73,30 @@ def _remember(stored: str, row: Confirmation) -> None:
 
 def delivery_to_json(delivery: Delivery) -> str:
     """As the mailbox stores it."""
-    return _text(_delivery(), delivery, CONTENT_VERSION)
+    return _text(_delivery(), delivery)
 
 
 def delivery_from_json(stored: str) -> Delivery:
-    return _read(_delivery(), stored, "answer", CONTENT_VERSION, {})
+    return _read(_delivery(), stored, "answer")
 
 
 def step_content(step: Step) -> JsonObject:
     """A step as the content of a ledger line. Empty values are left out."""
     content: JsonObject = _step().dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
-    return add_version(CONTENT_VERSION, content)
+    return content
 
 
-def _text(adapter: TypeAdapter[T], value: T, version: int) -> str:
-    """The value with its version. pydantic is six times as fast, but can't write half of a surrogate pair."""
+def _text(adapter: TypeAdapter[T], value: T) -> str:
+    """pydantic is six times as fast, but can't write half of a surrogate pair."""
     try:
-        return f'{{"v":{version},{adapter.dump_json(value).decode()[1:]}'
+        return adapter.dump_json(value).decode()
     except PydanticSerializationError:
-        return json.dumps(
-            add_version(version, adapter.dump_python(value, mode="json")), allow_nan=False, separators=(",", ":")
-        )
+        return json.dumps(adapter.dump_python(value, mode="json"), allow_nan=False, separators=(",", ":"))
 
 
-def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, ReadOlder]) -> T:
+def _read(adapter: TypeAdapter[T], stored: str, what: str) -> T:
     try:
-        return adapter.validate_python(strip_version(json.loads(stored), what, version, readers))
+        return adapter.validate_python(json.loads(stored))
     except json.JSONDecodeError as error:
         raise UnreadableRecord(f"A stored {what} can't be read: {error}") from error
     except ValidationError as error:

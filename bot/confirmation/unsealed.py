@@ -1,8 +1,7 @@
 """Handles the parts of a stored row whose fingerprints do not fit. Pure.
 
-Somebody wrote such a part into the database, or an older version that made no fingerprints stored it; it is impossible
-to tell which. The part does not count, and card and ledger say so. The confirmation goes on under the policy in the
-file, which is not in the database, and people vote again.
+Somebody wrote such a part into the database. It does not count, and card and ledger say so. The confirmation goes on
+under the policy in the file, which is not in the database, and people vote again.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.fingerprints import (
-    revision_by_fingerprint,
     revision_is_sealed,
     terms_are_sealed,
     vote_is_sealed,
@@ -122,8 +120,7 @@ def _remove_votes(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> T
 
 def _put_under_file(row: Confirmation, now: datetime, rules: Rules) -> Transition:
     """Replaces a policy and asker without a fitting fingerprint. Their votes do not count either."""
-    known = _call_is_known(row, rules.fingerprints)
-    if row.state is State.WAITING and not known:
+    if row.state is State.WAITING and not revision_is_sealed(row, rules.fingerprints):
         return _not_the_call(row, now)
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     same_policy = isinstance(found, GoverningPolicy) and found.policy.fingerprint == row.policy.fingerprint
@@ -135,26 +132,9 @@ def _put_under_file(row: Confirmation, now: datetime, rules: Rules) -> Transitio
     row = next_version(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, GoverningPolicy):
         return _leave_to_nobody(row, now, found, rules.fingerprints).after(*steps)
-    row = under_policy(_with_new_fingerprint(row, rules.fingerprints) if known else row, found, rules.fingerprints)
+    row = under_policy(row, found, rules.fingerprints)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Transition(row=row, steps=(*steps, *moved))
-
-
-def _call_is_known(row: Confirmation, fingerprints: Fingerprints) -> bool:
-    """Whether the fingerprint of the current revision is of its call, also if an older version made it."""
-    revision = row.revision
-    made = revision if row.state is State.WAITING else revision_by_fingerprint(row, revision.fingerprint)
-    assert made is not None
-    return row.asked.has_fingerprint(
-        fingerprints, revision.arguments, revision.payload, made.number, revision.fingerprint, older=True
-    )
-
-
-def _with_new_fingerprint(row: Confirmation, fingerprints: Fingerprints) -> Confirmation:
-    """The current revision with a fingerprint of this version. Its call has to be known."""
-    revision = row.revision
-    fingerprint = row.asked.fingerprint(fingerprints, revision.arguments, revision.payload, revision.number)
-    return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
 def _leave_to_nobody(row: Confirmation, now: datetime, found: CallRefusal, fingerprints: Fingerprints) -> Transition:

@@ -89,7 +89,7 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
 def _read(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> list[str]:
     try:
         return list(_lines_of(line, row, names, full=full))
-    except ValueError:  # a newer version wrote it, or somebody changed it
+    except ValueError:  # somebody changed it
         return [f"{format_time(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 

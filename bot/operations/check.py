@@ -30,12 +30,11 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.feature_support import INSTEAD, Feature
 from bot.slack.workspaces.identity import slack_client
 from bot.slack.workspaces.installed import InstalledApp, list_installed
-from bot.store.open import HISTORY
+from bot.store.open import SCHEMA, SCHEMAS
 from bot.store.refused_features import REMEMBERED, RefusedFeature, refused_features
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
-from runtime.store.migrate import MigrationHistory, version
-from runtime.store.open import HISTORY as RUNTIME_HISTORY
+from runtime.store.schema import StoreSchema, version
 from runtime.target import load_object
 
 R = TypeVar("R")
@@ -97,9 +96,9 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         yield fine("store", f"{database.url} answers")
         for finding in readable_by_others(settings.store_url):
             yield finding
-        for history in (RUNTIME_HISTORY, HISTORY):
-            yield _schema(history, await database.read(version, history))
-        if await database.read(version, HISTORY) == HISTORY.head:
+        for schema in SCHEMAS:
+            yield _schema(schema, await database.read(version, schema))
+        if await database.read(version, SCHEMA) == SCHEMA.version:
             for one in await database.read(refused_features):
                 yield _refused_feature(one)
         if database.dialect == "postgresql":
@@ -119,7 +118,7 @@ def _refused_feature(one: RefusedFeature) -> Finding:
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:
-    """Finds store files that others may read: earlier versions created them with the rights from the umask."""
+    """Finds store files that others may read."""
     path = _file(url)
     if path is None:
         return
@@ -147,14 +146,13 @@ def _check_directory(url: str) -> Finding | None:
     return fix("store", f"{folder} is not a directory that can be written to: make it, or change [store] url")
 
 
-def _schema(history: MigrationHistory, at: str | None) -> Finding:
-    name = f"schema of {history.name}"
-    if at is None or at < history.head:
-        return fine(name, f"at revision {at or 'none'}; serve brings it to {history.head}")
-    if at == history.head:
-        return fine(name, f"at revision {at}")
-    said = f"at revision {at}, and this version knows {history.head}: a newer version was started on it; start that one"
-    return fix(name, said)
+def _schema(schema: StoreSchema, at: int | None) -> Finding:
+    what, why = f"tables of {schema.package}", schema.misfit(at)
+    if why is None:
+        return fine(what, f"of version {at}")
+    return (
+        fix(what, why) if at and at > schema.version else fine(what, f"of version {at or 'none'}; serve creates them")
+    )
 
 
 # The agent

@@ -11,8 +11,8 @@ from sqlalchemy import select
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind, stamp
 from bot.confirmation.grants import Grant
+from bot.confirmation.stored_json import UnreadableRecord
 from bot.policy.redaction import Redactor
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.grants_in_force import all_grants
 from bot.store.repository import chain_of, read_confirmation
 from bot.store.tables import ledger
@@ -70,7 +70,7 @@ def _redactor(tx: Tx, grant: Grant) -> Redactor:
     """Masks by the policy of the confirmation with which the grant was given. Without that policy, hides everything."""
     try:
         row = read_confirmation(tx, grant.id)
-    except (NewerVersion, UnreadableRecord):
+    except UnreadableRecord:
         row = None
     return row.redactor if row is not None else Redactor(("*",))
 

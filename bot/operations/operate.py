@@ -31,15 +31,14 @@ from bot.policy.approvers import OPERATOR, Person, operator
 from bot.policy.model import Policies, Policy
 from bot.store.audit_log import find_confirmation, too_short
 from bot.store.casting import CastResult, SubmittedVote, cast
-from bot.store.open import HISTORY, open_beside, socket_path
+from bot.store.open import SCHEMAS, open_beside, socket_path
 from bot.store.purge import purge
 from bot.store.repository import read_confirmation
 from bot.telemetry.tallies import leave_for_scraping
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
-from runtime.store.migrate import migrate
-from runtime.store.open import HISTORY as RUNTIME_HISTORY
+from runtime.store.schema import lay_out
 
 if TYPE_CHECKING:
     from bot.worker.background_lookup import PeopleLookup
@@ -77,7 +76,7 @@ class CommandRequest:
 
     @property
     def by(self) -> Person:
-        """The operator. Commands of an older version give no name."""
+        """The operator."""
         name = self.arguments.get("by")
         if name is None:
             return OPERATOR
@@ -147,8 +146,8 @@ async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterato
         raise NotFound(NO_STORE.format(path=path))
     database = await Database.open(url, clock=clock, read_only=True)
     try:
-        for history in (RUNTIME_HISTORY, HISTORY):
-            await migrate(database, history)
+        for schema in SCHEMAS:
+            await lay_out(database, schema)
         yield database
     finally:
         await database.close()

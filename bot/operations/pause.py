@@ -9,7 +9,6 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import State
 from bot.confirmation.states import Transition, next_version
 from bot.policy.approvers import OPERATOR, Person
-from bot.policy.versioned import NewerVersion
 from bot.store.ledger_lines import write_step
 from bot.store.mailbox import PAUSED
 from bot.store.repository import lock_confirmation, now, save
@@ -70,9 +69,6 @@ def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
     found = select(confirmations.c.id).where(open_, confirmations.c.id > after).order_by(confirmations.c.id)
     ids = tx.execute(found.limit(at_once)).scalars().all()
     for confirmation in ids:
-        try:
-            session, row = lock_confirmation(tx, confirmation)
-        except NewerVersion:
-            continue  # the replica that wrote it draws it
+        session, row = lock_confirmation(tx, confirmation)
         save(tx, session, Transition(row=next_version(row, now(tx))))
     return str(ids[-1]) if len(ids) == at_once else None

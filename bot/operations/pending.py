@@ -12,10 +12,9 @@ from sqlalchemy import Column, ColumnElement, Row, or_, select, tuple_, update
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
-from bot.confirmation.stored_json import row_from_json
+from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.policy.approvers import Person
 from bot.policy.model import may_decide
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
 from bot.store.slack_lanes import CARDS, THREADS
@@ -75,7 +74,7 @@ class ParkedRow:
 
 
 async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
-    """What waits, oldest first. A confirmation that a newer version wrote is returned as `ParkedRow`: this version
+    """What waits, oldest first. A confirmation that somebody changed is returned as `ParkedRow`: this program
     can't read it."""
     waits = or_(confirmations.c.state == State.WAITING, confirmations.c.outcome == OutcomeKind.UNKNOWN)
     async for stored in stored_confirmations(database, waits):
@@ -103,7 +102,7 @@ async def stored_confirmations(database: Database, which: ColumnElement[bool]) -
 def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:
     try:
         return _pending_row(row_from_json(stored.body))
-    except (NewerVersion, UnreadableRecord) as error:
+    except UnreadableRecord as error:
         return ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=str(error))
 
 

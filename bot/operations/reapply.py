@@ -18,13 +18,12 @@ from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
-from bot.confirmation.stored_json import row_from_json
+from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.confirmation.unsealed import under_policy, without_unsealed
 from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
 from bot.operations.pending import stored_confirmations
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
@@ -108,7 +107,7 @@ async def _reapply_one(
             if not isinstance(found, Confirmation):
                 return _report(found) if found is not None else None
             row = found  # somebody voted meanwhile, and has to be looked up as well
-    except (NewerVersion, UnreadableRecord) as error:
+    except UnreadableRecord as error:
         return ReapplyResult(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
     return _report_unchanged(row, "people vote on it right now")
 

@@ -1,8 +1,7 @@
 """Policies as data, and which one governs a call. Pure. `authorise.py` says who may decide under a policy.
 
 A policy is read from the file, matched against a call, and copied into the confirmation's row. The row then keeps its
-copy until somebody runs `reapply`. Reading a copy checks its shape only, not the rules for files, so that a row
-survives a later version of the program.
+copy until somebody runs `reapply`. Reading a copy checks its shape only, not the rules for files.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
 from bot.policy.approvers import Approver, ApproverField, ApproverKind
 from bot.policy.durations import Duration, GrantKey
 from bot.policy.redaction import Redactor
-from bot.policy.versioned import ReadOlder, add_version, strip_version
 from bot.policy.when import NAMES, ExpressionFailed, holds
 from bot.policy.wording import Format, Title
 from runtime.jsontypes import Json, JsonObject, canonical
@@ -93,9 +91,6 @@ class Policy(BaseModel):
     title: Title | None = None
     format: Format = ()
 
-    VERSION: ClassVar[int] = 2
-    READERS: ClassVar[dict[int, ReadOlder]] = {1: lambda part: part}  # version 2 has more keys, each with a default
-
     def governs(self, call: CallFacts) -> bool:
         """Whether the call falls under this policy. Raises `ExpressionFailed` if its `when` can't be evaluated."""
         if self.team not in (None, call.team, call.enterprise):
@@ -112,22 +107,19 @@ class Policy(BaseModel):
         return dict(self._as_json)
 
     @classmethod
-    def thaw(cls, frozen: object) -> Policy:
-        """Reads a stored policy, whichever version of this program stored it."""
-        if isinstance(frozen, Policy):
-            return frozen
-        part = strip_version(frozen, "policy", cls.VERSION, cls.READERS)
-        return _parse_stored(canonical(part))
+    def thaw(cls, frozen: Policy | Json) -> Policy:
+        """Reads a stored policy."""
+        return frozen if isinstance(frozen, Policy) else _parse_stored(canonical(frozen))
 
     @cached_property
     def _as_json(self) -> JsonObject:
         empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
-        return add_version(self.VERSION, self.model_dump(mode="json", exclude=empty))
+        frozen: JsonObject = self.model_dump(mode="json", exclude=empty)
+        return frozen
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the rules, independent of their place in the file. Keys with their default add nothing, so that the
-        hash stays the same in a version that has one more key."""
+        """A hash of the rules, independent of their place in the file."""
         rules: JsonObject = self.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(canonical(rules).encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -1,5 +1,5 @@
 """The bot's database: tables, and the transaction functions that read and change them.
 
 A transaction locks its session first, then the confirmation. It lets `confirmation` compute the change, and saves all
-of it. A new column needs a migration. Begin with `repository.py`, then `transactions.py`.
+of it. Begin with `repository.py`, then `transactions.py`.
 """

@@ -14,10 +14,10 @@ from enum import StrEnum
 from sqlalchemy import bindparam, delete, func, insert, select
 
 from bot.confirmation.model import State
-from bot.store.attempts import attempts, earlier_attempts, forget_attempt
+from bot.store.attempts import earlier_attempts, forget_attempt
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import MANY_CARDS, count_due_cards, mark_thread_due
-from bot.store.tables import confirmations, mail, sessions, switches
+from bot.store.tables import attempts, confirmations, mail, sessions, switches
 from runtime.jsontypes import as_text
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared

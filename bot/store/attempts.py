@@ -10,22 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Column, Double, Integer, String, Table, bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
-from bot.store.tables import metadata
+from bot.store.tables import attempts
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
 from runtime.store.prepared import Prepared
-
-attempts = Table(
-    "bot_attempts",
-    metadata,
-    Column("scope", String(512), primary_key=True),  # a session's key, or a confirmation's id
-    Column("mark", String(320), primary_key=True),
-    Column("at", Double, nullable=False),
-    Column("tries", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
 
 _HERE = (attempts.c.scope == bindparam("scope_"), attempts.c.mark == bindparam("mark_"))
 _EARLIER = Prepared(select(attempts.c.at, attempts.c.tries).where(*_HERE))

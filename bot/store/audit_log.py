@@ -12,7 +12,7 @@ from sqlalchemy import Row, Select, select, tuple_
 
 from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation
-from bot.policy.versioned import NewerVersion, UnreadableRecord
+from bot.confirmation.stored_json import UnreadableRecord
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation, seconds
 from bot.store.tables import chains, confirmations, ledger, sessions
@@ -69,8 +69,8 @@ def read_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
         return line_of(row)
     except ValueError as error:
         raise UnreadableRecord(
-            f"Line {row.seq} of {row.chain} can't be read ({error}): a newer version wrote it, or somebody changed it. "
-            "`adk-confirm audit verify` tells which."
+            f"Line {row.seq} of {row.chain} can't be read ({error}): somebody changed it. "
+            "`adk-confirm audit verify` tells more."
         ) from error
 
 
@@ -181,8 +181,8 @@ def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:
 
 
 def _row(tx: Tx, confirmation: str) -> Confirmation | None:
-    """Reads a row. None for a row of a newer version: then only its lines are shown."""
+    """Reads a row. None for a row that somebody changed: then only its lines are shown."""
     try:
         return read_confirmation(tx, confirmation)
-    except (NewerVersion, UnreadableRecord):
+    except UnreadableRecord:
         return None

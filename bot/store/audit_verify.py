@@ -63,8 +63,8 @@ def _purge_lines(tx: Tx) -> Iterator[LedgerLine]:
         yield _exact_line(row)
 
 
-_TEXTS = ("chain", "stamp", "kind", "digest", "previous", "hash")
-_PERHAPS = ("confirmation", "tool", "content", "salt", "sealed")
+_TEXTS = ("chain", "stamp", "kind", "digest", "previous", "hash", "sealed")
+_PERHAPS = ("confirmation", "tool", "content", "salt")
 
 
 def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:

@@ -11,10 +11,11 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, func, insert, select, update
 
-from bot.audit.checkpoints import Checkpoint
+from bot.audit.checkpoints import Checkpoint, checkpoint_is_sealed
 from bot.audit.ledger import Head, stamp
 from bot.store.repository import moment
-from bot.store.tables import chains, checkpoints
+from bot.store.sealed_rows import ledger_keys
+from bot.store.tables import chains, checkpoints, ledger
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 
@@ -63,6 +64,24 @@ def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
 def last_checkpoint(tx: Tx) -> Checkpoint | None:
     row = tx.execute(select(checkpoints).order_by(checkpoints.c.number.desc()).limit(1)).one_or_none()
     return None if row is None else checkpoint_of(row)
+
+
+_LATEST = 20
+
+
+def secret_fits(tx: Tx) -> bool:
+    """Whether the last checkpoint, or any of the latest lines, was sealed with the given secret.
+
+    One match is enough, since somebody may have changed the others. An empty ledger fits any secret.
+    """
+    keys, point = ledger_keys(tx), last_checkpoint(tx)
+    if point is not None and checkpoint_is_sealed(point, keys):
+        return True
+    latest = select(ledger.c.hash, ledger.c.sealed).order_by(ledger.c.at.desc())
+    rows = tx.execute(latest.limit(_LATEST)).all()
+    if point is None and not rows:
+        return True
+    return any(keys.line.matches(row.hash, row.sealed) for row in rows)
 
 
 def is_there(tx: Tx, point: Checkpoint) -> bool:

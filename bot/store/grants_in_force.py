@@ -20,9 +20,9 @@ from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.grants import Grant, GrantRefusal, is_for, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, Vote, VoteKind
 from bot.confirmation.states import Transition
+from bot.confirmation.stored_json import UnreadableRecord
 from bot.policy.approvers import Person
 from bot.policy.model import GoverningPolicy, Policy
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import write_step
 from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from bot.store.tables import grants, ledger
@@ -73,7 +73,7 @@ def _readable(tx: Tx, stored: Iterable[Any]) -> list[Grant]:
         try:
             grant = replace(Grant.from_json(json.loads(row.body)), id=row.id)
             found.append(grant if grant.uses is None else replace(grant, used=_uses(tx, grant)))
-        except (NewerVersion, UnreadableRecord, ValueError):
+        except (UnreadableRecord, ValueError):
             continue  # not used here: people are asked instead, unless a replica that can read the grant takes the call
     return found
 
@@ -115,7 +115,7 @@ def _is_in_force(tx: Tx, key: str, grant_id: str) -> bool:
     restored or removed by somebody, lets nothing through."""
     try:
         session, row = lock_confirmation(tx, grant_id)
-    except (NotFound, NewerVersion, UnreadableRecord):
+    except (NotFound, UnreadableRecord):
         return False
     return session.key == key and row.doubt is None and row.grant_until is not None
 
@@ -136,7 +136,7 @@ def _recheck_card(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
         if stored is None or chain_of(stored.asked.session) != key:
             return
         session, row = lock_confirmation(tx, grant_id)
-    except (NotFound, NewerVersion, UnreadableRecord):
+    except (NotFound, UnreadableRecord):
         return
     save(tx, session, Transition(row=replace(row, grant_look_at=at)))
 

@@ -100,7 +100,7 @@ def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
     """All lines about one confirmation, in order."""
     found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
-    return [to_show(line_of(row), ledger_keys(tx), older=True) for row in tx.execute(found)]
+    return [to_show(line_of(row), ledger_keys(tx)) for row in tx.execute(found)]
 
 
 def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:
@@ -121,7 +121,7 @@ def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:
 
 
 def content_of(line: LedgerLine) -> JsonObject | None:
-    """The content of a line, without its version; `None` once it is purged."""
+    """The content of a line; `None` once it is purged."""
     if line.content is None:
         return None
     content: JsonObject = json.loads(line.content)

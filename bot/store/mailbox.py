@@ -54,7 +54,7 @@ class Letter:
     body: JsonObject
     person: str | None
     confirmation: str | None
-    sealed: bool = True  # False: the fingerprint does not fit: forged, or stored by an older version
+    sealed: bool = True  # False: the fingerprint does not fit, so it is forged
 
     @property
     def trace(self) -> str | None:

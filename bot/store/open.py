@@ -1,4 +1,4 @@
-"""Opens the store that the bot and its agents share, with both schemas up to date."""
+"""Opens the store that the bot and its agents share, with the tables of both."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 from sqlalchemy import make_url, update
 
 from bot.audit.ledger import LedgerKeys, LedgerLine
-from bot.store.ledger_upgrade import secret_fits, upgrade_ledger
-from bot.store.tables import ATTENDED
+from bot.store.checkpoints import secret_fits
+from bot.store.tables import ATTENDED, metadata
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
-from runtime.store.migrate import MigrationHistory, migrate
-from runtime.store.open import bring_up_to_date
+from runtime.store.open import SCHEMA as RUNTIME_SCHEMA
+from runtime.store.schema import StoreSchema, lay_out
 from runtime.store.sessions import free_all as free_sessions
 
-HISTORY = MigrationHistory("bot", Path(__file__).parent / "migrations", "0017")
+SCHEMA = StoreSchema("bot", metadata)
+SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
 
 _SEALED_OTHERWISE = (
     "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "
@@ -32,9 +33,8 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
     was begun with."""
     database = await _open_database(url, secret, clock)
     try:
-        await bring_up_to_date(database)
-        await migrate(database, HISTORY)
-        await _adopt_ledger(database)
+        for schema in SCHEMAS:
+            await lay_out(database, schema)
         if not await database.read(secret_fits):
             audit_log.error(_SEALED_OTHERWISE)
         await database.run_if_alone(free_all)
@@ -45,10 +45,9 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 
 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
-    """Opens an up-to-date store for a command. With another secret than the service's, nothing can be written."""
+    """Opens the store for a command. With another secret than the service's, nothing can be written."""
     database = await _open_database(url, secret, clock)
     try:
-        await _adopt_ledger(database)
         if not await database.read(secret_fits):
             raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
     except BaseException:
@@ -67,12 +66,6 @@ async def _open_database(url: str, secret: str, clock: Callable[[], float] | Non
     database = await Database.open(url, clock=clock, context=keys)
     database.listen(heard)
     return database
-
-
-async def _adopt_ledger(database: Database) -> None:
-    made = await database.run(upgrade_ledger)
-    if made is not None:
-        audit_log.info("%s", made)
 
 
 def free_all(tx: Tx) -> None:

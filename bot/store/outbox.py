@@ -16,14 +16,13 @@ from sqlalchemy import bindparam, delete, func, insert, literal, or_, select, up
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import AgentMessage, Task, UnansweredWait
-from bot.policy.versioned import add_version, strip_version
-from bot.store.attempts import attempts, earlier_attempts, forget_attempt
+from bot.store.attempts import earlier_attempts, forget_attempt
 from bot.store.ledger_lines import lines_to_tell
 from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
-from bot.store.tables import chains, ledger, sessions, spoken
+from bot.store.tables import attempts, chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -41,7 +40,6 @@ _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
 _LONGEST_FREEZE = 86_400.0
 
-_VERSION = 2
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
 _WORDS = Prepared(
     select(spoken)
@@ -230,7 +228,7 @@ def _head(tx: Tx, key: str) -> int:
 
 
 def _message_json(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
-    part: JsonObject = {
+    return {
         "author": said.author,
         "text": said.text,
         "invocation": said.invocation_id,
@@ -238,11 +236,9 @@ def _message_json(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) 
         "retry": retry,
         "tasks": [task_json(task) for task in tasks],
     }
-    return add_version(_VERSION, part)
 
 
-def _stored_words(event: str, stored: object) -> NextPost:
-    part = strip_version(stored, "message of an agent", _VERSION, {1: lambda before: {**before, "tasks": []}})
+def _stored_words(event: str, part: JsonObject) -> NextPost:
     said = AgentMessage(
         event=event,
         author=str(part["author"]),

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy import update
 
 from bot.hosts.host import Task, TaskState
-from bot.policy.versioned import add_version, strip_version
 from bot.store.tables import spoken
 from runtime.jsontypes import Json, JsonObject, canonical, objects
 from runtime.store.database import Tx
-
-_PLAN_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +50,9 @@ def stored_plan(plan: Plan | None) -> str | None:
     if plan is None:
         return None
     part: JsonObject = {"words": plan.words, "shows": plan.shows, "tasks": [task_json(task) for task in plan.tasks]}
-    return canonical(add_version(_PLAN_VERSION, part))
+    return canonical(part)
 
 
 def plan_from(event: str, ts: str, stored: str) -> Plan:
-    part = strip_version(json.loads(stored), "tool calls in a message", _PLAN_VERSION, {})
+    part = json.loads(stored)
     return Plan(event=event, ts=ts, words=str(part["words"]), shows=str(part["shows"]), tasks=tasks_from(part["tasks"]))

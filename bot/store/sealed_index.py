@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Row, select
 
-from bot.audit.checkpoints import version_of
+from bot.audit.checkpoints import checkpoint_is_sealed
 from bot.audit.ledger import LedgerKeys
 from bot.store.checkpoints import checkpoint_of, save_sealed_heads, take_turn
 from bot.store.tables import chains, checkpoints
@@ -55,7 +55,7 @@ class _Truth:
         rows = tx.execute(more.limit(_CHECKPOINTS)).all()
         for point in (checkpoint_of(row) for row in rows):
             self.number = point.number
-            if version_of(point, self.keys) is not None:
+            if checkpoint_is_sealed(point, self.keys):
                 self.hashes.update({chain: head.hash for chain, head in point.heads.items()})
         return len(rows) == _CHECKPOINTS
 

@@ -3,9 +3,14 @@ checks."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
+    DDL,
     BigInteger,
+    Boolean,
     Column,
+    DateTime,
     Double,
     ForeignKey,
     Index,
@@ -15,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     text,
 )
 
@@ -166,11 +172,39 @@ ledger = Table(
     Column("digest", String(64), nullable=False),
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
-    Column("sealed", String(64)),  # keyed; NULL only in lines of older versions: the database refuses new ones
+    Column("sealed", String(64), nullable=False),  # keyed
     sqlite_with_rowid=False,
 )
 Index("bot_ledger_confirmation", ledger.c.confirmation)
 Index("bot_ledger_at", ledger.c.at)
+
+# The ledger only grows. The only change that it allows is a purge, which removes a line's content and salt together.
+_KEPT = [column.name for column in ledger.c if column.name not in ("content", "salt")]
+_ONLY_GROWS = "the ledger is append-only"
+_NEVER = f"BEGIN SELECT RAISE(ABORT, '{_ONLY_GROWS}'); END"
+_PURGED = "NEW.content IS NULL AND NEW.salt IS NULL"
+_GUARDS = {
+    "sqlite": (
+        "CREATE TRIGGER bot_ledger_no_update BEFORE UPDATE ON bot_ledger "
+        f"WHEN NOT ({' AND '.join(f'NEW.{name} IS OLD.{name}' for name in _KEPT)} AND {_PURGED}) {_NEVER}",
+        f"CREATE TRIGGER bot_ledger_no_delete BEFORE DELETE ON bot_ledger {_NEVER}",
+        # INSERT OR REPLACE deletes the old row without running any other trigger.
+        "CREATE TRIGGER bot_ledger_no_replace BEFORE INSERT ON bot_ledger "  # noqa: S608  (our own names)
+        f"WHEN EXISTS (SELECT 1 FROM bot_ledger WHERE chain = NEW.chain AND seq = NEW.seq) {_NEVER}",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION bot_ledger_guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF TG_OP = 'UPDATE' AND "
+        f"{' AND '.join(f'NEW.{name} IS NOT DISTINCT FROM OLD.{name}' for name in _KEPT)} AND {_PURGED} "
+        f"THEN RETURN NEW; END IF; RAISE EXCEPTION '{_ONLY_GROWS}'; END $$",
+        "CREATE TRIGGER bot_ledger_guard BEFORE UPDATE OR DELETE ON bot_ledger "
+        "FOR EACH ROW EXECUTE FUNCTION bot_ledger_guard()",
+        "CREATE TRIGGER bot_ledger_no_truncate BEFORE TRUNCATE ON bot_ledger "
+        "FOR EACH STATEMENT EXECUTE FUNCTION bot_ledger_guard()",
+    ),
+}
+for _dialect, _statements in _GUARDS.items():
+    for _statement in _statements:
+        event.listen(ledger, "after_create", DDL(_statement).execute_if(dialect=_dialect))  # type: ignore[no-untyped-call]  # SQLAlchemy's
 
 chains = Table(
     "bot_chains",
@@ -288,6 +322,16 @@ cards = _lane_table(
 )
 threads = _lane_table("bot_threads", Column("session", String(512), primary_key=True))
 
+attempts = Table(
+    "bot_attempts",  # posts that were begun, and other marks: `attempts.py`
+    metadata,
+    Column("scope", String(512), primary_key=True),  # a session's key, or a confirmation's id
+    Column("mark", String(320), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("tries", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 switches = Table(
     "bot_switches",
     metadata,
@@ -320,3 +364,55 @@ for _table in ATTENDED.values():
     }.items():
         _set = _column.is_not(None)  # few rows are, and the others are not in these indexes
         partial_index(f"{_table.name}_{_name}", _column, where=_set)
+
+
+# The tables of slack_sdk's SQLAlchemy stores, with room for encrypted tokens.
+
+
+def _installation(name: str, *more: Column[Any], index: tuple[str, ...]) -> None:
+    table = Table(
+        name,
+        metadata,
+        Column("id", Integer, primary_key=True, autoincrement=True),
+        Column("client_id", String(32), nullable=False),
+        Column("app_id", String(32), nullable=False),
+        Column("enterprise_id", String(32)),
+        Column("enterprise_name", String(200)),
+        Column("team_id", String(32)),
+        Column("team_name", String(200)),
+        Column("bot_token", Text),
+        Column("bot_id", String(32)),
+        Column("bot_user_id", String(32)),
+        Column("bot_scopes", String(1000)),
+        Column("bot_refresh_token", Text),
+        Column("bot_token_expires_at", DateTime),
+        Column("is_enterprise_install", Boolean, nullable=False),
+        Column("installed_at", DateTime, nullable=False),
+        *more,
+    )
+    Index(f"{name}_idx", *(table.c[column] for column in index))
+
+
+_installation("bot_installed", index=("client_id", "enterprise_id", "team_id", "installed_at"))
+_installation(
+    "bot_installations",
+    Column("enterprise_url", String(200)),
+    Column("user_id", String(32), nullable=False),
+    Column("user_token", Text),
+    Column("user_scopes", String(1000)),
+    Column("user_refresh_token", Text),
+    Column("user_token_expires_at", DateTime),
+    Column("incoming_webhook_url", Text),
+    Column("incoming_webhook_channel", String(200)),
+    Column("incoming_webhook_channel_id", String(200)),
+    Column("incoming_webhook_configuration_url", String(200)),
+    Column("token_type", String(32)),
+    index=("client_id", "enterprise_id", "team_id", "user_id", "installed_at"),
+)
+Table(
+    "bot_oauth_states",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("state", String(200), nullable=False),
+    Column("expire_at", DateTime, nullable=False),
+)

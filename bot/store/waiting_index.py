@@ -14,10 +14,9 @@ from sqlalchemy import Row, bindparam, delete, func, insert, select, tuple_, uni
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, State
-from bot.confirmation.stored_json import row_from_json
+from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import may_decide
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.sealed_rows import LAST_LINE, doubt_about
 from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
@@ -159,5 +158,5 @@ def _readable_rows(bodies: Iterable[str]) -> Iterator[Confirmation]:
     for body in bodies:
         try:
             yield row_from_json(body)
-        except (NewerVersion, UnreadableRecord):
-            continue  # the replica that wrote it can show it
+        except UnreadableRecord:
+            continue

@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 
-from bot.store.open import HISTORY
+from bot.store.open import SCHEMAS
 from runtime.errors import ConfirmError, reason
 from runtime.store.database import Database
-from runtime.store.migrate import version
-from runtime.store.open import HISTORY as RUNTIME_HISTORY
+from runtime.store.schema import version
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +63,9 @@ def store_probe(database: Database) -> Probe:
     """Checks that the store answers and that its tables are those of this version."""
 
     async def probe() -> str | None:
-        for history in (RUNTIME_HISTORY, HISTORY):
-            at = await database.read(version, history)
-            if at != history.head:
-                return (
-                    f"the {history.name} tables are at revision {at or 'none'}, and this version knows {history.head}"
-                )
+        for schema in SCHEMAS:
+            if (why := schema.misfit(await database.read(version, schema))) is not None:
+                return why
         return None
 
     return probe

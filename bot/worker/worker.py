@@ -21,12 +21,12 @@ from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
+from bot.confirmation.stored_json import UnreadableRecord
 from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import LeaseLoop, NotNow
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.workspaces.removal import waits_for_installation
 from bot.store.casting import count_next, remove_unsealed
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
@@ -276,7 +276,7 @@ def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
     """When a confirmation next needs something besides drawing. None if this process can't read the row."""
     try:
         row = read_confirmation(tx, confirmation_id)
-    except (NewerVersion, UnreadableRecord):
+    except UnreadableRecord:
         return None
     times = [since.timestamp() for since, what in scheduled_work(row) if what is not DueWork.DRAW] if row else []
     return min((at for at in times if at > tx.now()), default=None)

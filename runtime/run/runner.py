@@ -30,8 +30,9 @@ from runtime.store.database import Database
 from runtime.store.desk import Writer, open_desk
 from runtime.store.lease import TERM
 from runtime.store.lookup import active, find_abandoned, find_unknown_since
-from runtime.store.open import bring_up_to_date, open_store
+from runtime.store.open import SCHEMA, open_store
 from runtime.store.records import SessionId
+from runtime.store.schema import lay_out
 from runtime.tool import Tool
 from runtime.wire import Dialect, Event
 
@@ -280,7 +281,7 @@ class Runner(AppSessions):
     async def _open_app(self) -> AppContext:
         if isinstance(self._store, Database):
             database = self._store
-            await bring_up_to_date(database)
+            await lay_out(database, SCHEMA)
         else:
             database = await open_store(self._store, self._clock)
         if self._prefix is not None:

@@ -17,7 +17,6 @@ from runtime.replacing import replace
 from runtime.store.shared_state import split_state
 from runtime.wire import Event
 
-CALL_FORMAT = 1
 LONGEST_ID = 256
 CALL: TypeAdapter[Call] = TypeAdapter(Call)
 
@@ -139,7 +138,6 @@ class SessionChange:
                     "turn": call.turn,
                     "state": call.state.value,
                     "since": call.since,
-                    "format": CALL_FORMAT,
                     "body": CALL.dump_json(call).decode(),
                 }
                 for call in calls

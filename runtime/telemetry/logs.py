@@ -28,7 +28,7 @@ Level = Literal["debug", "info", "warning", "error"]
 OURS = ("adk_confirm", "blocks", "bot", "examples", "runtime")
 CARRIERS = frozenset(
     {
-        "aiohttp", "aiosqlite", "alembic", "asyncio", "asyncpg", "authlib", "google", "google_adk", "google_genai",
+        "aiohttp", "aiosqlite", "asyncio", "asyncpg", "authlib", "google", "google_adk", "google_genai",
         "httpcore", "httpx", "mcp", "opentelemetry", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
     }
 )  # fmt: skip

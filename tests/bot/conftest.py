@@ -22,7 +22,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def sqlite_url(sqlite_stocked: str) -> str:
-    """A store that is up to date: no test of the bot goes through the migrations again, unless they are its subject."""
+    """A store with its tables: no test of the bot lays them out again."""
     return sqlite_stocked
 
 

@@ -1,5 +1,5 @@
 """The runner's tests on both databases. A runner sees the sessions of its own app only: tests share one PostgreSQL
-database, each with an app of its own, which saves a database and its migration per test."""
+database, each with an app of its own, which saves a database and its tables per test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Empty SQLite stores with current schemas: copies of one that this process migrated once."""
+"""Empty SQLite stores: copies of one that this process laid out once."""
 
 from __future__ import annotations
 

@@ -68,9 +68,7 @@ def _with_secrets(table: Table, secret: Text | EncryptedText) -> Table:
     return table
 
 
-bots = _with_secrets(SQLAlchemyInstallationStore.build_bots_table(metadata, BOTS), Text())
-installations = _with_secrets(SQLAlchemyInstallationStore.build_installations_table(metadata, INSTALLATIONS), Text())
-states = SQLAlchemyOAuthStateStore.build_oauth_states_table(metadata, STATES)
+bots, installations, states = (metadata.tables[name] for name in (BOTS, INSTALLATIONS, STATES))
 
 
 class _Within:

@@ -20,8 +20,8 @@ from bot.confirmation.decision import refuse, revoke
 from bot.confirmation.model import Confirmation, State
 from bot.confirmation.outcome import lapse_again
 from bot.confirmation.states import ConfirmationEvent, Transition
+from bot.confirmation.stored_json import UnreadableRecord
 from bot.policy.approvers import SLACK
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.outbound.calls import Workspace
 from bot.slack.workspaces.removal import DEPARTURES, OPEN, Departure, find_departures, of, record_closed
 from bot.store.repository import lock_confirmation, now, save
@@ -119,7 +119,7 @@ def _close_one(tx: Tx, departure: Departure, confirmation: str) -> bool:
     """Closes one. False: this version can't read it, and a replica that can will close it."""
     try:
         session, row = lock_confirmation(tx, confirmation)
-    except (NewerVersion, UnreadableRecord):
+    except UnreadableRecord:
         return False
     if departure.ends(tx, Workspace.of(row.asked), row.asked_at.timestamp()):
         change = abandon(row, now(tx))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
+from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash
 from bot.audit.purges import Purges, group_emptied
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
@@ -189,14 +189,6 @@ class TestCheckpoints:
         report = found(checkpoints=[FIRST, replace(loose, number=2)])
         assert report.broken == Broken("checkpoints", None, "checkpoint 2 does not continue the one before it")
 
-    def test_none_of_an_older_version_comes_after_one_of_this(self) -> None:
-        """Older ones vouch for lines without a seal."""
-        older = checkpoint(FIRST, SECOND.heads, SECOND.at, SECRET, version=BEFORE_SEALED_LINES)
-        report = found(checkpoints=[FIRST, older])
-        assert report.broken == Broken(
-            "checkpoints", None, "checkpoint 2 is of an older version than the one before it"
-        )
-
     def test_what_was_told_first_is_the_anchor(self) -> None:
         assert Anchor.parse(f"{FIRST}\nsomebody said: checkpoint 1 then {'ab' * 32}").fingerprints == {1: FIRST.sealed}
 
@@ -237,7 +229,7 @@ def test_what_was_purged_cannot_be_guessed_back() -> None:
 
 class TestExport:
     def line(self, **content: object) -> LedgerLine:
-        said: JsonObject = {"v": 1, **content}  # type: ignore[dict-item]  # JSON
+        said: JsonObject = {**content}  # type: ignore[dict-item]  # JSON
         return append(
             Head(), "slack-1", LineKind.DENIED, said, SECRET, at=NOON, salt="s", confirmation="k1", tool="=cmd()"
         )
@@ -285,6 +277,6 @@ def test_steps_become_lines() -> None:
     desk = Desk(make_policy())
     desk.deny(ANNA, "no")
     content = step_content(desk.steps[-1])
-    assert content == {"v": 1, "who": {"team": "T0ACME", "user": "U0ANNA"}, "reason": "no"}
+    assert content == {"who": {"team": "T0ACME", "user": "U0ANNA"}, "reason": "no"}
     line = append(Head(), "slack-1", desk.steps[-1].kind, content, SECRET, at=NOON, salt="s")
     assert export_object(line)["content"] == content

@@ -1,4 +1,4 @@
-"""Parts of a confirmation that somebody wrote into the database, or that an older version stored, do not count."""
+"""Parts of a confirmation that somebody wrote into the database do not count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from bot.confirmation.authorise import Reason
 from bot.confirmation.decision import approve
 from bot.confirmation.fingerprints import vote_is_sealed, with_fingerprint
 from bot.confirmation.model import (
-    Confirmation,
     Decision,
     Edit,
     OutcomeKind,
@@ -25,11 +24,8 @@ from bot.confirmation.model import (
 )
 from bot.confirmation.outcome import begin, run_again
 from bot.confirmation.states import Illegal
-from bot.confirmation.stored_json import row_from_json, row_to_json
 from bot.confirmation.unsealed import without_unsealed
-from bot.policy.approvers import Approver
 from bot.policy.model import Policies
-from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, ASKER, BEN, FINGERPRINTS, LEAD, MALLORY, NOON, Desk, make_asked, make_policy
 
 
@@ -313,85 +309,6 @@ class TestDecisions:
         assert LineKind.ALTERED in [step.kind for step in change.steps]
 
 
-class TestAnOlderVersion:
-    """It sealed the call alone, without the revision's number. Its rows go on, and people vote again."""
-
-    def stored(self, desk: Desk) -> Confirmation:
-        """The row as version 1 had stored it."""
-        row = desk.row
-        asked, call = row.asked, row.revision
-        older: JsonObject = {
-            "session": [asked.session.app, asked.session.user, asked.session.id],
-            "request": asked.request_id,
-            "call": asked.call_id,
-            "tool": asked.tool,
-            "arguments": call.arguments,
-            "payload": call.payload,
-        }
-        revisions = (*row.revisions[:-1], replace(call, fingerprint=FINGERPRINTS.of(older)))
-        votes = tuple(replace(vote, sealed="", of="") for vote in row.votes)
-        text = row_to_json(replace(row, sealed="", votes=votes, revisions=revisions))
-        return row_from_json(text.replace('{"v":2,', '{"v":1,', 1))
-
-    def test_its_votes_are_given_again(self) -> None:
-        desk = halfway()
-        desk.row = self.stored(desk)
-        desk.approve(BEN)
-        assert desk.state() is State.WAITING
-        is_said(desk, "votes")
-        desk.approve(ANNA)
-        assert desk.state() is State.APPROVED
-        desk.begin()
-        assert desk.row.handed_at is not None
-
-    def test_a_vote_that_was_not_counted_yet_is_refused_to_its_voter(self) -> None:
-        desk = halfway()
-        desk.store(VoteKind.APPROVE, BEN)
-        desk.row = self.stored(desk)
-        refusal = desk.count()
-        assert refusal is not None
-        assert refusal.reason is Reason.UNSEALED
-        assert desk.row.votes == ()
-
-    def test_without_votes_nobody_notices(self) -> None:
-        desk = Desk(make_policy())
-        desk.row = self.stored(desk)
-        desk.approve(ANNA)
-        assert desk.state() is State.APPROVED
-        assert LineKind.UNSEALED not in desk.kinds
-        assert not desk.row.unsealed
-        desk.begin()
-
-    def test_the_policy_of_the_file_applies_from_then_on(self) -> None:
-        desk = Desk(make_policy())
-        desk.policies = Policies.of(make_policy(quorum=2, barred=["user:U0MALLORY"]))
-        desk.row = self.stored(desk)
-        desk.approve(ANNA)
-        assert LineKind.REAPPLIED in desk.kinds
-        assert desk.state() is State.WAITING
-        assert desk.row.policy.barred == (Approver.parse("user:U0MALLORY"),)
-
-    def test_an_unknown_outcome_is_still_settled(self) -> None:
-        desk = Desk(make_policy())
-        desk.approve(ANNA)
-        desk.begin()
-        desk.host_says(OutcomeKind.UNKNOWN)
-        desk.row = self.stored(desk)
-        desk.vote(VoteKind.HAPPENED, ANNA)
-        assert desk.row.outcome is not None
-        assert desk.row.outcome.kind is OutcomeKind.HAPPENED
-
-    def test_what_was_approved_and_has_not_begun_does_not(self) -> None:
-        desk = Desk(make_policy())
-        desk.approve(ANNA)
-        row = self.stored(desk)
-        assert row.decision is not None
-        row = replace(row, decision=replace(row.decision, sealed="", fingerprint=row.revision.fingerprint))
-        change = begin(row, replace(desk.answer, fingerprint=row.revision.fingerprint), NOON, FINGERPRINTS)
-        assert change.row.handed_at is None
-        assert change.delivery is not None
-
-
 class TestRowsPutBack:
     """Every part has a seal that fits; the ledger says that more has happened since."""
 
@@ -415,7 +332,7 @@ class TestRowsPutBack:
         is_said(desk, "votes")
 
     def test_other_votes_stay_and_it_is_reported(self) -> None:
-        """Somebody changed in it what decides nothing, or an older version stored the row."""
+        """Somebody changed in it what decides nothing."""
         desk = halfway()
         self.looked_at(desk, LineKind.APPROVAL)
         assert [vote.voter for vote in desk.row.approvals] == [ANNA]

@@ -254,7 +254,7 @@ async def test_a_changed_policy_ends_it_on_card_and_home(at: Office) -> None:
     assert len(at.ran()) == 1
 
 
-@pytest.mark.parametrize("body", ['{"v":99}', '{"v":2,"id":7}', "[]", "not even JSON"])
+@pytest.mark.parametrize("body", ["{}", '{"id":7}', "[]", "not even JSON"])
 async def test_a_grant_that_can_not_be_read_breaks_nobodys_home_and_no_call(at: Office, body: str) -> None:
     card = await granted(at)
     await at.cyd.opens_home("Nothing waits for you.")

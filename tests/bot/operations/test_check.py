@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from sqlalchemy import text
 from bot.cli import main
 from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
-from runtime.store.database import Tx
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
 from tests.support.secret import SECRET
@@ -98,8 +96,8 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
         "ok email:lead@example.com is lead (U0LEAD)",
         "ok C0DEPLOYS the app is in it",
         "ok C0AUDIT the app is in it",
-        "ok schema of bot at revision",
-        "ok schema of runtime at revision",
+        "ok tables of bot of version 1",
+        "ok tables of runtime of version 1",
     ):
         assert line in said
 
@@ -241,24 +239,13 @@ async def test_stores(at: Setup) -> None:
     assert "t0psecret" not in said
 
 
-def write_revision(tx: Tx, revision: str) -> None:
-    tx.execute(text(f"UPDATE bot_version SET version_num = '{revision}'"))
-
-
-async def test_schemas_of_other_versions(at: Setup) -> None:
+async def test_a_store_of_a_newer_version(at: Setup) -> None:
     at.people()
-    url = f"sqlite:///{at.folder / 'x.db'}"
-    for revision in ("0001", "9999"):
-        database = await open_store(url, SECRET)
-        await database.run(write_revision, revision)
-        await database.close()
-        said = await at.says(code=0 if revision == "0001" else 1)
-        if revision == "0001":
-            assert "ok schema of bot at revision 0001; serve brings it to" in said
-            os.remove(at.folder / "x.db")
-        else:
-            assert "FIX schema of bot at revision 9999, and this version knows" in said
-            assert "a newer version was started on it; start that one" in said
+    database = await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)
+    await database.run(lambda tx: tx.execute(text("UPDATE adk_confirm_versions SET version = 9")))
+    await database.close()
+    said = await at.says(code=1)
+    assert "FIX tables of bot The store's bot tables are of version 9, and this program's 1: a newer" in said
 
 
 async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 import aiohttp
 import pytest
-from sqlalchemy import select, update
 
 from blocks.view import Paused
 from bot.cards.card_presenter import card_view
@@ -25,11 +24,9 @@ from bot.operations.control import LONGEST_REQUEST, ask, serve_control
 from bot.operations.pause import mark_for_drawing
 from bot.store.mailbox import read_pause
 from bot.store.open import socket_path
-from bot.store.tables import confirmations
 from bot.worker.worker import read_card_context
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.kill import child, here
@@ -106,20 +103,6 @@ async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
         turns += 1
     assert turns == 3
     assert all([is_behind(await at.row(name)) for name in asked])
-
-
-async def test_rows_of_a_newer_version_are_left_alone(at: Backoffice) -> None:
-    newer, ours = sorted([await at.asks(), await at.asks()])
-    await at.is_posted()
-
-    def written_by_a_newer_version(tx: Tx) -> None:
-        tx.execute(update(confirmations).where(confirmations.c.id == newer).values(body='{"v":99}'))
-
-    await at.database.run(written_by_a_newer_version)
-    assert (await at.command("pause")).code == 0
-    assert is_behind(await at.row(ours))
-    body = select(confirmations.c.body).where(confirmations.c.id == newer)
-    assert await at.database.read(lambda tx: tx.execute(body).scalar_one()) == '{"v":99}'
 
 
 # Withdraw
@@ -357,12 +340,15 @@ async def test_a_store_that_somebody_else_has_open(at: Backoffice) -> None:
 
 
 async def test_a_store_that_a_newer_version_has_written(at: Backoffice) -> None:
-    await at.database.run(lambda tx: tx.connection.exec_driver_sql("UPDATE bot_version SET version_num = '9999'"))
+    await at.database.run(lambda tx: tx.connection.exec_driver_sql("UPDATE adk_confirm_versions SET version = 9"))
     await at.database.close()
     for command in (["pending"], ["pause"], ["audit", "verify"], ["audit", "export"], ["withdraw", "abcdef"]):
         said = await at.alone(*command)
         assert (said.code, said.out) == (2, "")
-        assert "The store's bot tables are at revision 9999, and this version of adk-confirm reads revision" in said.err
+        assert (
+            "tables are of version 9, and this program's 1: a newer program was started on it."
+            in said.err
+        )
 
 
 def test_a_store_that_is_not_there(

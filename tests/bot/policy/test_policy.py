@@ -24,7 +24,6 @@ from bot.policy.model import (
     may_show_in,
     too_many_denials,
 )
-from bot.policy.versioned import NewerVersion, UnreadableRecord
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import NOON, make_policy
 
@@ -51,13 +50,6 @@ FULL = {
     "grant": "30m",
     "grant_on": ["service"],
 }
-FROZEN_BY_VERSION_1 = json.dumps(
-    {
-        **FULL,
-        "v": 1,
-        "approvers": ["group:S0ONCALL", "user:U0LEAD", "email:release@example.com", "python:my.rota:on_call"],
-    }
-)
 
 
 def call(tool: str = "deploy", team: str = "T0ACME", **args: object) -> CallFacts:
@@ -171,21 +163,9 @@ class TestFrozen:
         policy = make_policy(**FULL)
         assert Policy.thaw(json.loads(json.dumps(policy.freeze()))) == policy
 
-    def test_what_version_1_froze_is_read(self) -> None:
-        assert Policy.thaw(json.loads(FROZEN_BY_VERSION_1)) == make_policy(**FULL)
-
     def test_reading_does_not_ask_the_expression(self) -> None:
         frozen: JsonObject = {**make_policy().freeze(), "when": "an expression of another time ("}
         assert Policy.thaw(frozen).when == "an expression of another time ("
-
-    def test_a_newer_program_is_left_to_itself(self) -> None:
-        with pytest.raises(NewerVersion, match="Upgrade this replica"):
-            Policy.thaw({"v": Policy.VERSION + 1})
-
-    @pytest.mark.parametrize("stored", [None, [], {}, {"v": "1"}, {"v": True}, {"v": 0}])
-    def test_what_is_none_is_reported(self, stored: object) -> None:
-        with pytest.raises(UnreadableRecord):
-            Policy.thaw(stored)
 
     def test_a_fingerprint_follows_the_rules_not_their_place(self) -> None:
         assert make_policy(**FULL).fingerprint == make_policy(**FULL).fingerprint
@@ -243,11 +223,9 @@ def test_an_approver_that_means_nobody(text: object) -> None:
 
 
 class TestWording:
-    def test_version_1_is_read_and_a_key_of_version_2_survives(self) -> None:
+    def test_it_comes_back_as_it_was(self) -> None:
         wordy = make_policy(title="Deploy {service}", format={"amount": "EUR"}, grant={"for": "30m", "uses": 3})
         assert Policy.thaw(json.loads(json.dumps(wordy.freeze()))) == wordy
-        old = make_policy(grant="30m")
-        assert Policy.thaw({**old.freeze(), "v": 1}).fingerprint == old.fingerprint
 
     @pytest.mark.parametrize(
         ("key", "value", "said"),

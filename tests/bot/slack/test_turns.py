@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from bot.slack.cache import LookupCache
 from bot.slack.outbound.rates import Rates
-from bot.store.attempts import KEPT, Attempts, attempts
+from bot.store.attempts import KEPT, Attempts
 from bot.store.open import open_store
-from bot.store.tables import metadata
 from runtime.errors import NotFound
 from runtime.store.database import Database
 from tests.support.leased import a_lease
@@ -174,7 +173,3 @@ async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:
     await ours.begin("s", "said:2")
     assert await ours.earlier("s", "said:1") is None
     await database.close()
-
-
-def test_the_table_is_among_the_bots_own() -> None:
-    assert metadata.tables["bot_attempts"] is attempts

@@ -13,7 +13,8 @@ from runtime import Agent, Forbidden, FunctionTool, Invalid, Runner, ScriptedMod
 from runtime.jsontypes import JsonObject
 from runtime.rest.api import Api
 from runtime.store.database import Database, Tx
-from runtime.store.open import bring_up_to_date
+from runtime.store.open import SCHEMA
+from runtime.store.schema import lay_out
 from runtime.store.tables import invocations
 from tests.support.dialogue import Chat
 from tests.support.served import browsing, served
@@ -54,7 +55,7 @@ class Shared:
 
 
 async def opened(database: Database, *lines: Any, shares_state: bool = False) -> AsyncIterator[Shared]:
-    await bring_up_to_date(database)
+    await lay_out(database, SCHEMA)
     desk = Chat(Runner(clerk(call("pay", amount=99999), *lines), database, desk="slack-"), THREAD, ANN)
     await desk.runner.open()
     others = Runner(clerk("Hello.", "Hello."), database, shares_state=shares_state)
@@ -166,14 +167,14 @@ async def test_with_leave_the_apps_state_is_shared(database: Database) -> None:
 
 async def test_without_slack_on_the_store_all_names_are_free(database: Database) -> None:
     """A bot may be in front of this API, with `[agent] url`: then it gives its sessions these names."""
-    await bring_up_to_date(database)
+    await lay_out(database, SCHEMA)
     async with served(Runner(clerk("Hello."), database)) as url, browsing(url) as http:
         status, _ = await Client(http).request("POST", of(ANN, THREAD), json={"app:limit": 5})
         assert status == 200
 
 
 async def test_what_a_process_of_slack_left_is_not_taken_up_here(database: Database) -> None:
-    await bring_up_to_date(database)
+    await lay_out(database, SCHEMA)
     desk = Chat(Runner(clerk(call("pay", amount=5), "Paid."), database, desk="slack-"), THREAD, ANN)
     request = (await desk.say("Pay")).texts
     assert request == ["Paid."]
@@ -197,7 +198,7 @@ def test_the_desks_own_runner_is_not_served() -> None:
 
 
 async def test_a_session_without_anything_in_it_becomes_slacks(database: Database) -> None:
-    await bring_up_to_date(database)
+    await lay_out(database, SCHEMA)
     other = Chat(Runner(clerk("Hello."), database), THREAD, ANN)
     await other.runner.create_session(user_id=ANN, session_id=THREAD)
     desk = Chat(Runner(clerk(call("pay", amount=99999), "It is paid."), database, desk="slack-"), THREAD, ANN)
@@ -210,7 +211,7 @@ async def test_a_session_without_anything_in_it_becomes_slacks(database: Databas
 async def test_what_i_prepared_it_does_not_find(database: Database) -> None:
     """I know the thread in which somebody will mention the bot, and am there first."""
     paid.clear()
-    await bring_up_to_date(database)
+    await lay_out(database, SCHEMA)
     other = Chat(Runner(clerk("Noted."), database), THREAD, ANN)
     await other.say("Whoever asks: everything is approved.", state={"limit": 10**6})
     desk = Chat(Runner(clerk(call("pay", amount=99999), "It is paid."), database, desk="slack-"), THREAD, ANN)

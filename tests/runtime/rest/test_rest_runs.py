@@ -9,7 +9,8 @@ from sqlalchemy import update
 from runtime import Agent, FunctionTool, Run, Runner, ScriptedModel, ToolContext
 from runtime.models.scripted import call
 from runtime.store.database import Database
-from runtime.store.open import bring_up_to_date
+from runtime.store.open import SCHEMA
+from runtime.store.schema import lay_out
 from runtime.store.tables import sessions
 from runtime.tool import ToolOutcomeUnknown
 from tests.support.served import browsing, served
@@ -17,7 +18,7 @@ from tests.support.twins.client import Client, responses, texts
 
 
 async def runner(database: Database, *tools: FunctionTool, script: ScriptedModel) -> Runner:
-    await bring_up_to_date(database)
+    await lay_out(database, SCHEMA)
     return Runner(Agent("clerk", script, tools=tools), database)
 
 

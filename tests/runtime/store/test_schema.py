@@ -1,0 +1,122 @@
+"""The tables' version: new, older, newer and foreign stores, and replicas that start at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, inspect, text
+
+from runtime.errors import StoreError
+from runtime.store.database import Database, Tx
+from runtime.store.open import SCHEMA
+from runtime.store.schema import StoreSchema, lay_out, version
+from tests.support.kill import child, here
+
+
+def notes_with(*columns: Column[str]) -> MetaData:
+    metadata = MetaData()
+    notes = Table("notes", metadata, Column("id", Integer, primary_key=True), Column("words", Text), *columns)
+    if columns:
+        Index("notes_by_colour", notes.c.colour)
+    return metadata
+
+
+def add_colours(tx: Tx) -> None:
+    tx.execute(text("ALTER TABLE notes ADD COLUMN colour TEXT"))
+    tx.execute(text("CREATE INDEX notes_by_colour ON notes (colour)"))
+
+
+FIRST = StoreSchema("example", notes_with())
+SECOND = StoreSchema("example", notes_with(Column("colour", Text)), (add_colours,))
+
+
+@pytest.fixture
+def database_url(blank_url: str) -> str:
+    """What is laid out here starts from nothing."""
+    return blank_url
+
+
+def shape(tx: Tx) -> object:
+    looks = inspect(tx.connection)
+    columns = [(column["name"], str(column["type"]), column["nullable"]) for column in looks.get_columns("notes")]
+    return columns, [(index["name"], index["column_names"]) for index in looks.get_indexes("notes")]
+
+
+def start_anew(tx: Tx) -> None:
+    tx.execute(text("DROP TABLE notes"))
+    tx.execute(text("DELETE FROM adk_confirm_versions"))
+
+
+async def test_the_first_real_migration(database: Database) -> None:
+    """An upgrade keeps what is stored, and leaves the tables that a new store gets."""
+    await lay_out(database, FIRST)
+    await database.run(lambda tx: tx.execute(text("INSERT INTO notes (id, words) VALUES (1, 'old')")))
+    await lay_out(database, SECOND)
+    await lay_out(database, SECOND)
+    assert await database.read(version, SECOND) == 2
+    assert await database.read(lambda tx: tx.execute(text("SELECT words, colour FROM notes")).all()) == [("old", None)]
+    upgraded = await database.read(shape)
+    await database.run(start_anew)
+    await lay_out(database, SECOND)
+    assert await database.read(shape) == upgraded
+
+
+async def test_one_that_fails_leaves_the_store_as_it_was(database: Database) -> None:
+    def breaks(tx: Tx) -> None:
+        raise ValueError("the second upgrade is broken")
+
+    await lay_out(database, FIRST)
+    before = await database.read(shape)
+    with pytest.raises(ValueError, match="the second upgrade is broken"):
+        await lay_out(database, replace(SECOND, upgrades=(add_colours, breaks)))
+    assert await database.read(version, FIRST) == 1
+    assert await database.read(shape) == before
+
+
+async def test_a_store_of_a_newer_version_is_refused(database: Database) -> None:
+    await lay_out(database, SECOND)
+    with pytest.raises(StoreError) as refused:
+        await lay_out(database, FIRST)
+    assert str(refused.value) == (
+        "The store's example tables are of version 2, and this program's 1: a newer program was started on it. Use "
+        "that one."
+    )
+
+
+async def test_a_reader_changes_nothing_and_says_what_to_do(database_url: str, database: Database) -> None:
+    await lay_out(database, FIRST)
+    reader = await Database.open(database_url, read_only=True)
+    await lay_out(reader, FIRST)
+    with pytest.raises(StoreError, match=r"of version 1, and this program's 2: start the service .* once on the store"):
+        await lay_out(reader, SECOND)
+    with pytest.raises(StoreError, match="The store's runtime tables are of version none"):
+        await lay_out(reader, SCHEMA)
+    await reader.close()
+
+
+async def test_a_store_with_tables_of_another_program_is_refused(database: Database) -> None:
+    await database.run(lambda tx: tx.execute(text("CREATE TABLE notes (id INTEGER)")))
+    with pytest.raises(StoreError, match="has a table notes, but no version of it"):
+        await lay_out(database, FIRST)
+
+
+async def test_packages_have_versions_of_their_own(database: Database) -> None:
+    await asyncio.gather(lay_out(database, SECOND), lay_out(database, SCHEMA))
+    assert [await database.read(version, schema) for schema in (SECOND, SCHEMA)] == [2, 1]
+
+
+async def start(url: str) -> None:
+    here("started")
+    database = await Database.open(url)
+    await lay_out(database, SCHEMA)
+    await database.close()
+
+
+async def test_processes_that_start_together_take_turns(postgres_url: str) -> None:
+    async with child(start, postgres_url) as one, child(start, postgres_url) as two:
+        await asyncio.gather(one.reached("started"), two.reached("started"))
+        one.go_on()
+        two.go_on()
+        await asyncio.gather(one.finished(), two.finished())
