@@ -345,10 +345,7 @@ async def test_a_store_that_a_newer_version_has_written(at: Backoffice) -> None:
     for command in (["pending"], ["pause"], ["audit", "verify"], ["audit", "export"], ["withdraw", "abcdef"]):
         said = await at.alone(*command)
         assert (said.code, said.out) == (2, "")
-        assert (
-            "tables are of version 9, and this program's 1: a newer program was started on it."
-            in said.err
-        )
+        assert "tables are of version 9, and this program's 1: a newer program was started on it." in said.err
 
 
 def test_a_store_that_is_not_there(
