@@ -1,7 +1,9 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels '.[adk,mcp,oauth,otel,postgres]'
+RUN pip install --no-cache-dir --require-hashes --requirement build.txt && \
+  pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . && \
+  pip wheel --no-cache-dir --no-deps --only-binary :all: --require-hashes --wheel-dir /wheels --requirement constraints.txt
 
 FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 confirm && mkdir /data && chown confirm /data

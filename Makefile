@@ -15,7 +15,7 @@ SPREAD := --dist worksteal --timeout-method thread
 GOLDEN := tests/blocks/golden tests/bot/confirmation/stored_shapes.json docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench chaos mutants golden picture wheel lock clean
+.PHONY: setup dev demo check test test-slow bench chaos mutants golden picture wheel try-wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -60,9 +60,13 @@ golden: dev ## writes again what tests compare with, and says what changed: read
 picture: dev ## the README's animated picture, made again from the demo's page
 	@$(BIN)/python -m tests.pictures
 
-wheel: ## builds the wheel and tries it in an empty environment, outside the checkout
+wheel: ## builds the wheel, with tools whose hashes build.txt has
 	@rm -rf dist
-	@$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && $(PYTHON) -m venv "$$tools" && \
+	  "$$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --requirement build.txt && \
+	  "$$tools/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+try-wheel: ## tries the wheel in an empty environment, outside the checkout
 	@outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && \
 	  $(PYTHON) -m venv "$$outside/venv" && \
 	  "$$outside/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl && \
@@ -70,12 +74,8 @@ wheel: ## builds the wheel and tries it in an empty environment, outside the che
 	  venv/bin/python -W error -c 'import runtime, blocks, bot' && \
 	  echo "the wheel installs and runs outside the checkout"
 
-lock: ## constraints.txt: the exact versions that the Docker image installs
-	@temporary=$$(mktemp -d) && trap 'rm -rf "$$temporary"' EXIT && \
-	  $(PYTHON) -m venv "$$temporary/venv" && \
-	  "$$temporary/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[adk,mcp,oauth,otel,postgres]' && \
-	  { echo "# The versions that a deployment installs. Made by \`make lock\`: do not edit."; \
-	    "$$temporary/venv/bin/python" -m pip freeze --exclude adk-confirm; } > constraints.txt
+lock: ## constraints.txt and build.txt: the exact versions and hashes that deployments and releases install
+	@$(PYTHON) .ci/lock.py
 
 chaos: dev ## three replicas under random faults: make chaos SECONDS=600 SEED=7; without a seed, another each time
 	@$(BIN)/python -m bench.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))

@@ -180,10 +180,21 @@ def test_every_dependency_has_an_exact_version_for_deployments() -> None:
         for text in group
     ]
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    pins = (line.split()[0].split("==") for line in lines if not line.startswith("#"))
     pinned = {canonicalize_name(name): version for name, version in pins}
     assert wanted
     assert [str(one) for one in wanted if pinned.get(canonicalize_name(one.name), "") not in one.specifier] == []
+
+
+def test_what_a_release_runs_is_pinned_by_what_it_holds() -> None:
+    """A tag, a branch and a version can be moved to other code."""
+    flows = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    used = re.findall(r"uses: (.+)", flows)
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action)] == []
+    for name in ("constraints.txt", "build.txt"):
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()[1:]
+        assert [line for line in lines if not re.fullmatch(r"[\w.-]+==\S+( --hash=sha256:[0-9a-f]{64})+", line)] == []
 
 
 def test_the_examples_in_docstrings_are_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_what_the_image_is_built_from_is_in_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     build = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     wanted = {*build["only-include"], *build["force-include"], project["project"]["readme"], "pyproject.toml"}
-    wanted |= {*project["project"]["license-files"], "constraints.txt", "bot/app.py"}
+    wanted |= {*project["project"]["license-files"], "constraints.txt", "build.txt", "bot/app.py"}
     assert {path for path in wanted if not shipped(path)} == set()
 
 
