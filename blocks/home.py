@@ -35,7 +35,7 @@ from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
 from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face, GrantView, HomeView
 
-_WAITING, _ASKED, _GRANTS = 20, 8, 4
+WAITING, ASKED, _GRANTS = 20, 8, 4  # how many of each are shown
 _LISTED, _FEWEST = 10, 2
 _MESSAGE_BYTES = 18_000
 MANY = 1000
@@ -47,20 +47,20 @@ def home_tab(view: HomeView) -> JsonObject:
     if view.paused:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
-    several = _enough_to_batch(view.waiting[:_WAITING])
-    for item in view.waiting[:_WAITING]:
+    several = _enough_to_batch(view.waiting[:WAITING])
+    for item in view.waiting[:WAITING]:
         blocks += [
             *_decidable_item(item, "w", view.version, select=several),
             divider(_block_id("line", item, view.version)),
         ]
     if not view.waiting:
         blocks.append(rich([line(words.HOME_EMPTY), line(words.HOME_EMPTY_MORE)], f"empty.{view.version}"))
-    blocks += _more_block(view.more_waiting + len(view.waiting[_WAITING:]), words.HOME_MORE, "waiting", view)
-    blocks += _batch_buttons(view.waiting[:_WAITING], view.version)
+    blocks += _more_block(view.more_waiting + len(view.waiting[WAITING:]), words.HOME_MORE, "waiting", view)
+    blocks += _batch_buttons(view.waiting[:WAITING], view.version)
     if view.asked or view.more_asked:
         blocks += _section(words.HOME_ASKED, len(view.asked) + view.more_asked, "asked", view)
-        blocks += [block for item in view.asked[:_ASKED] for block in _request_item(item, view.version)]
-        blocks += _more_block(view.more_asked + len(view.asked[_ASKED:]), words.HOME_MORE, "asked", view)
+        blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
+        blocks += _more_block(view.more_asked + len(view.asked[ASKED:]), words.HOME_MORE, "asked", view)
     if view.grants:
         blocks += _section(words.HOME_GRANTS, len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from blocks import words
 from blocks.answers import describe_answer
 from blocks.card_text import approvers
-from blocks.ledger_kinds import LineKind
+from blocks.ledger_kinds import LineKind, Reason
 from blocks.step_views import Counted, StepView
 
 Words = str | Callable[[StepView], str]
@@ -172,7 +172,14 @@ LINES: Mapping[LineKind, LineEntry] = {
         headline=True,
     ),
     LineKind.VOTE_FELL: LineEntry(
-        sentence=lambda step: words.LINE_VOTE_FELL if step.why is None else words.LINE_VOTE_FELL_WHY, headline=True
+        sentence=lambda step: (
+            words.LINE_VOTE_FELL_NOT_NAMED
+            if step.why is Reason.NOT_APPROVER
+            else words.LINE_VOTE_FELL_WHY
+            if step.why
+            else words.LINE_VOTE_FELL
+        ),
+        headline=True,
     ),
     LineKind.REAPPLIED: LineEntry(
         sentence=_if_nobody(words.LINE_REAPPLIED, words.LINE_REAPPLIED_BY), text=True, reason=True, headline=True

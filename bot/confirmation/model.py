@@ -153,7 +153,7 @@ class AskedCall:
         return turn_of(self.ask, self.siblings, self.invocation_id)
 
     def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
-        """Whether the same person asks for the same call again, with these arguments."""
+        """The same call, asked for again by the same person with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
     def fingerprint(self, fingerprints: Fingerprints, arguments: JsonObject, payload: Json, revision: int) -> str:

@@ -1,4 +1,5 @@
-"""When a confirmation next needs attention, and what happens then. Pure. Due times are always computed here."""
+"""When a confirmation next needs attention, and what happens then. Pure. The
+deadline itself is set where a confirmation opens: `decision.py`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from blocks.home import ASKED, WAITING
 from blocks.view import CardView, GrantView, HomeView
 from bot.cards.card_presenter import Links, card_view, grant_view
 from bot.config.rules import RulesInForce
@@ -30,11 +31,9 @@ from bot.store.mailbox import read_pause
 from bot.store.repository import chain_of, find_session, now
 from runtime.store.database import Database, Tx
 
-SHOWN = 20
-ASKED = 8
 ASKED_SINCE = timedelta(days=7)
 PAGE, PAGES = 40, 5
-"""How many rows are read to find `SHOWN` that the reader may decide. Later rows are only counted."""
+"""How many rows are read to find `WAITING` that the reader may decide. Later rows are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +152,9 @@ class HomeQuery:
             )
             for (row, _), yes in zip(page.rows, permitted, strict=True):
                 found += [row] if yes else []
-                if len(found) == SHOWN:
+                if len(found) == WAITING:
                     break
-            if len(found) == SHOWN:
+            if len(found) == WAITING:
                 after = found[-1].asked_at.timestamp(), found[-1].id
                 break
             if len(page.places) < PAGE:
@@ -240,9 +239,9 @@ def _own_requests(tx: Tx, person: Person) -> _Found:
 def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:
     """What else waits in a channel."""
     names = {f"channel:{channel}"}
-    page = waiting_index.page(tx, team, names, None, SHOWN + len(mine))
-    others = [position for position in page if position[1] not in mine][:SHOWN]
-    more = waiting_index.count_after(tx, team, names, others[-1]) if len(others) == SHOWN else 0
+    page = waiting_index.page(tx, team, names, None, WAITING + len(mine))
+    others = [position for position in page if position[1] not in mine][:WAITING]
+    more = waiting_index.count_after(tx, team, names, others[-1]) if len(others) == WAITING else 0
     return _Found(tuple(waiting_index.read_rows(tx, [id_ for _, id_ in others])), more)
 
 

@@ -549,7 +549,7 @@ def test_deny_asks_for_a_reason() -> None:
     shown.type("Reason", "  Not during the sale. \n")
     assert form.read_denial(shown.state, required=True) == form.Denial("Not during the sale.")
     shown.type("Reason", "x" * 1001)
-    assert form.read_denial(shown.state, required=False).errors == {"reason": "Keep it under 1000 characters."}
+    assert form.read_denial(shown.state, required=False).errors == {"reason": "Use at most 1000 characters."}
 
 
 def test_a_submit_knows_what_it_is_about_and_nothing_else() -> None:

@@ -3,7 +3,7 @@
 Later          nothing happened: try again after `after` seconds
 Unsure         it may have happened: look before you repeat it
 Gone           the channel or the person does not exist for this app, or not any more
-Refused        Slack refuses what was sent: a bug in this app, or a missing scope
+RefusedBySlack what was sent can't be taken: a bug in this app, or a missing scope
 Revoked        the token is no longer valid: the app was removed, or the token was revoked
 NotInstalled   there is no token for this workspace: somebody has to install the app first
 """

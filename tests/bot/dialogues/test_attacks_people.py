@@ -357,6 +357,19 @@ async def test_who_is_barred_is_barred_at_once_also_for_what_waits(open_office: 
         assert at.ran() == []
 
 
+async def test_a_vote_of_who_left_the_group_meanwhile_makes_no_quorum(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
+        at.slack.group("oncall", at.cyd, id="S0ONCALL")
+        await at.later(minutes=1)
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+
+        await at.ann.finds("by bob no longer counts: they are no longer an approver.", at.deploys, thread=card)
+
+
 async def test_a_vote_of_who_left_meanwhile_makes_no_quorum(open_office: Opens) -> None:
     async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
         card = await at.ask(DINNER)
