@@ -125,7 +125,7 @@ def read() -> list[Slip]:
     ]
 
 
-def mutate(slip: str) -> tuple[str, str]:
+def mutate(slip: str, root: Path = ROOT) -> tuple[str, str]:
     """The file that `place: change` is in, and its text after the change. A ValueError says why it can't be made."""
     place, _, change = slip.partition(": ")
     files = sorted(_places().get(place, ()))
@@ -133,7 +133,7 @@ def mutate(slip: str) -> tuple[str, str]:
         raise ValueError(f"nothing is called {place} any more: let the slip follow the code, or delete it")
     if len(files) > 1:
         raise ValueError(f"{place} is in {' and in '.join(files)}: put a package or module before it, with a dot")
-    return files[0], changed((ROOT / files[0]).read_text(encoding="utf-8"), place, change)
+    return files[0], changed((root / files[0]).read_text(encoding="utf-8"), place, change)
 
 
 def changed(source: str, place: str, text: str) -> str:
@@ -320,7 +320,7 @@ def _run_all(slips: Sequence[Slip], copies: Sequence[Path]) -> list[Ran]:
 
 def _run_one(slip: Slip, free: queue.SimpleQueue[Path]) -> Ran:
     copy, began = free.get(), time.monotonic()
-    name, text = mutate(slip.change)
+    name, text = mutate(slip.change, copy)
     file = copy / name
     whole = file.read_text(encoding="utf-8")
     file.write_text(text, encoding="utf-8")
