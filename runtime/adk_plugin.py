@@ -3,7 +3,7 @@
     from google.adk.apps import App
     from runtime.adk_plugin import ConfirmationPlugin
 
-    app = App(name="oncall", root_agent=root_agent, plugins=[ConfirmationPlugin()])
+    app = App(name="oncall", root_agent=root_agent, plugins=[ConfirmationPlugin(secret=…)])
 
 - A denied call does not run, whatever its predicate says later, and also if the tool itself asked.
 - The reason of a denial reaches the model.
@@ -13,15 +13,19 @@
 - A call that has its result does not run again, and runs of one session wait for each other. Both apply within one
   process and event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
-- A request that a session has twice, and a call that would run with other arguments than people saw, is refused.
+- What people are shown is what the tool gets. A call with arguments that google-adk would drop or convert is refused to
+  the model. The values that the tool fills in are announced, too. A request that a session has twice, and a call that
+  would run with other arguments than people saw, is refused.
+- A model can't ask in the framework's name: calls named as google-adk's own (`adk_…`) are taken out of its answers.
 - With a secret that the bot knows too, answers that it did not sign are refused: to confirmations, to a workflow's
   nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. Slack has no
-  sign-ins: name `adk_request_credential` there to let people sign in with another client. The secret is given as
-  `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
-  runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one first; in the environment the
-  old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE.
+  sign-ins: name `adk_request_credential` there to let people sign in with another client. A signature counts once, for
+  ten minutes. The secret is given as `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk
+  api_server --extra_plugins runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one
+  first; in the environment the old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE. `unsigned=True` accepts every answer.
 
-Put it first among an app's plugins: google-adk stops asking plugins at the first one that answers.
+Put it first among an app's plugins, or right after google-adk's `ToolCallIntegrityPlugin`: google-adk stops asking
+plugins at the first one that answers.
 """
 
 from __future__ import annotations
@@ -29,12 +33,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from secrets import token_hex
 from typing import Any
 
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
@@ -42,6 +51,7 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from runtime.adk.binding import bind, schema_of
 from runtime.adk.reading import (
     Pause,
     Pauses,
@@ -57,7 +67,6 @@ from runtime.adk.reading import (
     requests_in_event,
     responses_to_pauses,
     result_of,
-    schema_of,
     times_answered,
 )
 from runtime.adk.signing import (
@@ -72,9 +81,10 @@ from runtime.adk.signing import (
     announcement_about,
     announcement_metadata,
     checked_secret,
+    expiry_of,
     signatures_in,
 )
-from runtime.adk.turns import Turns
+from runtime.adk.turns import Turn, Turns
 from runtime.calls.call import REJECTED
 from runtime.context import as_json
 from runtime.errors import Forbidden, Invalid
@@ -88,6 +98,8 @@ HELD_RESPONSE = "This tool call requires confirmation, please approve or reject.
 
 
 OTHER_CALL = "This is another call than the one that people were asked about, so it did not run."
+FORGED = "({name} was taken out: only the framework makes this call. Nobody was asked, and nothing ran.)"
+CHOICE = "get_user_choice"
 
 
 class ConfirmationPlugin(BasePlugin):
@@ -95,16 +107,19 @@ class ConfirmationPlugin(BasePlugin):
         self,
         *,
         secret: str | Sequence[str] | None = None,
+        unsigned: bool = False,
         name: str = "adk_confirm",
         open_tools: Sequence[str] = (),
     ) -> None:
-        """`open_tools`: long-running tools whose results may come from others than the bot, and
-        `adk_request_credential` if people may sign in with another client."""
+        """`unsigned`: every answer counts, whoever sends it. `open_tools`: long-running tools whose results may come
+        from others than the bot, and `adk_request_credential` if people may sign in with another client."""
         super().__init__(name=name)
-        self.secrets = _secrets(secret)
+        if unsigned and secret is not None:
+            raise Invalid("ConfirmationPlugin takes a secret or unsigned=True, not both.")
+        self.secrets = () if unsigned else _secrets(secret)
         self._open_tools = frozenset(open_tools)
         self._turns = Turns()
-        self._asking: dict[str, Announcement] = {}  # by the call's id, until its request's event passes
+        self._used: dict[str, float] = {}  # signatures, and until when they would be good
 
     # One run at a time
 
@@ -112,12 +127,14 @@ class ConfirmationPlugin(BasePlugin):
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> types.Content | None:
         """Checks a message before anything is stored, so that a refused one leaves no trace in the session."""
+        arrived = time.time()  # it may wait long for its turn
         await self._take_turn(invocation_context)
         try:
-            self._check_answers(invocation_context.session, user_message)
-            self._check_responses(invocation_context, user_message)
+            signatures = [*self._check_answers(invocation_context.session, user_message)]
+            signatures += self._check_responses(invocation_context, user_message)
+            self._use(invocation_context.session, signatures, arrived)
         except BaseException:
-            self._turns.leave(_key(invocation_context), invocation_context)
+            self._leave(invocation_context)
             raise
         return None
 
@@ -126,18 +143,24 @@ class ConfirmationPlugin(BasePlugin):
         try:
             self._check_node_answers(invocation_context.session)
         except BaseException:
-            self._turns.leave(_key(invocation_context), invocation_context)
+            self._leave(invocation_context)
             raise
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        self._turns.leave(_key(invocation_context), invocation_context)
+        self._leave(invocation_context)
 
     async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:  # noqa: ARG002
         """Ends the run's turn. google-adk 2 reports failed runs here; in 1.39 the end of the task does this."""
-        self._turns.leave(_key(invocation_context), invocation_context)
+        self._leave(invocation_context)
+
+    def _leave(self, invocation_context: InvocationContext) -> None:
+        self._turns.leave(_key(invocation_context.session), invocation_context)
+
+    def _turn(self, session: Session) -> Turn:
+        return self._turns.of(_key(session))
 
     async def _take_turn(self, invocation_context: InvocationContext) -> None:
-        if not await self._turns.take(_key(invocation_context), invocation_context):
+        if not await self._turns.take(_key(invocation_context.session), invocation_context):
             return
         # It was loaded before this run had its turn, and may have gone on since, whether there was a wait or not.
         session = invocation_context.session
@@ -151,7 +174,8 @@ class ConfirmationPlugin(BasePlugin):
 
     # Answers as they come
 
-    def _check_answers(self, session: Session, message: types.Content) -> None:
+    def _check_answers(self, session: Session, message: types.Content) -> Iterator[object]:
+        """Yields the signatures of the answers."""
         refuse_results(session, message)
         for response in answers_in(message):
             request = response.id or ""
@@ -159,27 +183,28 @@ class ConfirmationPlugin(BasePlugin):
             if about is not None and about.is_from_node and not self.secrets:
                 continue  # google-adk reads it in ways of its own
             confirmation = read_answer(response)
-            if not self._is_signed(session, about, confirmation, times_answered(session, request)):
-                log.warning("an answer to %s in session %s was not signed, and is refused", request, session.id)
-                raise Forbidden(UNSIGNED)
+            self._require_signed(session, about, confirmation, times_answered(session, request))
+            yield confirmation.hint
             if about is not None:
                 about.edit_in(confirmation)
 
-    def _check_responses(self, invocation_context: InvocationContext, message: types.Content) -> None:
-        """Checks answers to other requests than confirmations."""
-        if not self.secrets:
-            return
+    def _check_responses(self, invocation_context: InvocationContext, message: types.Content) -> Iterator[object]:
+        """Checks answers to other requests than confirmations, and yields their signatures."""
         session, config = invocation_context.session, invocation_context.run_config
         signatures = signatures_in(config.custom_metadata if config is not None else None)
         pauses = Pauses.of(session)
-        for given in responses_to_pauses(message):
-            self._check_response(session, pauses.about(given.id), given, signatures)
+        for given in responses_to_pauses(message) if self.secrets else ():
+            about = pauses.about(given.id)
+            if not self._is_open(about):
+                self._check_response(session, about, given, signatures)
+                yield signatures.get(given.id or "")
+
+    def _is_open(self, about: Pause | None) -> bool:
+        return about is not None and about.name in self._open_tools and about.name != REQUEST_INPUT
 
     def _check_response(
         self, session: Session, about: Pause | None, given: types.FunctionResponse, signatures: JsonObject
     ) -> None:
-        if about is not None and about.name in self._open_tools and about.name != REQUEST_INPUT:
-            return
         if about is not None:
             response = SignedResponse(
                 app=session.app_name,
@@ -192,38 +217,63 @@ class ConfirmationPlugin(BasePlugin):
             )
             if any(response.signed_by(secret, signatures.get(about.call_id)) for secret in self.secrets):
                 return
-        log.warning("an answer to %s in session %s was not signed, and is refused", given.id, session.id)
-        raise Forbidden(UNSIGNED)
+        raise _unsigned(session, given.id)
 
     def _check_node_answers(self, session: Session) -> None:
         """Checks the session's answers for a workflow's node: the node would run with any of them, and not every node
-        asks plugins first."""
+        asks plugins first. They may be old."""
         for pause, answer, signatures in answers_to_pauses(session) if self.secrets else ():
-            self._check_response(session, pause, answer, signatures)
+            if not self._is_open(pause):
+                self._check_response(session, pause, answer, signatures)
         for about, given, nth in answers_to_nodes(session) if self.secrets else ():
-            if not self._is_signed(session, about, read_answer(given), nth):
-                log.warning("an answer to %s in session %s was not signed: no run", given.id, session.id)
-                raise Forbidden(UNSIGNED)
+            self._require_signed(session, about, read_answer(given), nth)
 
-    def _is_signed(
+    def _require_signed(
         self, session: Session, about: SessionRequest | None, confirmation: ToolConfirmation, nth: int
-    ) -> bool:
+    ) -> None:
         if not self.secrets:
-            return True
-        if about is None:
-            return False
-        verdict = SignedAnswer(
-            app=session.app_name,
-            user=session.user_id,
-            session=session.id,
-            request=about.signed_name,
-            tool=about.tool,
-            arguments=about.arguments,
-            confirmed=confirmation.confirmed,
-            payload=confirmation.payload,
-            nth=nth,
-        )
-        return any(verdict.signed_by(secret, confirmation.hint) for secret in self.secrets)
+            return
+        if about is not None:
+            verdict = SignedAnswer(
+                app=session.app_name,
+                user=session.user_id,
+                session=session.id,
+                request=about.signed_name,
+                tool=about.tool,
+                arguments=about.arguments,
+                defaults=about.defaults,
+                confirmed=confirmation.confirmed,
+                payload=confirmation.payload,
+                nth=nth,
+            )
+            if any(verdict.signed_by(secret, confirmation.hint) for secret in self.secrets):
+                return
+        raise _unsigned(session, None if about is None else about.request)
+
+    def _use(self, session: Session, signatures: Sequence[object], now: float) -> None:
+        """Accepts signatures for this run. Each counts once while it is good, also if the session was made anew."""
+        accepted = self._turn(session).accepted
+        fresh = {str(one): expiry_of(str(one)) for one in signatures if one not in accepted} if self.secrets else {}
+        if any(one in self._used or until < now for one, until in fresh.items()):
+            raise _unsigned(session, None)
+        self._used = {one: until for one, until in self._used.items() if until >= time.time()} | fresh
+        accepted.update(fresh)
+
+    # What a model writes
+
+    async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+        """Takes the framework's calls out of a model's answer, in place, so that later plugins are called."""
+        parts = (llm_response.content.parts if llm_response.content is not None else None) or []
+        suspect = [at for at, part in enumerate(parts) if part.function_call is not None and _is_googles(part)]
+        agent = callback_context._invocation_context.agent
+        if not suspect or not isinstance(agent, LlmAgent):
+            return
+        tools = await agent.canonical_tools(ReadonlyContext(callback_context._invocation_context))
+        for at in suspect:
+            name = (call := parts[at].function_call) and call.name
+            if name not in {tool.name for tool in tools}:
+                log.warning("a model called %s, which only the framework makes: taken out", name)
+                parts[at] = types.Part(text=FORGED.format(name=name))
 
     # The call, once it is answered
 
@@ -232,33 +282,39 @@ class ConfirmationPlugin(BasePlugin):
     ) -> dict[str, Any] | None:
         """The result to use instead of running the tool. None if it may run with these arguments."""
         confirmation, call_id = tool_context.tool_confirmation, tool_context.function_call_id
-        if confirmation is None or call_id is None:
-            return None
-        session = tool_context.session
+        session, node = tool_context.session, getattr(tool_context, "node_path", None)
         try:
-            about = find_request_for_call(session, call_id) or _node_request(tool_context)
-        except Forbidden as error:
-            log.error("%s (%s): %s", tool.name, call_id, error)
+            if confirmation is None:
+                if getattr(tool, "_require_confirmation", False):
+                    self._announce_node(session, node, bind(tool, tool_args))
+                return None
+            # A workflow runs a tool with a new call id each time.
+            about = find_request_for_call(session, call_id or "")
+            about = about or (find_request(session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None)
+            if about is not None and (done := result_of(session, about)) is not None:
+                log.warning("%s (%s) was answered again and has its result: it is not run again", tool.name, call_id)
+                return done
+            # Signatures are checked once more: an answer may get into a session in other ways than by a message.
+            nth = 0 if about is None else times_answered(session, about.request) - 1
+            self._require_signed(session, about, confirmation, nth)
+            self._use(session, [confirmation.hint], time.time())
+            if not confirmation.confirmed:
+                reason = None if about is None else about.reason(confirmation)
+                return {"error": REJECTED, "reason": reason} if reason else {"error": REJECTED}
+            if about is not None:
+                _refuse_other_call(tool, tool_args, about)
+                tool_args.update(about.edit_in(confirmation) or {})
+            bind(tool, tool_args)
+        except (Forbidden, Invalid) as error:
+            log.warning("%s (%s): %s", tool.name, call_id, error)
             return {"error": str(error)}
-        done = None if about is None else result_of(session, about)
-        if done is not None:
-            log.warning("%s (%s) was answered again and has its result: it is not run again", tool.name, call_id)
-            return done
-        refused = self._refuse_unsigned(session, about, confirmation) or _refuse_other_call(tool, tool_args, about)
-        return refused or _amend(tool_args, about, confirmation)
+        return None
 
-    def _refuse_unsigned(
-        self, session: Session, about: SessionRequest | None, confirmation: ToolConfirmation
-    ) -> dict[str, Any] | None:
-        """Checks signatures once more: an answer may get into a session in other ways than by a message."""
-        nth = 0 if about is None else times_answered(session, about.request) - 1
-        if not self._is_signed(session, about, confirmation, nth):
-            log.warning("the answer in session %s was not signed: nothing runs", session.id)
-            return {"error": UNSIGNED}
-        if confirmation.confirmed:
-            return None
-        reason = None if about is None else about.reason(confirmation)
-        return {"error": REJECTED, "reason": reason} if reason else {"error": REJECTED}
+    def _announce_node(self, session: Session, node: str | None, defaults: JsonObject) -> None:
+        """A workflow's node asks without a result: `after_tool_callback` is not called."""
+        if node and (self.secrets or defaults):
+            announcement = Announcement(gated=False, signed=bool(self.secrets), defaults=defaults)
+            self._turn(session).asking[f"{WORKFLOW_CONFIRMATION}{node}"] = announcement
 
     async def on_tool_error_callback(
         self,
@@ -280,81 +336,78 @@ class ConfirmationPlugin(BasePlugin):
         self,
         *,
         tool: BaseTool,
-        tool_args: dict[str, Any],  # noqa: ARG002
+        tool_args: dict[str, Any],
         tool_context: ToolContext,
         result: Any,
-    ) -> None:
-        call_id = tool_context.function_call_id or ""
-        asking = tool_context.actions.requested_tool_confirmations.get(call_id)
-        if asking is None or tool_context.tool_confirmation is not None:
-            return
+    ) -> dict[str, Any] | None:
+        call_id, asking = tool_context.function_call_id or "", tool_context.actions.requested_tool_confirmations
+        if call_id not in asking or tool_context.tool_confirmation is not None:
+            return None
+        try:
+            defaults = bind(tool, tool_args)
+        except Invalid as error:
+            del asking[call_id]
+            tool_context.actions.skip_summarization = None
+            return {"error": str(error)}
         gated = isinstance(result, dict) and result.get("error") == HELD_RESPONSE
-        edits = gated or asking.payload is None
-        self._asking[call_id] = Announcement(
-            gated=gated, edits=edits, signed=bool(self.secrets), schema=schema_of(tool) if edits else None
+        edits = gated or asking[call_id].payload is None
+        schema = schema_of(tool) if edits else None
+        self._turn(tool_context.session).asking[call_id] = Announcement(
+            gated=gated, edits=edits, signed=bool(self.secrets), schema=schema, defaults=defaults
         )
+        return None
 
-    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:  # noqa: ARG002
-        """Changes the event in place. If it returned another event, later plugins would not be called."""
-        asked = [one.call_id for one in requests_in_event(event) if one.call_id in self._asking]
-        announcements = {call_id: self._asking.pop(call_id) for call_id in asked}
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
+        """Changes the event's metadata in place. If it returned another event, later plugins would not be called."""
+        waits = set(event.long_running_tool_ids or ())
+        requests = [one for one in requests_in_event(event) if one.request in waits]
+        asking = self._turn(invocation_context.session).asking if requests else {}
+        announcements = {one.call_id: asking.pop(one.call_id) for one in requests if one.call_id in asking}
         if self.secrets and event.author != USER:
-            others = [
-                *(one.request for one in requests_in_event(event) if one.is_from_node),
-                *(id_ for id_, _ in pausing_calls(event)),
-            ]
-            announcements |= {one: Announcement(gated=False, signed=True) for one in others if one not in announcements}
+            others = [*(one.request for one in requests if one.is_from_node), *(id_ for id_, _ in pausing_calls(event))]
+            announcements = dict.fromkeys(others, Announcement(gated=False, signed=True)) | announcements
         if announcements and not any(announcement_about(event.custom_metadata, call_id) for call_id in announcements):
             event.custom_metadata = {**(event.custom_metadata or {}), **announcement_metadata(announcements)}
 
 
-def _node_request(tool_context: ToolContext) -> SessionRequest | None:
-    """The request of a workflow's node. A workflow runs a tool with a new call id each time."""
-    node = getattr(tool_context, "node_path", None)
-    return find_request(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
-
-
-def _refuse_other_call(
-    tool: BaseTool, tool_args: dict[str, Any], about: SessionRequest | None
-) -> dict[str, Any] | None:
+def _refuse_other_call(tool: BaseTool, tool_args: dict[str, Any], about: SessionRequest) -> None:
     """Refuses a call that differs in any way from the one that people were asked about."""
-    if about is None:
-        return None
-    shown, runs = as_json([about.tool, about.arguments]), as_json([tool.name, tool_args])
-    if same(shown, runs) or (about.is_from_node and same(as_json(about.arguments), as_json(tool_args))):
-        return None  # a node may have a name of its own
-    log.error("%s (%s) is another call now than the one that people saw: nothing runs", tool.name, about.call_id)
-    return {"error": OTHER_CALL}
+    name = about.tool if about.is_from_node else tool.name  # a node may have a name of its own
+    is_other = not same(as_json([about.tool, about.arguments]), as_json([name, tool_args]))
+    if is_other or (about.announcement is not None and not same(about.defaults, bind(tool, tool_args))):
+        raise Forbidden(OTHER_CALL)
 
 
-def _amend(
-    tool_args: dict[str, Any], about: SessionRequest | None, confirmation: ToolConfirmation
-) -> dict[str, Any] | None:
-    """The arguments with those of an edit."""
-    try:
-        tool_args.update((about.edit_in(confirmation) if about is not None else None) or {})
-    except Invalid as error:
-        return {"error": str(error)}
-    return None
+def _is_googles(part: types.Part) -> bool:
+    """Whether its call has a name by which google-adk pauses."""
+    name = (part.function_call and part.function_call.name) or ""
+    return name.startswith("adk_") or name == CHOICE
 
 
-def _key(invocation_context: InvocationContext) -> tuple[str, str, str]:
-    session = invocation_context.session
+def _unsigned(session: Session, request: str | None) -> Forbidden:
+    log.warning("an answer to %s in session %s was not signed for this, and is refused", request, session.id)
+    return Forbidden(UNSIGNED)
+
+
+def _key(session: Session) -> tuple[str, str, str]:
     return session.app_name, session.user_id, session.id
 
 
 def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """The secrets. The first is used for signing."""
-    if given is None:
-        return tuple(_usable_secret(name) for name in (SECRET_ENV, SECRET_BEFORE_ENV) if name in os.environ)
-    return tuple(checked_secret(secret) for secret in ((given,) if isinstance(given, str) else given))
+    if given is not None:
+        if not given and not isinstance(given, str):
+            raise Invalid("ConfirmationPlugin has an empty list of secrets. Only unsigned=True accepts every answer.")
+        return tuple(checked_secret(secret) for secret in ((given,) if isinstance(given, str) else given))
+    found = tuple(_usable_secret(name) for name in (SECRET_ENV, SECRET_BEFORE_ENV) if name in os.environ)
+    return found or (_usable_secret(SECRET_ENV),)
 
 
 def _usable_secret(name: str) -> str:
-    """The secret, or a random one in place of a secret that is too short, so that every answer is refused. It must not
-    raise: `adk api_server` goes on without a plugin that can't be made."""
+    """The secret, or a random one in place of one that is missing or too short, so that every answer is refused. It
+    must not raise: `adk api_server` goes on without a plugin that can't be made."""
     try:
-        return checked_secret(os.environ[name], name)
+        return checked_secret(os.environ.get(name, ""), name)
     except Invalid as error:
-        log.error("%s Until then every answer is refused.", error)
+        log.error("%s Until then ConfirmationPlugin refuses every answer; unsigned=True accepts every one.", error)
         return token_hex()

@@ -246,7 +246,7 @@ def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:
 
     ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)
     if ours is None:
-        ours = ConfirmationPlugin()
+        ours = ConfirmationPlugin(unsigned=True)
     else:
         plugins.remove(ours)
     plugins.insert(0, ours)

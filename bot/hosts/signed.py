@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 
 from bot.confirmation.model import Ask, SessionKey
 from bot.hosts.host import DeliveryUnknown, HostFailed
 from bot.hosts.pauses import answer_part
 from bot.hosts.reading import AdkRequest
-from runtime.adk.signing import UNSIGNED, SignedAnswer, SignedResponse
+from runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, SignedResponse
 from runtime.confirming import Answer
 from runtime.jsontypes import JsonObject
 from runtime.wire import FunctionResponse, Part
@@ -19,8 +20,8 @@ NOT_SIGNED = (
     "`secret_env` in [agent] to the plugin's secret; until then nothing runs."
 )
 NOT_TAKEN = (
-    "The agent's server refused the answer: its plugin has another secret than this app. Whoever runs it gives both "
-    "the same one (`secret_env` in [agent]); until then nothing runs."
+    "The agent's server refused the answer: its plugin has another secret than this app, or their clocks are ten "
+    "minutes apart. Whoever runs it gives both the same secret (`secret_env` in [agent]); until then nothing runs."
 )
 NOT_WANTED = (
     "The agent's server asks for no signature, although [agent] secret_env is set: its plugin is missing, or has no "
@@ -54,7 +55,8 @@ class Signer:
         part = Part(function_response=response)
         if adk_request is None or self._secret is None or adk_request.ask in SIGNED_BESIDE:
             return part
-        if not _wants_signature(adk_request):
+        announced = adk_request.announcement
+        if announced is None or not announced.signed:
             log.warning(NOT_WANTED)
             return part
         given = dict(response.response or {})
@@ -65,11 +67,12 @@ class Signer:
             request=answer.id if asked is None else asked.signed_name,
             tool=adk_request.request.call.name or "",
             arguments=adk_request.request.call.arguments,
+            defaults=announced.defaults,
             confirmed=given.get("confirmed") is True,
             payload=given.get("payload"),
             nth=adk_request.answered,
         )
-        given["hint"] = verdict.sign(self._secret)
+        given["hint"] = verdict.sign(self._secret, time.time() + GOOD_FOR)
         return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given))
 
     def signatures(
@@ -97,7 +100,7 @@ class Signer:
                     response=response.response or {},
                     nth=adk_request.answered,
                 )
-                signed[asked.part_id] = verdict.sign(self._secret)
+                signed[asked.part_id] = verdict.sign(self._secret, time.time() + GOOD_FOR)
         return signed
 
 

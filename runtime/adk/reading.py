@@ -1,4 +1,4 @@
-"""Reads google-adk's sessions for `adk_plugin`: requests, the answers to them, results, tools' schemas."""
+"""Reads google-adk's sessions for `adk_plugin`: requests, the answers to them, results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
-from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from pydantic import ValidationError
 
 from runtime.adk.signing import (
-    REQUEST_CREDENTIAL,
     REQUEST_INPUT,
     WORKFLOW_CONFIRMATION,
     Announcement,
@@ -43,6 +41,10 @@ class SessionRequest:
     arguments: JsonObject
     announcement: Announcement | None
     event: str = ""
+
+    @property
+    def defaults(self) -> JsonObject:
+        return {} if self.announcement is None else self.announcement.defaults
 
     @property
     def signed_name(self) -> str:
@@ -118,7 +120,8 @@ def requests_in_event(event: Event) -> Iterator[SessionRequest]:
 
 def _node_request(event: Event, request: str, payload: object) -> SessionRequest:
     given = payload if isinstance(payload, dict) else {}
-    return SessionRequest(request, request, str(given.get("tool_name") or ""), given.get("args") or {}, None, event.id)
+    announcement, arguments = announcement_about(event.custom_metadata, request), given.get("args") or {}
+    return SessionRequest(request, request, str(given.get("tool_name") or ""), arguments, announcement, event.id)
 
 
 def find_request(session: Session, request: str | None) -> SessionRequest | None:
@@ -186,12 +189,13 @@ class Pauses:
 
 
 def pausing_calls(event: Event) -> Iterator[tuple[str, str]]:
-    """The calls in an event that wait for an answer other than a confirmation, by id and name."""
+    """The calls in an event that wait for an answer other than a confirmation, by id and name. The framework names them
+    beside its event; a model can only write a call."""
     waits = set(event.long_running_tool_ids or ())
     for call in event.get_function_calls():
         if not call.id or call.name == REQUEST_CONFIRMATION or call.id.startswith(WORKFLOW_CONFIRMATION):
             continue
-        if call.id in waits or call.name in (REQUEST_INPUT, REQUEST_CREDENTIAL):
+        if call.id in waits:
             yield call.id, call.name or ""
 
 
@@ -259,17 +263,3 @@ def refuse_results(session: Session, message: types.Content) -> None:
         about = find_request_for_call(session, given.id)
         if about is not None and not times_answered(session, about.request):
             raise Invalid(f"The call {given.id} waits for a decision: a result can't be given in its place.")
-
-
-def schema_of(tool: BaseTool) -> JsonObject | None:
-    """The tool's parameters as JSON schema, in whatever way it declares them."""
-    declaration = tool._get_declaration()
-    if declaration is None:
-        return None
-    if declaration.parameters_json_schema is not None:
-        schema: JsonObject = declaration.parameters_json_schema
-        return schema
-    if declaration.parameters is None:
-        return None
-    plain: JsonObject = declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return plain

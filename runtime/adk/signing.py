@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, as_object, canonical
@@ -28,20 +28,28 @@ SECRET_ENV = "ADK_CONFIRM_PLUGIN_SECRET"  # noqa: S105  (the variable's name)
 SECRET_BEFORE_ENV = f"{SECRET_ENV}_BEFORE"
 SHORTEST = 16
 
-UNSIGNED = "Not signed with the plugin's secret: answers for this agent are taken only from a bot that has it."
+GOOD_FOR = 600.0
+"""Seconds for which a signature is good, once. The bot signs anew each time it sends an answer."""
+
+UNSIGNED = (
+    "Not signed with the plugin's secret, or too long ago, or used already: an answer for this agent counts once, and "
+    "only from a bot that has the secret."
+)
 """The plugin's words for an answer that it refuses. The bot recognises them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
     """What the plugin says about a held call: whether a gate holds it, whether edited arguments reach the tool, whether
-    answers must be signed, and the schemas of its arguments and of the payload that it asks for."""
+    answers must be signed, the schemas of its arguments and of the payload that it asks for, and the values that the
+    tool fills in for arguments that the model left out."""
 
     gated: bool
     edits: bool = False
     signed: bool = False
     schema: JsonObject | None = None
     payload_schema: JsonObject | None = None
+    defaults: JsonObject = field(default_factory=dict)
 
     def as_json(self) -> JsonObject:
         fields: JsonObject = {"gated": self.gated, "edits": self.edits, "signed": self.signed}
@@ -49,6 +57,8 @@ class Announcement:
             fields["schema"] = self.schema
         if self.payload_schema is not None:
             fields["payloadSchema"] = self.payload_schema
+        if self.defaults:
+            fields["defaults"] = self.defaults
         return fields
 
 
@@ -69,6 +79,7 @@ def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcemen
         signed=found.get("signed") is True,
         schema=as_object(found.get("schema")) or None,
         payload_schema=as_object(found.get("payloadSchema")) or None,
+        defaults=as_object(found.get("defaults")),
     )
 
 
@@ -98,12 +109,16 @@ class _Signed:
         """Everything that is signed, in a fixed order."""
         raise NotImplementedError
 
-    def sign(self, secret: str) -> str:
-        content = canonical(self._content).encode("utf-8", "surrogatepass")
-        return _SIGNED + hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
+    def sign(self, secret: str, until: float) -> str:
+        content = canonical([round(until * 1000), *self._content]).encode("utf-8", "surrogatepass")
+        digest = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
+        return f"{_SIGNED}{round(until * 1000)} {digest}"
 
     def signed_by(self, secret: str, signature: object) -> bool:
-        return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
+        """Whether it was ever signed so. `expiry_of` says until when that is good."""
+        if not isinstance(signature, str):
+            return False
+        return hmac.compare_digest(self.sign(secret, expiry_of(signature)).encode(), signature.encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +127,13 @@ class SignedAnswer(_Signed):
 
     tool: str
     arguments: JsonObject
+    defaults: JsonObject = field(default_factory=dict)
     confirmed: bool
     payload: Json = None
 
     @property
     def _content(self) -> list[Json]:
-        about: list[Json] = [self.app, self.user, self.session, self.request, self.tool, self.arguments]
+        about: list[Json] = [self.app, self.user, self.session, self.request, self.tool, self.arguments, self.defaults]
         return [*about, self.confirmed, self.payload, self.nth]
 
 
@@ -132,6 +148,12 @@ class SignedResponse(_Signed):
     def _content(self) -> list[Json]:
         about: list[Json] = ["response", self.app, self.user, self.session, self.request, self.name]
         return [*about, self.response, self.nth]
+
+
+def expiry_of(signature: str) -> float:
+    """Until when the signature is good. 0 if it is none."""
+    until = signature.removeprefix(_SIGNED).partition(" ")[0]
+    return int(until) / 1000 if until.isascii() and until.isdecimal() and len(until) < 16 else 0.0
 
 
 def signatures_in(metadata: JsonObject | None) -> JsonObject:

@@ -20,16 +20,24 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 def check_edit(amended: JsonObject, schema: JsonObject | None, call: str) -> None:
     """Raises `Invalid`, naming the argument, for an argument that the tool does not have or of another type."""
+    if problem := misfit(amended, schema, f"the call {call}"):
+        raise Invalid(f"{problem}. Nothing was stored.")
+
+
+def misfit(arguments: JsonObject, schema: JsonObject | None, whose: str) -> str | None:
+    """What is wrong with these arguments: names that the tool does not have, or a value of another type."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, dict):
-        return
-    for name, value in amended.items():
-        if name not in properties:
-            known = ", ".join(properties) or "none"
-            raise Invalid(f"The call {call} has no argument {name!r}; it has {known}. Nothing was stored.")
-        kinds = _declared_kinds(properties[name])
+        return None
+    unknown = [name for name in arguments if name not in properties]
+    if unknown and not (schema or {}).get("additionalProperties"):
+        known = ", ".join(properties) or "none"
+        return f"T{whose[1:]} has no argument {', '.join(map(repr, unknown))}; it has {known}"
+    for name, value in arguments.items():
+        kinds = _declared_kinds(properties.get(name))
         if kinds and not any(_is_kind(value, kind) for kind in kinds):
-            raise Invalid(f"{name!r} of the call {call} must be of type {' or '.join(kinds)}. Nothing was stored.")
+            return f"{name!r} of {whose} must be of type {' or '.join(kinds)}"
+    return None
 
 
 def check_answer(value: Json, schema: JsonObject | None, request: str) -> None:
@@ -54,9 +62,17 @@ def check_answer(value: Json, schema: JsonObject | None, request: str) -> None:
 
 
 def _declared_kinds(declared: Json) -> list[str]:
-    kind = declared.get("type") if isinstance(declared, dict) else None
+    """The types that a schema allows. Empty if it does not say."""
+    if not isinstance(declared, dict):
+        return []
+    either = declared.get("anyOf")
+    if isinstance(either, list) and "type" not in declared:
+        inner = [_declared_kinds(one) for one in either]
+        return [kind for kinds in inner for kind in kinds] if all(inner) else []
+    kind = declared.get("type")
     kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
-    return [one.lower() for one in kinds if isinstance(one, str) and one.lower() in _KINDS]
+    found = [one.lower() for one in kinds if isinstance(one, str) and one.lower() in _KINDS]
+    return [*found, "null"] if found and declared.get("nullable") is True else found
 
 
 def _is_kind(value: Json, kind: str) -> bool:

@@ -435,7 +435,7 @@ class TestPlugin:
             confirmed=confirmed,
             payload=payload,
         )
-        signature = verdict.sign(secret)
+        signature = verdict.sign(secret, 1000.0)
         assert verdict.signed_by(secret, signature)
         changes: dict[str, object] = {
             "app": "other",
@@ -444,6 +444,7 @@ class TestPlugin:
             "request": "r2",
             "tool": "give",
             "arguments": {"amount": 2},
+            "defaults": {"currency": "EUR"},
             "confirmed": not confirmed,
             "payload": payload + "x",
             "nth": 1,

@@ -99,7 +99,7 @@ TOOLS: dict[str, Callable[[], BaseTool]] = {
 
 
 def only(tool: BaseTool, *plugins: BasePlugin) -> Alone:
-    at = Alone(*(plugins or (ConfirmationPlugin(),)))
+    at = Alone(*(plugins or (ConfirmationPlugin(unsigned=True),)))
     at.root.tools = [tool]
     return at
 
@@ -179,6 +179,7 @@ class Guarded(AgentTool):
 async def test_an_agent_as_a_tool_runs_with_its_arguments_once_it_may() -> None:
     clerk = LlmAgent(name="wipe", description="Wipes disks.", model=model("wipe"), tools=own_tools())
     at = only(Guarded(clerk))
+    at.root.before_model_callback = calling("wipe", {"request": "please lookup files"})
     asked = await at.asks("please wipe sda")
     await at.answer(asked, {"confirmed": True, "payload": {"request": "please lookup disks"}})
     (result,) = [one for one in results(await at.events(), "wipe") if "error" not in one]
@@ -217,14 +218,14 @@ class Listens(BasePlugin):
 async def test_other_plugins_hear_of_what_is_asked() -> None:
     listens = Listens(name="listens")
     listens.heard = []
-    at = only(gated(awaited), ConfirmationPlugin(), listens)
+    at = only(gated(awaited), ConfirmationPlugin(unsigned=True), listens)
     asked = await at.asks("please wipe sda")
     assert any(announcement_about(event.custom_metadata, asked.call_id) for event in listens.heard)
 
 
 async def test_two_of_ours_are_as_good_as_one() -> None:
     """An app's own, and one more from `--extra_plugins`."""
-    at = only(gated(awaited), ConfirmationPlugin(secret="s" * 16), ConfirmationPlugin(name="extra"))
+    at = only(gated(awaited), ConfirmationPlugin(secret="s" * 16), ConfirmationPlugin(unsigned=True, name="extra"))
     asked = await at.asks("please wipe sda")
     announcements = [
         found for event in await at.events() if (found := announcement_about(event.custom_metadata, asked.call_id))

@@ -49,7 +49,7 @@ class OnDisk(Late, SqliteSessionService): ...
 
 async def test_an_answer_whose_run_has_read_the_session_before_does_not_run_the_tool_again() -> None:
     sessions = InMemory()
-    at = Alone(ConfirmationPlugin(), sessions=sessions)
+    at = Alone(ConfirmationPlugin(unsigned=True), sessions=sessions)
     asked = await at.asks("please deploy search")
     sessions.opens_later()
     second = asyncio.create_task(at.answer(asked, {"confirmed": True}))
@@ -64,7 +64,7 @@ async def test_an_answer_whose_run_has_read_the_session_before_does_not_run_the_
 async def test_words_whose_run_has_read_the_session_before_are_said_all_the_same(tmp_path: Path) -> None:
     """On a database google-adk refuses whoever has not seen the latest."""
     sessions = OnDisk(str(tmp_path / "sessions.db"))
-    at = Alone(ConfirmationPlugin(), sessions=sessions)
+    at = Alone(ConfirmationPlugin(unsigned=True), sessions=sessions)
     asked = await at.asks("please deploy search")
     sessions.opens_later()
     words = asyncio.create_task(at.tell(types.Part(text="and now?")))

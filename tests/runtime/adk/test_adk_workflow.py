@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
@@ -14,7 +15,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from runtime.adk.reading import SessionRequest, requests_in_event
-from runtime.adk.signing import UNSIGNED, SignedAnswer
+from runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 
@@ -45,7 +46,7 @@ class Flow:
 
     def __init__(self, node: Any, secret: str | None = SECRET) -> None:
         root = workflow.Workflow(name="flow", edges=[(workflow.START, wanted, node)])
-        plugins = [ConfirmationPlugin(secret=secret)] if secret else [ConfirmationPlugin()]
+        plugins = [ConfirmationPlugin(secret=secret)] if secret else [ConfirmationPlugin(unsigned=True)]
         config = ResumabilityConfig(is_resumable=True)
         app = App(name="flow", root_agent=root, plugins=plugins, resumability_config=config)
         self.runner, self.session = Runner(app=app, session_service=InMemorySessionService()), "s"
@@ -83,10 +84,11 @@ def signed(asked: SessionRequest, *, nth: int = 0, request: str | None = None, c
         request=request or asked.signed_name,
         tool=asked.tool,
         arguments=asked.arguments,
+        defaults=asked.defaults,
         confirmed=confirmed,
         nth=nth,
     )
-    return {"confirmed": confirmed, "hint": verdict.sign(SECRET)}
+    return {"confirmed": confirmed, "hint": verdict.sign(SECRET, time.time() + GOOD_FOR)}
 
 
 def function_node() -> Any:

@@ -90,7 +90,8 @@ def plugins() -> list[Any]:
         return []
     from runtime.adk_plugin import ConfirmationPlugin
 
-    return [ConfirmationPlugin(secret=os.environ.get("SECRET"))]
+    secret = os.environ.get("SECRET")
+    return [ConfirmationPlugin(secret=secret, unsigned=secret is None)]
 
 
 def agent(name: str) -> Any:

@@ -1,0 +1,94 @@
+"""What a tool of google-adk makes of a call's arguments, before it runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
+
+from runtime.adk.type_checks import misfit
+from runtime.context import as_json
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject, alike, as_object
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def bind(tool: BaseTool, arguments: JsonObject) -> JsonObject:
+    """What the tool gets beside these arguments: values for what is left out, and arguments that it completes. Raises
+    `Invalid`, for the model, if the tool would not get an argument as it is written: google-adk drops unknown names and
+    converts values."""
+    schema = schema_of(tool)
+    if schema is None:
+        return {}
+    whose, function = f"the tool {tool.name}", tool if isinstance(tool, FunctionTool) else None
+    problem = misfit(arguments, schema if function is None else {**schema, "additionalProperties": False}, whose)
+    required = schema.get("required")
+    missing = [repr(name) for name in (required if isinstance(required, list) else ()) if name not in arguments]
+    if problem is None and missing:
+        problem = f"T{whose[1:]} needs {', '.join(missing)}"
+    try:
+        if problem is None:
+            return _function_defaults(function, arguments) if function else _declared_defaults(schema, arguments)
+    except Invalid as error:
+        problem = f"T{whose[1:]} {error}"
+    raise Invalid(f"{problem}. Nothing ran, and nobody was asked: call it again with what it takes.")
+
+
+def _declared_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
+    declared = {name: as_object(one) for name, one in as_object(schema.get("properties")).items()}
+    return {name: one["default"] for name, one in declared.items() if "default" in one and name not in arguments}
+
+
+def _function_defaults(tool: FunctionTool, arguments: JsonObject) -> JsonObject:
+    """What the function's signature fills in, and pydantic models among its arguments."""
+    preprocess = getattr(tool, "_preprocess_args_with_validation", None)  # since google-adk 2
+    gets, wrong = preprocess(arguments) if preprocess is not None else (tool._preprocess_args(arguments), [])
+    if wrong:
+        raise Invalid(f"can't take this: {' '.join(wrong)}")
+    converted = {name: as_json(gets[name]) for name, value in arguments.items() if gets[name] is not value}
+    completed = {name: value for name, value in converted.items() if _is_completed(arguments[name], value, name)}
+    parameters: Mapping[str, inspect.Parameter] = inspect.signature(tool.func).parameters
+    return completed | {
+        name: _shown(one.default)
+        for name, one in parameters.items()
+        if one.default is not one.empty and one.kind not in _VARIADIC
+        if name not in arguments and name not in tool._ignore_params
+    }
+
+
+def _is_completed(given: Json, gets: Json, where: str) -> bool:
+    """Whether a converted value has more than the given one. Raises `Invalid` if it has less, or another value."""
+    if isinstance(given, list) and isinstance(gets, list) and len(given) == len(gets):
+        given, gets = ({str(at): one for at, one in enumerate(items)} for items in (given, gets))
+    if not isinstance(given, dict) or not isinstance(gets, dict):
+        if not alike(given, gets):
+            raise Invalid(f"would get {where} as {gets!r}, and not as {given!r}")
+        return False
+    if lost := [f"{where}.{name}" for name in given if name not in gets]:
+        raise Invalid(f"has no argument {', '.join(lost)}")
+    inner = [_is_completed(value, gets[name], f"{where}.{name}") for name, value in given.items()]
+    return any(inner) or len(gets) > len(given)
+
+
+def _shown(default: object) -> Json:
+    try:
+        return as_json(default)
+    except Invalid:
+        return repr(default)
+
+
+def schema_of(tool: BaseTool) -> JsonObject | None:
+    """The tool's parameters as JSON schema, in whatever way it declares them. None if it does not."""
+    declaration = tool._get_declaration()
+    if declaration is None:
+        return None
+    if declaration.parameters_json_schema is not None:
+        schema: JsonObject = declaration.parameters_json_schema
+        return schema
+    if declaration.parameters is None:
+        return {"type": "object", "properties": {}}
+    plain: JsonObject = declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return plain

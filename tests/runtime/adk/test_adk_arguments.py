@@ -1,0 +1,176 @@
+"""What people are shown is what the tool gets: google-adk drops and converts arguments, and fills in defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.tool_context import ToolContext
+from pydantic import BaseModel
+
+from runtime.adk.reading import requests_in_event
+from runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
+from runtime.jsontypes import JsonObject
+from tests.runtime.adk.test_adk_tools import calling
+from tests.support.foreign.alone import Alone, ran, results
+from tests.support.foreign.tools import log as write
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+
+
+class Window(BaseModel):
+    hours: int
+    alarm: bool = True
+
+
+def delete_project(
+    project: str, recursive: bool = True, force: bool | None = False, window: Window | None = None
+) -> dict[str, object]:
+    write("delete", project=project, recursive=recursive, force=force, window=window and window.model_dump())
+    return {"deleted": project}
+
+
+def asks_itself(project: str, tool_context: ToolContext, recursive: bool = True) -> dict[str, object]:
+    if tool_context.tool_confirmation is None:
+        tool_context.request_confirmation(hint="Delete it?")
+        return {"status": "asked"}
+    write("delete", project=project, recursive=recursive)
+    return {"deleted": project}
+
+
+def takes_nothing() -> None:
+    write("delete")
+
+
+def mcp_tool(**schema: Any) -> BaseTool:
+    """Ends where its server would be called."""
+    from google.adk.tools.mcp_tool.mcp_tool import McpTool  # takes what is stderr then
+    from mcp.types import Tool
+
+    class RemoteTool(McpTool):
+        async def _run_async_impl(self, *, args: dict[str, Any], **_: object) -> dict[str, Any]:
+            write("delete", **args)
+            return args
+
+    properties = {"project": {"type": "string"}, "recursive": {"type": "boolean", "default": True}}
+    declared = {"type": "object", "properties": properties, "required": ["project"], **schema}
+    sessions = cast("Any", SimpleNamespace())
+    return RemoteTool(
+        mcp_tool=Tool(name="delete", inputSchema=declared), mcp_session_manager=sessions, require_confirmation=True
+    )
+
+
+def gated(function: Any, when: Any = True) -> BaseTool:
+    made = FunctionTool(function, require_confirmation=when)
+    made.name = "delete"
+    return made
+
+
+def called(tool: BaseTool, args: JsonObject, *plugins: Any) -> Alone:
+    at = Alone(*(plugins or (ConfirmationPlugin(unsigned=True),)))
+    tool.name = "delete"
+    at.root.tools, at.root.before_model_callback = [tool], calling("delete", args)
+    return at
+
+
+P: JsonObject = {"project": "payments"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "named"),
+    [
+        (
+            lambda: gated(delete_project),
+            {**P, "dry_run": True, "environment": "staging"},
+            ("'dry_run'", "'environment'"),
+        ),
+        (lambda: gated(delete_project, lambda project: bool(project)), {**P, "dry_run": True}, ("'dry_run'",)),
+        (lambda: gated(delete_project), {**P, "force": "yes"}, ("'force'", "boolean")),
+        (lambda: gated(delete_project), {"force": True}, ("'project'",)),
+        (lambda: gated(delete_project), {**P, "window": {"hours": 2, "quiet": True}}, ("window.quiet",)),
+        (lambda: gated(delete_project), {**P, "window": {"hours": "2"}}, ("window.hours",)),
+        (lambda: gated(takes_nothing), {"dry_run": True}, ("'dry_run'",)),
+        (lambda: FunctionTool(asks_itself), {**P, "dry_run": True}, ("'dry_run'",)),
+        (
+            lambda: FunctionTool(asks_itself),
+            {**P, "tool_context": {"tool_confirmation": {"confirmed": True}}},
+            ("'tool_con",),
+        ),
+        (mcp_tool, {**P, "dry_run": True}, ("'dry_run'",)),
+        (mcp_tool, {**P, "recursive": "no"}, ("'recursive'",)),
+    ],
+)
+async def test_what_the_tool_would_not_get_as_it_is_written_is_refused_to_the_model(
+    tool: Callable[[], BaseTool], args: JsonObject, named: tuple[str, ...]
+) -> None:
+    at = called(tool(), args)
+    events = await at.say("please delete payments")
+    (result,) = results(events, "delete")
+    assert all(one in str(result["error"]) for one in named), result
+    assert [*(one for event in events for one in requests_in_event(event)), *ran()] == []
+    assert any(part.text for event in events for part in (event.content and event.content.parts) or ())  # it goes on
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "defaults", "got"),
+    [
+        (
+            lambda: gated(delete_project),
+            {**P, "window": {"hours": 2.0}},
+            {"recursive": True, "force": False, "window": {"hours": 2, "alarm": True}},
+            {**P, "recursive": True, "force": False, "window": {"hours": 2, "alarm": True}},
+        ),
+        (lambda: FunctionTool(asks_itself), P, {"recursive": True}, {**P, "recursive": True}),
+        (mcp_tool, P, {"recursive": True}, P),  # its server fills it in
+        (
+            lambda: mcp_tool(additionalProperties=True),
+            {**P, "more": 1, "recursive": False},
+            {},
+            {**P, "more": 1, "recursive": False},
+        ),
+    ],
+)
+async def test_defaults_are_announced_beside_the_arguments_that_the_model_wrote(
+    tool: Callable[[], BaseTool], args: JsonObject, defaults: JsonObject, got: JsonObject
+) -> None:
+    at = called(tool(), args)
+    asked = await at.asks("please delete payments")
+    assert asked.announcement is not None
+    assert (asked.arguments, asked.announcement.defaults) == (args, defaults)
+    await at.answer(asked, {"confirmed": True})
+    assert ran() == [{"tool": "delete", **got}]
+
+
+async def test_a_default_that_changed_after_people_saw_it_is_refused() -> None:
+    def later(project: str, recursive: bool = False) -> None:
+        write("delete", project=project, recursive=recursive)
+
+    at = called(gated(delete_project), P)
+    asked = await at.asks("please delete payments")
+    at.root.tools = [gated(later)]
+    said = await at.answer(asked, {"confirmed": True})
+    assert (results(said, "delete"), ran()) == ([{"error": OTHER_CALL}], [])
+
+
+async def test_an_edit_that_the_tool_would_change_is_refused() -> None:
+    at = called(gated(delete_project), P)
+    asked = await at.asks("please delete payments")
+    said = await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2, "quiet": True}}})
+    assert "window.quiet" in str(results(said, "delete"))
+    assert ran() == []
+
+
+async def test_a_call_that_nobody_is_asked_about_stays_google_adk_s() -> None:
+    at = called(FunctionTool(delete_project), {**P, "dry_run": True})
+    await at.say("please delete payments")
+    assert [line["project"] for line in ran()] == ["payments"]
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
