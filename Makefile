@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # spread files over workers, only `load` and `worksteal` go on after that. The others run the same test again and again.
 SPREAD := --dist worksteal --timeout-method thread
 # What `make golden` writes.
-GOLDEN := tests/blocks/golden tests/bot/confirmation/stored_shapes.json docs/servers.md
+GOLDEN := tests/blocks/golden docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup dev demo check test test-slow bench chaos mutants golden picture wheel try-wheel lock clean
@@ -52,7 +52,7 @@ bench: dev ## measures what we claim, and writes docs/benchmarks.md: 9 minutes; 
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 golden: dev ## writes again what tests compare with, and says what changed: read that diff
-	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/blocks/test_golden.py tests/bot/confirmation/test_stored_shapes.py \
+	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/blocks/test_golden.py \
 	  tests/bot/hosts/test_servers.py::test_the_table_in_the_documents_is_this_one
 	@git status --short -- $(GOLDEN)
 	@git diff --stat -- $(GOLDEN)
