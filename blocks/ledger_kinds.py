@@ -73,6 +73,7 @@ class Reason(StrEnum):
     NOT_EDITABLE = "not editable"
     WRONG_KIND = "another kind of value"
     OTHER_POLICY = "another policy"
+    REPEATS_HIDDEN = "repeats what is hidden"
     NOTHING_TO_SETTLE = "nothing to settle"
     NOTHING_TO_REVOKE = "nothing to revoke"
     POLICY_CHANGED = "policy changed"  # a grant's

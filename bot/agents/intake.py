@@ -19,6 +19,7 @@ from bot.hosts.host import HostRequest
 from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
+from bot.policy.redaction import Redactor, own_words
 from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -111,9 +112,13 @@ class Intake:
                 if isinstance(people, NotWritable)
                 else f"{people.what} could not be looked up: {people.why}."
             )
-            return CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, why)
+            return CallRefusal(
+                CallRefusalReason.NOBODY_TO_WRITE_TO,
+                found.index,
+                Redactor(found.policy.redact, call.args).mask_text(why),
+            )
         places, gone = await self._reachable(session, people)
-        return places or CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, str(gone))
+        return places or CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, own_words(str(gone)))
 
     async def _reachable(
         self, session: Session, people: Sequence[Person]
@@ -157,6 +162,7 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         app=session.session.app,
         enterprise=session.enterprise,
         question=request.ask is Ask.INPUT,
+        payload=request.payload,
     )
 
 
@@ -165,7 +171,7 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")
     except Invalid as error:
-        return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=str(error))
+        return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=own_words(str(error)))
     return None
 
 

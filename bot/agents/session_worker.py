@@ -384,7 +384,7 @@ class _LeasedSession:
         """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
         text = said.text
         for request in look.open_requests:
-            hidden = self._rules.now.policies.redactor(request_facts(session, request), request.payload)
+            hidden = self._rules.now.policies.redactor(request_facts(session, request))
             text = hidden.mask_text(text)
         return replace(said, text=text)
 

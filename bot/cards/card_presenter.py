@@ -55,8 +55,8 @@ def card_view(
         revision=row.revision.number,
         version=row.version,
         face=face_of(row),
-        tool=redactor.mask_text(row.asked.tool),
-        agent=redactor.mask_text(row.asked.agent),
+        tool=row.asked.tool,
+        agent=row.asked.agent,
         arguments=arguments,
         title=_title(row),
         hint=redactor.mask_text(row.asked.hint) or None,
@@ -130,7 +130,7 @@ def face(state: State, outcome: OutcomeKind | None) -> Face:
 def grant_view(grant: Grant, redactor: Redactor) -> shown.GrantView:
     return shown.GrantView(
         id=grant.id,
-        tool=redactor.mask_text(grant.tool),
+        tool=grant.tool,
         by=tuple(person.user for person in grant.given_by),
         until=epoch(grant.until),
         uses=grant.uses,
@@ -152,11 +152,10 @@ def approvers_view(entries: Iterable[Approver], accounts: Mapping[str, str] | No
 
 def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = ()) -> tuple[tuple[Argument, ...], int]:
     """The arguments of a call that may be shown, and how many values are hidden."""
-    masked, hidden = redactor.mask_object(values)
-    names = zip(values, masked.items(), strict=True)
+    masked, hidden = redactor.mask_call(values)
     return tuple(
-        Argument(name, value, masked=redactor.hides(own), formats=_formats_of(own, formats))
-        for own, (name, value) in names
+        Argument(name, value, masked=redactor.hides(name), formats=_formats_of(name, formats))
+        for name, value in masked.items()
     ), hidden
 
 
@@ -168,8 +167,9 @@ def _formats_of(name: str, formats: Formats) -> Formats:
 
 def _title(row: Confirmation) -> str | None:
     """The policy's title, or else the tool's own. A title made by a function is used only for the original
-    arguments."""
-    return row.policy.title or title_in(row.asked.tool_schema, edited=row.revision.arguments != row.asked.arguments)
+    arguments, and only if it quotes nothing hidden."""
+    title = row.policy.title or title_in(row.asked.tool_schema, edited=row.revision.arguments != row.asked.arguments)
+    return title if title and row.redactor.mask_text(title) == title else None
 
 
 def readable(redactor: Redactor, text: str) -> str:
@@ -182,7 +182,7 @@ def as_value(redactor: Redactor, text: str) -> Json:
     """The same as a JSON value. Text that is not a JSON object or list stays text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return redactor.mask(json.loads(text)).value
+            return redactor.mask(json.loads(text))
         except (ValueError, RecursionError):
             pass  # not JSON after all
     return redactor.mask_text(text)
@@ -254,18 +254,10 @@ def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """The changes from what was asked to what would run."""
     if row.asked.wants_payload:
         return ()  # an answer is not an edit
-    return _differences(row.revisions[0].arguments, row.revision.arguments, redactor)
-
-
-def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> tuple[FieldDiff, ...]:
-    names = [name for name in dict.fromkeys((*before, *after)) if not redactor.hides(name)]
-
-    def side(values: JsonObject, name: str) -> Json | Absent:
-        return redactor.mask(values[name]).value if name in values else ABSENT
-
+    before, after = (redactor.mask_call(made.arguments)[0] for made in (row.revisions[0], row.revision))
     return tuple(
-        FieldDiff(redactor.mask_text(name), side(before, name), side(after, name))
-        for name in names
+        FieldDiff(name, before.get(name, ABSENT), after.get(name, ABSENT))
+        for name in dict.fromkeys((*before, *after))
         if name not in before or name not in after or canonical(before[name]) != canonical(after[name])
     )
 

@@ -105,7 +105,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | N
         quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
         reason=_reason_text(kind, content),
         why=_reason(as_object(content.get("refusal")).get("reason")),
-        changes=tuple(_change(change) for change in objects(content.get("diff"))),
+        changes=changes_of(content),
         arguments=_arguments(kind, content, row),
         text=_text(kind, content, row),
         seconds=_seconds(content.get("seconds")),
@@ -169,9 +169,10 @@ def _text(kind: LineKind, content: JsonObject, row: Confirmation | None) -> str 
     return readable(row.redactor, said) if row else said
 
 
-def _change(change: JsonObject) -> FieldDiff:
-    before: Json = change.get("before")
-    return FieldDiff(as_text(change.get("name")), ABSENT if change.get("added") else before, change.get("after"))
+def changes_of(content: JsonObject) -> tuple[FieldDiff, ...]:
+    """What an edit changed."""
+    before, after = as_object(content.get("before")), as_object(content.get("after"))
+    return tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items())
 
 
 def _user(person: Json) -> str | None:
@@ -236,7 +237,7 @@ def refused_view(row: Confirmation, refusal: Refusal) -> VerdictView:
     outcome = row.outcome.kind if row.outcome else None
     return VerdictView(
         counted=Counted.REFUSED,
-        tool=row.redactor.mask_text(row.asked.tool),
+        tool=row.asked.tool,
         question=row.asked.question,
         revision=row.revision.number,
         why=_reason(str(refusal.reason)),

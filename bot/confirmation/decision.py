@@ -91,12 +91,12 @@ def open_confirmation(
         changed_at=now,
     )
     row = with_terms(row, fingerprints)
-    shown, hidden = row.redactor.mask_object(asked.arguments)
+    shown, hidden = row.redactor.mask_call(asked.arguments)
     asking = replace(
         step_of(row, LineKind.ASKED, now),
         who=asked.asked_by,
         quorum=policy.quorum,
-        text=row.redactor.mask_text(asked.hint) or None,
+        text=row.redactor.mask_text(asked.hint) if asked.hint else None,
         arguments=shown,
         hidden=hidden,
         until=row.deadline,
@@ -144,7 +144,7 @@ def approve_by_grant(
     row = open_confirmation(confirmation_id, asked, policy, fingerprints, now).row
     row = change_decision(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
     row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), fingerprints)
-    shown, hidden = row.redactor.mask_object(asked.arguments)
+    shown, hidden = row.redactor.mask_call(asked.arguments)
     step = replace(
         step_of(row, LineKind.GRANT_USED, now),
         who=asked.asked_by,
@@ -164,7 +164,7 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
     if row.grant_until is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
     row = next_version(replace(row, grant_until=None, grant_look_at=None), now)
-    masked_reason = said and row.redactor.mask_text(said)
+    masked_reason = row.redactor.mask_text(said) if said else None
     step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=masked_reason)
     return Transition(row=row, steps=(step,), revoked_by=by)
 
@@ -181,7 +181,7 @@ def record_grant_check(row: Confirmation, now: datetime, why: GrantRefusal | Non
     ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
     if why.refusal.reason is not Reason.UNSEALED:
         return ended
-    alarm = replace(step_of(row, LineKind.UNSEALED, now), text=str(UnsealedPart.GRANT), grant=row.id)
+    alarm = replace(step_of(row, LineKind.UNSEALED, now), text=UnsealedPart.GRANT, grant=row.id)
     return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
 
 
@@ -197,7 +197,7 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     )
     reason = decision_texts.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
-    masked_reason = said and row.redactor.mask_text(said)
+    masked_reason = row.redactor.mask_text(said) if said else None
     return replace(change, steps=tuple(replace(step, text=masked_reason) for step in change.steps))
 
 
@@ -216,7 +216,7 @@ def record_outside_answer(row: Confirmation, confirmed: bool | None, now: dateti
     """Records that somebody answered outside of this app. This raises an alarm once, whatever was decided here."""
     if row.outside is not None:
         return Transition(row=row)
-    step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
+    step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=row.state)
     if row.state is State.WAITING:
         row = change_decision(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
     row = next_version(replace(row, outside=OutsideAnswer(at=now, confirmed=confirmed)), now)
@@ -228,7 +228,7 @@ def refuse(
 ) -> Transition:
     """Ends the confirmation without an approval. The session gets a denial with the reason."""
     row = change_decision(row, event, now, by=by, reason=reason)
-    step = replace(step_of(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
+    step = replace(step_of(row, line, now), who=by, reason=row.redactor.mask_text(reason) if reason else None)
     return Transition(row=row, steps=(step,), delivery=denial(row, reason))
 
 

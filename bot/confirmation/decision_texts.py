@@ -127,6 +127,7 @@ ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"
 FIELD_REFUSALS = {
     Reason.NOT_EDITABLE: "The policy does not let this be edited.",
     Reason.WRONG_KIND: "This must stay the same kind of value: a text, a number, or yes or no.",
+    Reason.REPEATS_HIDDEN: "This has a value that the policy hides. Leave it out.",
     Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent again.",
 }
 """Errors at a form's field when `check_edit` refuses it."""

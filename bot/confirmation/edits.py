@@ -72,9 +72,19 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
         return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or ("payload",))
     after = apply_edit(row, edit)
     changed = tuple(change.name for change in after.changes)
-    locked = tuple(name for name in changed if name not in _editable_names(row, edit))
+    may, hides = _editable_names(row, edit), Redactor(row.policy.redact).hides_inside
+    locked = tuple(
+        change.name
+        for change in after.changes
+        if change.name not in may or (hides(change.after) and not row.asked.question)
+    )
     if locked:
         return Refusal(reason=Reason.NOT_EDITABLE, fields=locked)
+    repeated = Redactor(row.policy.redact, after.arguments, after.payload).repeats(after.arguments, after.payload)
+    if repeated:
+        return Refusal(
+            reason=Reason.REPEATS_HIDDEN, fields=tuple(name for name in changed if name in repeated) or changed
+        )
     odd = tuple(change.name for change in after.changes if not _keeps_kind(row, change))
     if odd:
         return Refusal(reason=Reason.WRONG_KIND, fields=odd)

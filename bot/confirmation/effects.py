@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import PlainSerializer
 
 from bot.audit.ledger import LineKind
 from bot.audit.purges import Emptied
 from bot.confirmation.authorise import Refusal
-from bot.confirmation.exact_json import ExactJson, ExactObject
+from bot.confirmation.exact_json import ExactJson, ExactObject, keep
 from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.policy.approvers import Person
+from bot.policy.redaction import MaskedObject, MaskedText
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,12 @@ class FieldChange:
     added: bool = False
 
 
+_Masked = Annotated[MaskedObject, PlainSerializer(keep)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Something that happened: one line in the ledger and one in the thread. Its content is already masked."""
+    """Something that happened: one line in the ledger and one in the thread. Its types take only what is masked."""
 
     kind: LineKind
     at: datetime
@@ -36,12 +42,13 @@ class Step:
     attempt: int = 1
     votes: int | None = None
     quorum: int | None = None
-    reason: str | None = None
+    reason: MaskedText | None = None
     refusal: Refusal | None = None
-    diff: tuple[FieldChange, ...] = ()
-    arguments: ExactObject | None = None
+    before: _Masked | None = None  # EDITED: the old values of what was changed, without those that were added
+    after: _Masked | None = None
+    arguments: _Masked | None = None
     hidden: int = 0
-    text: str | None = None
+    text: MaskedText | StrEnum | None = None
     seconds: float | None = None
     until: datetime | None = None
     people: tuple[Person, ...] = ()

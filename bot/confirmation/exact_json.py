@@ -13,12 +13,12 @@ DEEPEST = 64
 """The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
 
 
-def _keep(value: object) -> object:
+def keep(value: object) -> object:
     return value
 
 
-ExactJson = Annotated[Json, PlainValidator(_keep), PlainSerializer(_keep)]
-ExactObject = Annotated[JsonObject, PlainValidator(_keep), PlainSerializer(_keep)]
+ExactJson = Annotated[Json, PlainValidator(keep), PlainSerializer(keep)]
+ExactObject = Annotated[JsonObject, PlainValidator(keep), PlainSerializer(keep)]
 
 
 def check_json(value: Json, what: str) -> None:

@@ -139,6 +139,7 @@ class AskedCall:
             app=self.session.app,
             enterprise=self.enterprise,
             question=self.question,
+            payload=self.payload,
         )
 
     @property

@@ -24,6 +24,7 @@ from bot.confirmation.states import (
     next_version,
 )
 from bot.policy.approvers import Person
+from bot.policy.redaction import own_words
 from runtime.jsontypes import as_object, canonical
 from runtime.replacing import replace
 
@@ -84,7 +85,7 @@ def start(
         return _copy_report(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
         return record_altered(row, now)
-    step = replace(step_of(row, LineKind.ALTERED, now), text=decision_texts.ALTERED)
+    step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
     return Transition(row=next_version(replace(row, unsealed=True), now), steps=(step,))
 
 
@@ -135,9 +136,9 @@ def settle(
     delivery = _settlement(row, kind, by, reason)
     row = change_outcome(row, replace(row.outcome, kind=kind, at=now, by=by), now)
     line = LineKind.NOBODY_KNOWS if kind is OutcomeKind.NOBODY_KNOWS else LineKind.SETTLED
-    masked = reason and row.redactor.mask_text(reason)
+    masked = row.redactor.mask_text(reason) if reason else None
     yes = None if kind is OutcomeKind.NOBODY_KNOWS else kind is OutcomeKind.HAPPENED
-    step = replace(step_of(row, line, now), who=by, text=str(kind), reason=masked, yes=yes)
+    step = replace(step_of(row, line, now), who=by, text=kind, reason=masked, yes=yes)
     return Transition(row=row, steps=(step,), delivery=delivery)
 
 
@@ -185,7 +186,7 @@ def record_altered(row: Confirmation, now: datetime) -> Transition:
     attempt, the outcome stays unknown."""
     row = replace(row, doubt=None)
     if row.attempt > 1:
-        step = replace(step_of(row, LineKind.ALTERED, now), text=decision_texts.ALTERED)
+        step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
     change = _copy_report(row, HostReport(kind=OutcomeKind.REFUSED, text=decision_texts.ALTERED, altered=True), now)
     return replace(change, delivery=denial(row, decision_texts.ALTERED_TO_MODEL))
@@ -201,7 +202,7 @@ def _copy_report(row: Confirmation, seen: HostReport, now: datetime) -> Transiti
         row = change_outcome(row, outcome, now)
     step = replace(
         step_of(row, LineKind.ALTERED if seen.altered else _LINES[seen.kind], now),
-        text=seen.text and row.redactor.mask_text(seen.text),
+        text=row.redactor.mask_text(seen.text) if seen.text else None,
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,
     )

@@ -25,6 +25,7 @@ from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.outcome import record_altered
 from bot.confirmation.states import Transition, next_version
 from bot.policy.model import CallRefusal, GoverningPolicy
+from bot.policy.redaction import own_words
 from runtime.replacing import replace
 
 MOST_NAMED = 10
@@ -140,7 +141,7 @@ def _put_under_file(row: Confirmation, now: datetime, rules: Rules) -> Transitio
 def _leave_to_nobody(row: Confirmation, now: datetime, found: CallRefusal, fingerprints: Fingerprints) -> Transition:
     """No policy in the file covers the call. If it waits, it is denied; an unknown outcome can't be answered any
     more."""
-    step = replace(step_of(row, LineKind.REAPPLIED, now), text=decision_texts.ungoverned(found))
+    step = replace(step_of(row, LineKind.REAPPLIED, now), text=own_words(decision_texts.ungoverned(found)))
     if row.state is State.WAITING:
         return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
     nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
@@ -154,10 +155,10 @@ def _not_the_call(row: Confirmation, now: datetime) -> Transition:
 
 
 def _alarm(row: Confirmation, what: UnsealedPart, now: datetime) -> Step:
-    return replace(step_of(row, LineKind.UNSEALED, now), text=str(what))
+    return replace(step_of(row, LineKind.UNSEALED, now), text=what)
 
 
 def _refusal_step(row: Confirmation, vote: Vote, now: datetime) -> Step:
     refusal = Refusal(reason=Reason.UNSEALED)
     step = replace(step_of(row, LineKind.VOTE_REFUSED, now), who=vote.voter, revision=vote.revision)
-    return replace(step, text=str(vote.kind), refusal=refusal, way=vote.way)
+    return replace(step, text=vote.kind, refusal=refusal, way=vote.way)

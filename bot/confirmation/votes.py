@@ -26,7 +26,7 @@ from bot.confirmation.authorise import (
 )
 from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from bot.confirmation.edits import EditedCall, apply_edit, check_edit
-from bot.confirmation.effects import FieldChange, Step
+from bot.confirmation.effects import Step
 from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
@@ -209,7 +209,7 @@ def _reject(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> T
         step_of(row, LineKind.VOTE_REFUSED, now),
         who=vote.voter,
         revision=vote.revision,
-        text=str(vote.kind),
+        text=vote.kind,
         refusal=refusal,
         way=vote.way,
     )
@@ -252,7 +252,10 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
     row = _count_vote(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
-        step = replace(step, diff=_mask_changes(row, after.changes), fingerprint=row.revision.fingerprint)
+        before = {change.name: change.before for change in after.changes if not change.added}
+        made = {change.name: change.after for change in after.changes}
+        mask = row.redactor.mask_call
+        step = replace(step, before=mask(before)[0], after=mask(made)[0], fingerprint=row.revision.fingerprint)
     return approve_if_enough(row, now, rules).after(step, *fallen)
 
 
@@ -296,13 +299,6 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permission, kind: LineK
     )
 
 
-def _mask_changes(row: Confirmation, changes: tuple[FieldChange, ...]) -> tuple[FieldChange, ...]:
-    mask = row.redactor.mask
-    return tuple(
-        replace(change, before=mask(change.before).value, after=mask(change.after).value) for change in changes
-    )
-
-
 def _votes_of_barred(row: Confirmation, facts: Facts) -> tuple[str, ...]:
     """The counted votes of people who are barred now. If a bar can't be looked up, no new vote counts either."""
     barred = [
@@ -323,7 +319,7 @@ def drop_votes(
     if not lost:
         return row, ()
     steps = tuple(
-        replace(step_of(row, LineKind.VOTE_FELL, now), who=vote.voter, text=str(vote.kind), refusal=lost[vote.id])
+        replace(step_of(row, LineKind.VOTE_FELL, now), who=vote.voter, text=vote.kind, refusal=lost[vote.id])
         for vote in row.votes
         if vote.id in lost
     )

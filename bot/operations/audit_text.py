@@ -26,7 +26,7 @@ from bot.operations.operator_times import format_time
 from bot.store.audit_log import AuditRecord
 from bot.store.ledger_lines import content_of
 from bot.store.repository import moment
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
 
 INDENT = "    "
 
@@ -45,7 +45,7 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
 
 def list_line(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
     """One line for a list."""
-    tool = row.redactor.mask_text(row.asked.tool)
+    tool = row.asked.tool
     asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")
     asked = f"asked for by {asker}" + (f" in {where}" if where else "")
     state = f"{row.id}  {format_time(row.asked_at)}  {tool}: {_state(row)}"
@@ -57,7 +57,7 @@ def list_object(row: Confirmation) -> JsonObject:
     asked = row.asked
     return {
         "id": row.id,
-        "tool": row.redactor.mask_text(asked.tool),
+        "tool": asked.tool,
         "state": str(row.state),
         "outcome": None if row.outcome is None else str(row.outcome.kind),
         "asked_by": asked.asked_by.user,
@@ -77,12 +77,12 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     """The confirmation's state now."""
     edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
     edited = f"; edited version {edits + 1}" if edits else ""
-    tool = visible(row.redactor.mask_text(row.asked.tool))
+    tool = visible(row.asked.tool)
     yield f"{tool}: {_state(row)}{edited}; confirmation {row.id}"
     where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
     asker = f"asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}"
     yield visible(f"{INDENT}{asker}")
-    shown, _ = row.redactor.mask_object(row.revision.arguments)
+    shown, _ = row.redactor.mask_call(row.revision.arguments)
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
 
 
@@ -138,9 +138,10 @@ def _reason(step: StepView, content: JsonObject) -> str:
 
 
 def _changes(content: JsonObject) -> Iterator[str]:
-    for change in objects(content.get("diff")):
-        before = "nothing" if change.get("added") else spell_on_one_line(change.get("before"))
-        yield f"{visible(as_text(change.get('name')))}: {before} → {spell_on_one_line(change.get('after'))}"
+    before = as_object(content.get("before"))
+    for name, value in as_object(content.get("after")).items():
+        old = spell_on_one_line(before[name]) if name in before else "nothing"
+        yield f"{visible(name)}: {old} → {spell_on_one_line(value)}"
 
 
 def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator[str]:

@@ -160,7 +160,7 @@ def _when_words(policy: Policy) -> Iterator[str]:
 
 def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     row = _hypothetical(policy, call)
-    shown, hidden = row.redactor.mask_object(call.args)
+    shown, hidden = row.redactor.mask_call(call.args)
     yield f"Arguments: {', '.join(f'{name} {spell_on_one_line(value)}' for name, value in shown.items()) or 'none'}."
     if hidden:
         yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_bracketed(policy.redact)}."

@@ -53,8 +53,8 @@ def _grant_in_force(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> 
     redactor = _redactor(tx, grant)
     return GrantInForce(
         id=grant.id,
-        tool=redactor.mask_text(grant.tool),
-        on=redactor.mask_object(grant.on)[0],
+        tool=grant.tool,
+        on=redactor.mask_call(grant.on)[0],
         given_by=tuple(giver.user for giver in grant.given_by),
         given_at=grant.given_at,
         until=grant.until,

@@ -9,6 +9,7 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import State
 from bot.confirmation.states import Transition, next_version
 from bot.policy.approvers import OPERATOR, Person
+from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.mailbox import PAUSED
 from bot.store.repository import lock_confirmation, now, save
@@ -41,14 +42,14 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     row = {"name": PAUSED, "value": canonical({"at": stamp(at), "by": named, "reason": reason})}
     if tx.execute(insert_if_absent(tx.dialect, switches), row).rowcount != 1:
         return False
-    write_step(tx, SYSTEM, Step(kind=LineKind.PAUSED, at=at, who=by, text=reason))
+    write_step(tx, SYSTEM, Step(kind=LineKind.PAUSED, at=at, who=by, text=own_words(reason) if reason else None))
     return True
 
 
 def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     if tx.execute(delete(switches).where(switches.c.name == PAUSED)).rowcount != 1:
         return False
-    write_step(tx, SYSTEM, Step(kind=LineKind.RESUMED, at=now(tx), who=by, text=reason))
+    write_step(tx, SYSTEM, Step(kind=LineKind.RESUMED, at=now(tx), who=by, text=own_words(reason) if reason else None))
     return True
 
 

@@ -15,6 +15,7 @@ from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.policy.approvers import Person
 from bot.policy.model import may_decide
+from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
 from bot.store.slack_lanes import CARDS, THREADS
@@ -107,13 +108,13 @@ def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:
 
 
 def _pending_row(row: Confirmation) -> Pending:
-    arguments, hidden = row.redactor.mask_object(row.revision.arguments)
+    arguments, hidden = row.redactor.mask_call(row.revision.arguments)
     unknown = row.unknown and row.outcome is not None
     votes = row.standing_votes(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)
     return Pending(
         id=row.id,
         waits_for="outcome" if unknown else "approval",
-        tool=row.redactor.mask_text(row.asked.tool),
+        tool=row.asked.tool,
         arguments=arguments,
         hidden=hidden,
         session=row.asked.session.id,
@@ -164,5 +165,5 @@ def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[Park
         named = [f"{one.kind} {one.name}" for one in found[:NAMED]]
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         text = f"{', '.join(named)}{more}" + (f": {reason}" if reason else "")
-        write_step(tx, SYSTEM, Step(kind=LineKind.RETRIED, at=now(tx), who=by, text=text))
+        write_step(tx, SYSTEM, Step(kind=LineKind.RETRIED, at=now(tx), who=by, text=own_words(text)))
     return found

@@ -24,6 +24,7 @@ from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
 from bot.operations.pending import stored_confirmations
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
+from bot.policy.redaction import own_words
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
@@ -166,7 +167,9 @@ def _with_operator(change: Transition, by: Operator) -> Transition:
     if by.person == OPERATOR:
         return change
     named = (
-        replace(step, who=by.person, reason=by.reason) if step.kind is LineKind.REAPPLIED else step
+        replace(step, who=by.person, reason=own_words(by.reason) if by.reason else None)
+        if step.kind is LineKind.REAPPLIED
+        else step
         for step in change.steps
     )
     return replace(change, steps=tuple(named))
@@ -204,7 +207,7 @@ def _report_unchanged(row: Confirmation, trouble: str) -> ReapplyResult:
 
 
 def _tool(row: Confirmation) -> str:
-    return row.redactor.mask_text(row.asked.tool)
+    return row.asked.tool
 
 
 # The change. Pure.
@@ -226,7 +229,7 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
 def _reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, GoverningPolicy):
-        step = replace(step_of(row, LineKind.REAPPLIED, now), text=decision_texts.ungoverned(found))
+        step = replace(step_of(row, LineKind.REAPPLIED, now), text=own_words(decision_texts.ungoverned(found)))
         return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)

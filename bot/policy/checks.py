@@ -13,7 +13,7 @@ from bot.policy.durations import spell_duration
 from bot.policy.model import Policy, may_decide
 from bot.policy.problems import Problem, spell_value
 from bot.policy.redaction import Redactor
-from bot.policy.when import check_expression
+from bot.policy.when import check_expression, names_read
 from runtime.errors import Invalid
 
 _LISTS = ("tools", "notify", "inputs", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
@@ -142,6 +142,9 @@ def _names(policy: Policy) -> Iterator[_Finding]:
         for name in policy.edit:
             if redactor.hides(name):
                 yield "edit", f"names {name}, which redact hides; what is hidden can't be edited"
+    for name in sorted(names_read(policy.when or "")):
+        if redactor.hides(name):
+            yield "when", f"reads {name}, which redact hides; people could not see why the policy applies"
     for entry in policy.notify:
         if entry.kind is ApproverKind.PYTHON:
             yield "notify", f"must name people, groups or addresses, not {entry}"

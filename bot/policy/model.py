@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from bot.policy.approvers import Approver, ApproverField, ApproverKind
 from bot.policy.durations import Duration, GrantKey
-from bot.policy.redaction import Redactor
+from bot.policy.redaction import MaskedText, Redactor, own_words
 from bot.policy.when import NAMES, ExpressionFailed, holds
 from bot.policy.wording import Format, Title
 from runtime.jsontypes import Json, JsonObject, canonical
@@ -147,6 +147,7 @@ class CallFacts:
     app: str = ""
     enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
+    payload: Json = None  # what the approvers have to fill in
 
     def names(self) -> dict[str, Json]:
         """The names that a `when` can use. A `python:` approver gets the first four."""
@@ -177,7 +178,7 @@ class CallRefusalReason(StrEnum):
     NOBODY_TO_WRITE_TO = "nobody to write to"
     WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
     REMOVED = "removed"  # the workspace removed the app
-    NOT_TO_BE_SHOWN = "not to be shown"  # too large for a card, so nobody could approve it
+    NOT_TO_BE_SHOWN = "not to be shown"  # too deep, or more would have to be masked than hidden names
     SESSION_CHANGED = "session changed"  # somebody changed it in the database, so it is not known who spoke there
 
 
@@ -187,7 +188,7 @@ class CallRefusal:
 
     why: CallRefusalReason
     index: int | None = None
-    detail: str = ""
+    detail: MaskedText | None = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class Policies:
             if matched and not policy.approvers:
                 return CallRefusal(CallRefusalReason.NO_APPROVERS, index)
             if matched:
-                return GoverningPolicy(policy, index)
+                return _blinding(policy, call, index) or GoverningPolicy(policy, index)
         own = _own_question(call)
         return CallRefusal(CallRefusalReason.NO_POLICY) if own is None else GoverningPolicy(own, None)
 
@@ -247,9 +248,9 @@ class Policies:
         """
         return tuple(dict.fromkeys(approver for policy in self._for_tool(call) for approver in policy.barred))
 
-    def redactor(self, call: CallFacts, *more: Json) -> Redactor:
+    def redactor(self, call: CallFacts) -> Redactor:
         """Hides what any policy for this tool hides, for a call that has no policy yet."""
-        return Redactor((name for policy in self._for_tool(call) for name in policy.redact), call.args, *more)
+        return Redactor((name for policy in self._for_tool(call) for name in policy.redact), call.args, call.payload)
 
     def _for_tool(self, call: CallFacts) -> Iterator[Policy]:
         """The policies for the tool, whatever their `when` says about this call."""
@@ -257,6 +258,19 @@ class Policies:
             here = policy.team in (None, call.team, call.enterprise)
             if here and policy.covers(call):
                 yield policy
+
+
+def _blinding(policy: Policy, call: CallFacts, index: int) -> CallRefusal | None:
+    """Refuses a call in which more would have to be masked than the values of hidden names."""
+    repeats = Redactor(policy.redact, call.args, call.payload).repeats(call.args, call.payload)
+    if not repeats:
+        return None
+    where = ", ".join(name[:_LONGEST_NAME] for name in repeats[:_NAMED])
+    detail = own_words(f"A value that the policy hides is also in {where}, which approvers have to see in full.")
+    return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, index, detail)
+
+
+_NAMED, _LONGEST_NAME = 5, 60
 
 
 def _own_question(call: CallFacts) -> Policy | None:

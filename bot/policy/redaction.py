@@ -1,6 +1,11 @@
 """`redact`: finds values that no output may show, by name and at any depth, and masks them in other texts too.
 
-Pure. Everything that a card, form, file, log line, ledger line or export shows has passed through here.
+Pure. Everything that a card, form, file, log line, ledger line or export shows has passed through here. Two rules:
+
+- In a *call*, only what has a hidden name is masked (`mask_call`). A mask anywhere else could hide from the approvers
+  what runs. So a call that holds a hidden value outside of a hidden name is not shown at all (`repeats`).
+- In what is *said* about a call, such as a result or a reason, a hidden value is masked wherever it occurs (`mask`,
+  `mask_text`).
 """
 
 from __future__ import annotations
@@ -9,14 +14,18 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import NewType
 
 from bot.policy.text_masking import MASK, SHORTEST, HiddenValues
 from runtime.jsontypes import Json, JsonObject, is_deeper
 
-__all__ = ["MASK", "MaskedValue", "Redactor"]
+__all__ = ["MASK", "MaskedObject", "MaskedText", "Redactor", "own_words"]
+
+MaskedText = NewType("MaskedText", str)
+MaskedObject = NewType("MaskedObject", JsonObject)
+"""What may be shown. Only this module makes these two."""
 
 _LONGEST_KNOWN = 200
 _DEEPEST = 64
@@ -28,18 +37,20 @@ class _TooDeep(Exception):
     """A text contains JSON with more levels than are searched."""
 
 
-@dataclass(frozen=True)
-class MaskedValue:
-    """What may be shown, and how many values it hides."""
-
-    value: Json
-    hidden: int
+def own_words(text: str) -> MaskedText:
+    """A text of this program or of an operator. It quotes nothing of a call."""
+    return MaskedText(text)
 
 
 class Redactor:
     """
-    >>> Redactor(["token"]).mask({"url": "https://x/?t=s3cr3t-1", "auth": {"Token": "s3cr3t-1"}})
-    MaskedValue(value={'url': 'https://x/?t=••••', 'auth': {'Token': '••••'}}, hidden=2)
+    >>> redactor = Redactor(["token"], {"url": "https://x/?t=s3cr3t-1", "auth": {"Token": "s3cr3t-1"}})
+    >>> redactor.mask_call({"url": "https://x/", "auth": {"Token": "s3cr3t-1"}})
+    ({'url': 'https://x/', 'auth': {'Token': '••••'}}, 1)
+    >>> redactor.repeats({"url": "https://x/?t=s3cr3t-1", "auth": {"Token": "s3cr3t-1"}})
+    ('url',)
+    >>> redactor.mask_text("no such token: s3cr3t-1")
+    'no such token: ••••'
     """
 
     def __init__(self, names: Iterable[str], *known: Json) -> None:
@@ -53,66 +64,73 @@ class Redactor:
         return any(fnmatchcase(plain, pattern) for pattern in self._names)
 
     def hides_inside(self, value: Json) -> bool:
-        """Whether a value contains something hidden, at any depth."""
-        return self.mask(value).hidden > 0
+        """Whether a value contains a hidden name, at any depth."""
+        return self._mask_names(value)[1] > 0
 
-    def mask(self, value: Json) -> MaskedValue:
-        if not self._names:
-            return MaskedValue(value, 0)
-        return self._mask(value, HiddenValues(self._secrets.union(self._find(value))))
+    def mask_call(self, values: JsonObject) -> tuple[MaskedObject, int]:
+        """The arguments of a call, its payload, or some of them, without the values of hidden names; and how many these
+        are."""
+        shown, hidden = self._mask_names(values)
+        assert isinstance(shown, dict)
+        return MaskedObject(shown), hidden
 
-    def mask_object(self, value: JsonObject) -> tuple[JsonObject, int]:
-        """The same for the arguments of a call. The result is an object too."""
-        if not self._names:
-            return value, 0
-        return self._mask_object(value, HiddenValues(self._secrets.union(self._find(value))))
+    def repeats(self, *values: Json) -> tuple[MaskedText, ...]:
+        """The arguments, or fields of a payload, that hold a hidden value outside of a hidden name, or in their own
+        name. Also those with a hidden name inside a text of JSON, since a tool may read that text as something else."""
+        named = [self._mask_names(value if isinstance(value, dict) else {"payload": value})[0] for value in values]
+        parts = [(name, {name: item}) for one in named if isinstance(one, dict) for name, item in one.items()]
+        return tuple(dict.fromkeys(self.mask_text(name) for name, part in parts if self.mask(part) != part))
 
-    def mask_text(self, text: str) -> str:
+    def mask(self, value: Json) -> Json:
+        return self._mask(value, HiddenValues(self._secrets.union(self._find(value)))) if self._names else value
+
+    def mask_text(self, text: str) -> MaskedText:
         """Masks a hint, a reason, a result or an error: the hidden values of `known` and, if the text is JSON, values
         with a hidden name."""
-        if not self._names:
-            return text
-        return self._mask_string(text, HiddenValues(self._secrets.union(self._find(text))))[0]
+        shown = self.mask(text)
+        assert isinstance(shown, str)
+        return MaskedText(shown)
 
-    def _mask(self, value: Json, secrets: HiddenValues) -> MaskedValue:
+    def _mask_names(self, value: Json) -> tuple[Json, int]:
         match value:
             case dict():
-                return MaskedValue(*self._mask_object(value, secrets))
+                inside = {name: (MASK, 1) if self.hides(name) else self._mask_names(of) for name, of in value.items()}
+                return {name: shown for name, (shown, _) in inside.items()}, sum(count for _, count in inside.values())
             case list():
-                inner = [self._mask(item, secrets) for item in value]
-                return MaskedValue([item.value for item in inner], sum(item.hidden for item in inner))
-            case str():
-                return MaskedValue(*self._mask_string(value, secrets))
-            case bool() | None:
-                return MaskedValue(value, 0)
-            case int() | float():
-                return (
-                    MaskedValue(MASK, 1) if not secrets.values.isdisjoint(_numerals(value)) else MaskedValue(value, 0)
-                )
+                items = [self._mask_names(item) for item in value]
+                return [shown for shown, _ in items], sum(count for _, count in items)
+            case _:
+                return value, 0
 
-    def _mask_string(self, text: str, secrets: HiddenValues) -> tuple[str, int]:
+    def _mask(self, value: Json, secrets: HiddenValues) -> Json:
+        match value:
+            case dict():
+                return self._mask_object(value, secrets)
+            case list():
+                return [self._mask(item, secrets) for item in value]
+            case str():
+                return self._mask_string(value, secrets)
+            case bool() | None:
+                return value
+            case int() | float():
+                return value if secrets.values.isdisjoint(_numerals(value)) else MASK
+
+    def _mask_string(self, text: str, secrets: HiddenValues) -> str:
         try:
             inside = _json_in(text)
-            found = self._mask(inside, secrets) if inside is not None else None
+            shown = self._mask(inside, secrets)
         except _TooDeep:  # too deep to search
-            return MASK, 1
-        if found is None or not found.hidden:
-            return secrets.blacken(text)
-        return json.dumps(found.value, ensure_ascii=False), found.hidden
+            return MASK
+        return secrets.blacken(text) if shown == inside else json.dumps(shown, ensure_ascii=False)
 
-    def _mask_object(self, value: JsonObject, secrets: HiddenValues) -> tuple[JsonObject, int]:
+    def _mask_object(self, value: JsonObject, secrets: HiddenValues) -> JsonObject:
         shown: JsonObject = {}
-        hidden = 0
         for name, item in value.items():
-            key = secrets.blacken(name)[0]
+            key = secrets.blacken(name)
             while key in shown:  # two names may differ only in what is hidden: keep both
                 key += "·"
-            if self.hides(name):
-                shown[key], hidden = MASK, hidden + 1
-            else:
-                inner = self._mask(item, secrets)
-                shown[key], hidden = inner.value, hidden + inner.hidden
-        return shown, hidden
+            shown[key] = MASK if self.hides(name) else self._mask(item, secrets)
+        return shown
 
     def _find(self, value: Json) -> Iterator[str]:
         """Collects the hidden values as texts that could appear elsewhere."""

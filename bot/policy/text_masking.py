@@ -38,21 +38,21 @@ class HiddenValues:
         self.values = frozenset(values)
         self._spellings = tuple({spelling for value in self.values for spelling in _spellings(value)})
 
-    def blacken(self, text: str) -> tuple[str, int]:
-        """The masked text, and how many places in it were hidden."""
+    def blacken(self, text: str) -> str:
+        """The text with hidden values masked."""
         if not self._spellings or len(text) < SHORTEST:
-            return text, 0
+            return text
         try:
             places = _merge(self._spans(text))
         except _TooMany:
-            return MASK, 1
+            return MASK
         if not places:
-            return text, 0
+            return text
         parts, at = list[str](), 0
         for start, end in places:
             parts += (text[at:start], MASK)
             at = end
-        return "".join([*parts, text[at:]]), len(places)
+        return "".join([*parts, text[at:]])
 
     def _spans(self, text: str) -> list[TextRange]:
         spans: list[TextRange] = []

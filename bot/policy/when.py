@@ -36,6 +36,8 @@ _FUNCTIONS = _CONVERSIONS - {"bool"} | {
 _TYPES = _CONVERSIONS | {"list", "map", "null_type", "type"}
 _TEXT = re.compile(r"[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+_FIELD = re.compile(r"\.\s*([A-Za-z_]\w*)\b(?!\s*\()")
+_INDEXED = re.compile(r"(?<=[\w)\]])\[\s*(['\"])(.*?)\1\s*\]")
 _NAMED = re.compile(r"[A-Za-z]\w*")
 
 
@@ -76,6 +78,16 @@ def check_expression(expression: str) -> None:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
     _check_kind(program, expression)
     _EVALUATED.start()
+
+
+def names_read(expression: str) -> set[str]:
+    """The names of the values that an expression reads, as far as it spells them.
+
+    >>> sorted(names_read("args.auth.token != '' && args['pin'] > 3 && args.env.startsWith('a.b')"))
+    ['auth', 'env', 'pin', 'token']
+    """
+    fields = _FIELD.findall(_TEXT.sub("''", expression))
+    return {*fields, *(name for _, name in _INDEXED.findall(expression))}
 
 
 def holds(expression: str, facts: Mapping[str, Json]) -> bool:

@@ -203,7 +203,7 @@ def _verdict(change: Transition) -> str:
             "outcome": str(row.outcome.kind) if row.outcome else None,
             "confirmation": row.id,
             "question": row.asked.question,
-            "tool": row.redactor.mask_text(row.asked.tool),
+            "tool": row.asked.tool,
             "quorum": row.policy.quorum,
             "revision": row.revision.number,
         }

@@ -123,9 +123,7 @@ def _is_in_force(tx: Tx, key: str, grant_id: str) -> bool:
 def _end_forged(tx: Tx, key: str, grant: Grant, tool: str) -> None:
     """Reports once a grant that nobody gave through this app. It lets nothing through."""
     tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
-    write_step(
-        tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(UnsealedPart.GRANT), grant=grant.id), None, tool
-    )
+    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.GRANT, grant=grant.id), None, tool)
     _recheck_card(tx, key, grant.id, now(tx))
 
 

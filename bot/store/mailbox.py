@@ -213,7 +213,7 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     lock_session(tx, key)
     letters_done(tx, [letter])
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
-    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(what)))
+    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
     if letter.confirmation is not None:
         tx.execute(update(confirmations).where(confirmations.c.id == letter.confirmation).values(due_at=tx.now()))
         tx.notify(CONFIRMATIONS)

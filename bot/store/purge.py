@@ -28,6 +28,7 @@ from bot.audit.purges import group_emptied
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
+from bot.policy.redaction import own_words
 from bot.store.agent_sessions import close_purged
 from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
@@ -126,7 +127,7 @@ async def plan(database: Database, before: datetime) -> PurgeResult:
 def _record(tx: Tx, before: datetime, gone: PurgeResult, lines: _Lines) -> PurgeResult:
     """Writes the ledger line about a purge, in the purging transaction itself."""
     if gone.any and not lines.dry_run:
-        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
+        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=own_words(str(gone)))
         write_step(tx, SYSTEM, replace(step, emptied=group_emptied(lines.gone)))
     return gone
 

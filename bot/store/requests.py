@@ -19,6 +19,7 @@ from bot.confirmation.model import AskedCall, Confirmation, Place, State
 from bot.hosts.host import HostRequest
 from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
+from bot.policy.redaction import own_words
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
@@ -134,7 +135,8 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         "trace": asked.trace,
     }
     put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
-    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=decision_texts.ungoverned(found))
+    text = own_words(decision_texts.ungoverned(found))
+    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=text)
     write_step(tx, session.key, step, None, asked.tool)
 
 

@@ -27,4 +27,4 @@ def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> 
 def warn_of_session(tx: Tx, session: Session) -> None:
     """Warns once that a session's row was changed from outside."""
     if begin(tx, session.key, "unsealed session") is None:
-        write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(UnsealedPart.SESSION)))
+        write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.SESSION))

@@ -10,6 +10,7 @@ from blocks.ledger_kinds import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import SLACK, State
 from bot.policy.approvers import Person
+from bot.policy.redaction import own_words
 from bot.store.agent_sessions import note_stopped
 from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
@@ -54,6 +55,6 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     goes_on = [row.asked.tool for row in rows if row.runs]
     waits = [row.asked.tool for row in rows if row.state is State.WAITING]
     text = canonical({"runs": [*goes_on], "waits": [*waits]})
-    write_step(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=text))
+    write_step(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=own_words(text)))
     tx.notify(STOPS)
     return True

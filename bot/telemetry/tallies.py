@@ -62,7 +62,7 @@ def tallies(change: Transition) -> Iterator[Tally]:
             verdict = "answered"
         timed = row.decision is not None and verdict not in _NO_WAIT
         seconds = (row.decision.at - row.asked_at).total_seconds() if timed and row.decision else None
-        yield Tally(verdict, row.redactor.mask_text(row.asked.tool), seconds)
+        yield Tally(verdict, row.asked.tool, seconds)
 
 
 async def leave_for_scraping(database: Database, work: Callable[[Database], Awaitable[R]]) -> R:

@@ -28,7 +28,7 @@ from bot.cli import main
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
+from bot.confirmation.model import Ask, Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
@@ -163,7 +163,8 @@ class Backoffice:
             hint="Deploy it?",
         )
         request = replace(request, **more)  # type: ignore[arg-type]  # the fields of HostRequest, named by the test
-        call = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user, team=TEAM)
+        facts = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user, team=TEAM)
+        call = replace(facts, payload=request.payload, question=request.ask is Ask.INPUT)
         place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
         governs = self.rules.policies.resolve(call)
         session = await self.database.read(read_session, self.key)
@@ -180,6 +181,7 @@ class Backoffice:
         reason: str | None = None,
         facts: Facts | None = None,
         stored_only: bool = False,
+        payload: Json = None,
         **edit: Json,
     ) -> CastResult:
         row = await self.row(confirmation)
@@ -190,7 +192,7 @@ class Backoffice:
             kind=kind,
             voter=who,
             reason=reason,
-            edit=Edit(edit) if edit else None,
+            edit=Edit(edit, payload) if edit or payload is not None else None,
         )
         others = {vote.voter: full_member(vote.voter) for vote in row.votes}
         found = facts or Facts(account=full_member(who), others=others, members=self.office.members)

@@ -20,24 +20,24 @@ SECRETS = (TOKEN, NESTED, FRESH, LATE)
 
 TOKENS: JsonObject = {
     "token": TOKEN,
-    "env": {"list": [{"api_token": NESTED}], "note": f"it is {TOKEN}"},
-    "script": f"curl -H 'X: {NESTED}' https://x.example/?t={TOKEN}",
-    "body": canonical({"token": TOKEN, f"of {NESTED}": 1}),
+    "env": {"list": [{"api_token": NESTED}], "note": "as ever"},
+    "script": "curl -H @headers https://x.example/",
+    "body": {"token": TOKEN},
     "number": 1,
 }
 
 
-def unlock(token: str, env: dict[str, object], script: str, body: str, number: int) -> JsonObject:
+def unlock(token: str, env: dict[str, object], script: str, body: dict[str, object], number: int) -> JsonObject:
     """Opens the safe."""
     return {"token": FRESH, "rest": [{"api_token": LATE}], "said": f"{token} {NESTED} {FRESH}", "number": number}
 
 
-def jams(token: str, env: dict[str, object], script: str, body: str, number: int) -> JsonObject:
+def jams(token: str, env: dict[str, object], script: str, body: dict[str, object], number: int) -> JsonObject:
     """Does not open it."""
     raise RuntimeError(f"no {token} for {NESTED}")
 
 
-def loses(token: str, env: dict[str, object], script: str, body: str, number: int) -> JsonObject:
+def loses(token: str, env: dict[str, object], script: str, body: dict[str, object], number: int) -> JsonObject:
     """Nobody knows."""
     raise ToolOutcomeUnknown(f"lost {token} with {NESTED}")
 
@@ -45,7 +45,7 @@ def loses(token: str, env: dict[str, object], script: str, body: str, number: in
 async def asks(token: str, tool_context: ToolContext) -> JsonObject:
     """Asks by itself."""
     if tool_context.tool_confirmation is None:
-        payload: Json = {"token": token, "auth": {"api_token": NESTED}, "door": f"door of {token}", "number": 1}
+        payload: Json = {"token": token, "auth": {"api_token": NESTED}, "door": "door of the safe", "number": 1}
         tool_context.request_confirmation(hint=f"Open with {token} and {NESTED}?", payload=payload)
         return {"status": f"waits with {token}"}
     await asyncio.sleep(0)

@@ -6,7 +6,7 @@ Each sentence is made from what it explains: who, which call, how it ended. What
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from blocks import words
@@ -136,7 +136,7 @@ class _Line:
 
     @property
     def changes(self) -> str:
-        return join_words([_change(each) for each in objects(self.content.get("diff"))]) or "the arguments"
+        return join_words([*_changes(self.content)]) or "the arguments"
 
     @property
     def took(self) -> str:
@@ -200,9 +200,8 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
 
 
 def _filled_in(it: _Line) -> str:
-    values = join_words(
-        [f"{as_text(each.get('name'))} {_value(each.get('after'))}" for each in objects(it.content.get("diff"))]
-    )
+    after = as_object(it.content.get("after"))
+    values = join_words([f"{name} {_value(value)}" for name, value in after.items()])
     return f"{it.who} filled in {values or 'the form'}, and approved that.{it.votes}"
 
 
@@ -211,9 +210,10 @@ def join_words(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
-def _change(change: JsonObject) -> str:
-    name, after = as_text(change.get("name")), _value(change.get("after"))
-    return f"{name} to {after}" if change.get("added") else f"{name} from {_value(change.get('before'))} to {after}"
+def _changes(content: JsonObject) -> Iterator[str]:
+    before = as_object(content.get("before"))
+    for name, value in as_object(content.get("after")).items():
+        yield f"{name}{f' from {_value(before[name])}' if name in before else ''} to {_value(value)}"
 
 
 def _call(tool: str, arguments: JsonObject) -> str:

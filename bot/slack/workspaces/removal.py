@@ -17,6 +17,7 @@ from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
 from bot.confirmation.model import State
 from bot.leasing.put_off import PutAside
+from bot.policy.redaction import own_words
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
 from bot.slack.workspaces.installed import WITHHELD, InstalledApp, bots, find_serving, forget
@@ -126,7 +127,9 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
     if begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
     place = removal.at.team or removal.at.enterprise or "this workspace"
-    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=removal.sentence.format(place=place)))
+    write_step(
+        tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=own_words(removal.sentence.format(place=place)))
+    )
     return True
 
 
@@ -140,7 +143,7 @@ def withhold(tx: Tx, organisation: InstalledApp, team: str, access: AccessChange
     if find_serving(tx, one.workspace) is None:
         _record_leaving(tx, one, sentence)
     else:
-        write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
+        write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=own_words(sentence)))
     return True
 
 
@@ -166,7 +169,7 @@ def record_arrival(tx: Tx, one: InstalledApp, sentence: str) -> None:
 def _record_leaving(tx: Tx, one: InstalledApp, sentence: str) -> None:
     value: JsonObject = {"at": stamp(now(tx)), "why": sentence, "enterprise": one.enterprise}
     tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_REMOVED}{one.id}", "value": canonical(value)})
-    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
+    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=own_words(sentence)))
     if find_serving(tx, one.workspace) is None:
         _say_nothing_more(tx, one)
     tx.notify(DEPARTURES)
@@ -181,7 +184,7 @@ def _record_return(tx: Tx, one: InstalledApp, by: InstalledApp, sentence: str) -
     for id_ in left:
         tx.execute(delete(switches).where(switches.c.name == f"{_REMOVED}{id_}"))
         _close_from_before(tx, Departure(id=id_, back=tx.now(), by=by.id))
-    write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=sentence))
+    write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=own_words(sentence)))
     for table in ATTENDED.values():
         aside = update(table).where(_belongs_to(table, one), table.c.failures > 0)
         tx.execute(aside.values(due_at=tx.now(), parked_at=None, failures=0))
@@ -200,7 +203,7 @@ def _is_late(tx: Tx, one: InstalledApp, removal: Removal) -> bool:
         return False
     if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
-    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=removal.sentence))
+    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=own_words(removal.sentence)))
     _close_from_before(tx, departure)
     return True
 

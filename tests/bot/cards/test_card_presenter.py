@@ -20,7 +20,10 @@ from bot.confirmation.effects import Step
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.stored_json import step_content
+from bot.policy.model import CallRefusal, Policies
+from bot.policy.redaction import own_words
 from runtime.jsontypes import Json, JsonObject
+from runtime.titles import with_computed_title
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, NOON, Desk, make_asked, make_policy
 from tests.support.secret import KEYS
 from tests.support.states import every_state
@@ -224,14 +227,12 @@ def test_a_grant_is_offered_bound_to_what_the_policy_names_and_shown_once_given(
 SECRET = "s3cr3t-t0ken"
 HIDING: JsonObject = {
     "token": SECRET,
-    "url": f"https://x.example/?t={SECRET}",
     "nested": {"Token": {"inner": SECRET}, "plain": 1},
-    SECRET: "as a name",
 }
 
 
 def hiding_desk(**policy: object) -> Desk:
-    asked = make_asked(arguments=HIDING, hint=f"Use {SECRET}?", tool=f"call_{SECRET}")
+    asked = make_asked(arguments=HIDING, hint=f"Use {SECRET}?", tool_schema=with_computed_title({}, f"Use {SECRET}"))
     return Desk(make_policy(redact=["token"], quorum=2, **policy), asked)
 
 
@@ -240,12 +241,12 @@ def test_hidden_values_are_gone_before_anything_is_drawn() -> None:
     shown = view(desk)
     assert SECRET not in repr(shown)
     assert shown.arguments[0] == Argument("token", "••••", masked=True)
-    assert shown.hidden == 3
+    assert shown.hidden == 2
     assert shown.editable == ()  # each of them holds something hidden, or would be shown otherwise than it is
 
 
 def test_a_form_never_offers_a_value_that_it_shows_masked() -> None:
-    desk = Desk(make_policy(redact=["token"]), make_asked(arguments={"token": SECRET, "note": f"use {SECRET}", "n": 1}))
+    desk = Desk(make_policy(redact=["token"]), make_asked(arguments={"token": SECRET, "a": {"token": "x"}, "n": 1}))
     shown = view(desk)
     assert shown.editable == ("n",)
     (field,) = form.edit_fields(shown, None).fields
@@ -279,7 +280,10 @@ VALUES: st.SearchStrategy[Json] = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["API_token", "note", "deep"]), VALUES), st.integers(0, 62))
 def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) -> None:
-    desk = Desk(make_policy(redact=["*token"]), make_asked(arguments={"token": SECRET, **arguments}))
+    policy, asked = make_policy(redact=["*token"]), make_asked(arguments={"token": SECRET, **arguments})
+    if isinstance(Policies.of(policy).resolve(asked.facts()), CallRefusal):
+        return
+    desk = Desk(policy, asked)
     shown = card_view(list(every_state(desk.row))[state])
     drawn = (
         card(shown).payload(),
@@ -329,7 +333,7 @@ def test_the_line_has_the_answer_as_it_was_given() -> None:
 
 def test_a_result_is_shown_without_values_hidden_by_name() -> None:
     desk = hiding_desk()
-    step = Step(kind=LineKind.DONE, at=NOON, text='{"token": "fresh-from-the-tool"}', seconds=2.0)
+    step = Step(kind=LineKind.DONE, at=NOON, text=own_words('{"token": "fresh-from-the-tool"}'), seconds=2.0)
     shown = view_of(step, desk.row)
     assert (shown.text, shown.seconds) == ('{"token": "••••"}', 2.0)
 

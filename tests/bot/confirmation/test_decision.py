@@ -150,7 +150,8 @@ class TestEditing:
         assert desk.row.revision.author == BEN
         assert [vote.voter for vote in desk.row.approvals] == [BEN]
         assert desk.kinds[-2:] == [LineKind.EDITED, LineKind.VOTE_FELL]
-        assert [(c.name, c.before, c.after) for c in desk.steps[-2].diff] == [("version", "2.4.1", "2.4.2")]
+        step = desk.steps[-2]
+        assert (step.before, step.after) == ({"version": "2.4.1"}, {"version": "2.4.2"})
         assert desk.approve(ANNA) is None
         assert desk.state() is State.APPROVED
         assert desk.answer.payload == {"version": "2.4.2"}
@@ -553,9 +554,12 @@ def test_what_nobody_could_fingerprint_or_read_is_not_put_to_people() -> None:
 
 
 def test_nothing_redacted_is_in_any_step() -> None:
-    asked = make_asked(arguments={"token": "s3cr3t-token", "url": "https://x?t=s3cr3t-token"}, hint="with s3cr3t-token")
+    arguments: JsonObject = {"token": "s3cr3t-token", "auth": {"token": "1234"}, "url": "https://x"}
+    asked = make_asked(arguments=arguments, hint="with s3cr3t-token")
     desk = Desk(make_policy(redact=["token"], quorum=2), asked=asked)
-    desk.edit(ANNA, url="https://y?t=s3cr3t-token")
+    assert why(desk.edit(ANNA, url="https://y?t=s3cr3t-token")) is Reason.REPEATS_HIDDEN
+    assert why(desk.edit(ANNA, auth={"token": "5678"})) is Reason.NOT_EDITABLE
+    assert desk.edit(ANNA, url="https://y") is None
     desk.deny(BEN, "I saw s3cr3t-token")
     assert (desk.steps[0].hidden, desk.steps[0].text) == (2, "with ••••")
     assert desk.steps[-1].reason == "I saw ••••"

@@ -6,11 +6,12 @@ import pytest
 
 from bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
 from bot.policy.model import CallRefusal, CallRefusalReason
+from bot.policy.redaction import own_words
 
 
 @pytest.mark.parametrize("why", CallRefusalReason)
 def test_every_call_that_nobody_is_asked_about_says_why(why: CallRefusalReason) -> None:
-    found = CallRefusal(why, 2, "the call has no 'env'")
+    found = CallRefusal(why, 2, own_words("the call has no 'env'"))
     people, model = ungoverned(found), ungoverned_to_model(found)
     assert people.endswith(".")
     assert people != model

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
-from bot.confirmation.model import OutcomeKind, VoteKind
+from bot.confirmation.model import Ask, OutcomeKind, VoteKind
 from bot.policy.redaction import MASK
 from bot.store.tables import confirmations, ledger, sessions
 from runtime.jsontypes import JsonObject
@@ -19,20 +19,25 @@ from tests.support.deciding import ANNA, BEN, MALLORY
 SECRET = "pa55word-of-prod"
 NESTED = "k3y-deep-inside"
 LATER = "n3w-in-a-result"
+SHORT = "zq-9x"
 FILE = """
+[[policy]]
+inputs = ["about"]
+approvers = ["user:U0ANNA"]
+redact = ["pin"]
+
 [[policy]]
 tools = ["deploy*"]
 approvers = ["user:U0ANNA", "user:U0BEN"]
 quorum = 2
-redact = ["*token*", "password"]
+redact = ["*token*", "password", "pin"]
 expires_after = "2h"
 """
 ARGUMENTS: JsonObject = {
     "token": SECRET,
-    "env": {"list": [{"api_token": NESTED}], "note": f"it is {SECRET}"},
-    "script": f"curl -H 'X: {NESTED}'",
-    "body": json.dumps({"password": SECRET}),
-    f"key {SECRET}": 1,
+    "env": {"list": [{"api_token": NESTED, "pin": SHORT}], "note": "as ever"},
+    "script": "curl -H @headers",
+    "body": {"password": SECRET},
 }
 
 
@@ -61,7 +66,9 @@ async def lived_through(at: Backoffice) -> list[str]:
     await at.vote(edited, ANNA, script=f"echo {SECRET}")
     await at.vote(edited, BEN, env={"note": f"{NESTED} again"}, token="overwritten-s3cret")
     await at.vote(waits, ANNA)
-    return names
+    asked = await at.asks("about", {}, ask=Ask.INPUT, wants_payload=True, payload={"pin": "", "days": 0})
+    assert (await at.vote(asked, ANNA, payload={"pin": SHORT, "days": 2})).counted
+    return [*names, asked]
 
 
 async def outputs(at: Backoffice, names: list[str]) -> dict[str, str]:
@@ -78,7 +85,7 @@ async def outputs(at: Backoffice, names: list[str]) -> dict[str, str]:
 
 
 def leaks(text: str) -> list[str]:
-    hidden = (SECRET, NESTED, LATER, "overwritten-s3cret")
+    hidden = (SECRET, NESTED, LATER, "overwritten-s3cret", SHORT)
     return [secret for secret in hidden if secret in text or secret in text.replace("\\", "")]
 
 
@@ -101,7 +108,7 @@ async def test_nothing_leaks_when_the_file_changes(at: Backoffice) -> None:
 
 async def test_nothing_leaks_when_a_condition_fails_on_a_secret(at: Backoffice) -> None:
     """The expression library quotes the value that it could not read."""
-    at.policies(FILE + "when = \"duration(args.token) > duration('1s')\"\n")
+    at.policies(FILE + "when = \"args.all(name, duration(args[name]) > duration('1s'))\"\n")
     refused = await at.refuses("deploy", ARGUMENTS)
     assert leaks(refused) == []
     content = select(ledger.c.content).where(ledger.c.kind == "call refused")

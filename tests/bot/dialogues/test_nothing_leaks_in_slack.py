@@ -62,7 +62,7 @@ async def lived_through(at: Office) -> None:
     done = await at.ask("unlock")
     await at.bob.clicks(done, "Edit…")
     form = await at.bob.gets_modal("Edit")
-    assert list(form.fields) == ["number"], "what holds a secret is no field"
+    assert list(form.fields) == ["script", "number"], "what holds a secret is no field"
     await form.submits({"number": "2"})
     await at.ann.finds("Done: Unlock", at.deploys, thread=done)
     failed, lost = await at.ask("jams"), await at.ask("loses")

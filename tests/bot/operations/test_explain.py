@@ -71,7 +71,7 @@ class Explained:
 
 
 def test_all_that_a_policy_means(explained: Explained) -> None:
-    call = '{"env": "prod", "version": "2.4.1", "secret_key": "hunter2hunter2", "note": "hunter2hunter2!"}'
+    call = '{"env": "prod", "version": "2.4.1", "secret_key": "hunter2hunter2", "note": "fine"}'
     said = explained("--tool", "deploy_api", "--args", call, "--asker", "U0ASKER")
     assert said == [
         "policy[0] applies to this call (tools deploy*; when args.env == 'prod').",
@@ -84,8 +84,8 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "A reminder comes after 10m.",
         "Without a decision it expires after 1h.",
         "Once approved, it must start within 15m, or it does not run.",
-        "Arguments: env prod, version 2.4.1, secret_key ••••, note ••••!.",
-        "Hidden everywhere: 2 values, by redact = [secret*].",
+        "Arguments: env prod, version 2.4.1, secret_key ••••, note fine.",
+        "Hidden everywhere: 1 value, by redact = [secret*].",
         "May be edited: version, token (not in this call).",
         "A Deny needs a reason.",
         "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",

@@ -23,6 +23,7 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.confirmation.stored_json import step_content
 from bot.policy.approvers import OPERATOR
+from bot.policy.redaction import own_words
 from bot.store.audit_verify import verify_ledger
 from bot.store.ledger_lines import line_of, read_lines, write_step
 from bot.store.repository import now, seconds
@@ -143,7 +144,13 @@ async def test_i_hide_behind_a_purge_that_did_not_name_my_line(at: Backoffice) -
 async def test_i_write_a_purge_line_for_it_myself(at: Backoffice) -> None:
     def forge(tx: Tx) -> None:
         tx.execute(update(ledger).where(ledger.c.seq == 8).values(content=None, salt=None))
-        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text="1 line", emptied=group_emptied([(at.key, 8)]))
+        step = Step(
+            kind=LineKind.PURGED,
+            at=now(tx),
+            who=OPERATOR,
+            text=own_words("1 line"),
+            emptied=group_emptied([(at.key, 8)]),
+        )
         stored(tx, SYSTEM, append(Head(), SYSTEM, step.kind, step_content(step), GUESS, at=step.at, salt="mine"))
 
     await i_write(at, forge)

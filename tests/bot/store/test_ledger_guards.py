@@ -17,6 +17,7 @@ from bot.audit.verification import Integrity
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.policy.approvers import OPERATOR
+from bot.policy.redaction import own_words
 from bot.store.audit_verify import verify_ledger
 from bot.store.ledger_lines import read_lines, write_step
 from bot.store.open import open_store
@@ -321,7 +322,7 @@ def _write(tx: Tx, chain: str, head: Head) -> Head:
 
 async def write_some(database: Database, chain: str, who: str) -> None:
     def write(tx: Tx, number: int) -> None:
-        step = Step(kind=LineKind.PAUSED, at=NOON + timedelta(seconds=number), who=OPERATOR, text=who)
+        step = Step(kind=LineKind.PAUSED, at=NOON + timedelta(seconds=number), who=OPERATOR, text=own_words(who))
         write_step(tx, chain, step)
 
     await asyncio.gather(*(database.run(write, number) for number in range(20)))
