@@ -58,7 +58,8 @@ async def test_every_line_is_exported_in_the_order_of_time(at: Backoffice) -> No
         *("asked", "denied"),
     ]
     assert [line["tool"] for line in lines] == ["deploy_api"] * 7 + ["refund"] * 2
-    assert lines[2]["content"]["diff"] == [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
+    edited = lines[2]["content"]
+    assert (edited["before"], edited["after"]) == ({"version": "2.4.1"}, {"version": "2.4.2"})
     assert lines[-1]["content"]["reason"] == "too much"
 
 

@@ -156,7 +156,7 @@ def test_what_nobody_would_be_asked(explained: Explained) -> None:
 
 def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, explained: Explained) -> None:
     Path("adk-confirm.toml").write_text(
-        '[[policy]]\ntools = ["*"]\nwhen = "duration(args.token) > duration(\'1s\')"\n'
+        '[[policy]]\ntools = ["*"]\nwhen = "args.all(name, duration(args[name]) > duration(\'1s\'))"\n'
         'approvers = ["user:U0LEAD"]\nredact = ["token"]\n'
     )
     said = explained("--tool", "deploy", "--args", '{"token": "hunter2hunter2"}', code=1)
