@@ -49,13 +49,12 @@ class ViewEvent(WireModel):
 
 
 class View:
-    """`contents` is what the model gets. The list is lent, not copied, and a content in it never changes. `kept` is
-    what a model keeps with them (`ModelRequest.kept`). `seen` counts the events in the view."""
+    """`contents` is what the model gets. The list is lent, not copied, and a content in it never changes.
+    `seen` counts the events in the view."""
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
         self.contents: list[Content] = []
-        self.kept: dict[object, object] = {}
         self.seen = 0
         self._turns: dict[str, _Turn] = {}
 

@@ -1,10 +1,9 @@
-"""Explains an error or a broken connection of Gemini, and whether to try again. Pure."""
+"""Explains an error or a broken connection of Gemini. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from runtime.models.model import ModelFailure
 
@@ -12,56 +11,37 @@ _LONGEST_MESSAGE = 400
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """Why a request failed. `passing`: it may work soon. `wait`: how long the server asks us to wait."""
-
-    failure: ModelFailure
-    passing: bool = False
-    wait: float = 0.0
-
-
-def explain_refusal(code: int, details: object, headers: Mapping[str, str], model: str) -> Trouble:
+def explain_refusal(code: int, details: object, headers: Mapping[str, str], model: str) -> ModelFailure:
     """Explains an HTTP error. `details` is its body, as far as it could be read."""
     body = _error_in(details)
     status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
     message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")
     if code in (408, 429) or code >= 500:
-        wait = _wait_asked_for(headers, body)
-        return Trouble(ModelFailure(status, _overload_message(code, message, model, wait)), passing=True, wait=wait)
+        return ModelFailure(status, _overload_message(code, message, model, _wait_asked_for(headers, body)))
     if code == 401 or _reason(body) == "API_KEY_INVALID" or "api key not valid" in message.lower():
-        return Trouble(
-            ModelFailure(
-                "API_KEY_INVALID",
-                f"Gemini does not accept the API key: check GOOGLE_API_KEY or GEMINI_API_KEY ({message}).",
-            )
+        return ModelFailure(
+            "API_KEY_INVALID",
+            f"Gemini does not accept the API key: check GOOGLE_API_KEY or GEMINI_API_KEY ({message}).",
         )
     if code == 403:
-        return Trouble(ModelFailure(status, f"The API key may not use {model}: {message}."))
+        return ModelFailure(status, f"The API key may not use {model}: {message}.")
     if code == 404:
-        return Trouble(ModelFailure(status, f"Gemini has no model {model!r}: check its name ({message})."))
-    return Trouble(ModelFailure(status, f"Gemini does not take the request to {model}: {message}."))
+        return ModelFailure(status, f"Gemini has no model {model!r}: check its name ({message}).")
+    return ModelFailure(status, f"Gemini does not take the request to {model}: {message}.")
 
 
-def explain_break(error: Exception, model: str, *, begun: bool) -> Trouble:
+def explain_break(error: Exception, model: str, *, begun: bool) -> ModelFailure:
     if begun:
-        return Trouble(ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again."))
-    return Trouble(
-        ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {_shorten(error)}. Try again later."),
-        passing=True,
-    )
+        return ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again.")
+    return ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {_shorten(error)}. Try again later.")
 
 
-def explain_time_out(model: str, patience: float) -> Trouble:
-    failure = ModelFailure("MODEL_TIMEOUT", f"{model} did not answer within {patience:g} s: try again.")
-    return Trouble(failure, passing=True)
+def explain_time_out(model: str, patience: float) -> ModelFailure:
+    return ModelFailure("MODEL_TIMEOUT", f"{model} did not answer within {patience:g} s: try again.")
 
 
-def explain_unreadable(model: str) -> Trouble:
-    return Trouble(
-        ModelFailure("BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini."),
-        passing=True,
-    )
+def explain_unreadable(model: str) -> ModelFailure:
+    return ModelFailure("BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini.")
 
 
 def no_key() -> ModelFailure:
@@ -70,6 +50,10 @@ def no_key() -> ModelFailure:
 
 def bad_config(problem: str) -> ModelFailure:
     return ModelFailure("BAD_CONFIG", f"generate_content_config does not fit Gemini: {problem}.")
+
+
+def bad_content(where: str, problem: str) -> ModelFailure:
+    return ModelFailure("BAD_CONTENT", f"A message of this session is not one that Gemini takes: {where}: {problem}.")
 
 
 def _overload_message(code: int, message: str, model: str, wait: float) -> str:

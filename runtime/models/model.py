@@ -14,9 +14,7 @@ from runtime.wire import Content
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A request to a model. The list `contents` is only lent: read it, but do not keep or change it. The contents in it
-    never change. `kept` exists as long as the session is in memory: a model may keep data about the contents there,
-    under a key of its own."""
+    """A request to a model. The list `contents` is only lent: read it, but do not keep or change it."""
 
     model: str
     contents: Sequence[Content]
@@ -24,7 +22,6 @@ class ModelRequest:
     tools: Sequence[Declaration] = ()
     config: JsonObject = field(default_factory=dict)
     streaming: bool = False
-    kept: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -289,7 +289,6 @@ class Work:
             tools=[tool.declaration for tool in tools.values()],
             config=agent.generate_content_config,
             streaming=self._streaming,
-            kept=view.kept,
         )
 
     def _answer(

@@ -19,7 +19,7 @@ from typing import Any, Self
 import certifi
 from aiohttp import web
 
-from tests.support.gemini_rules import BadRequest, check
+from tests.support.gemini_rules import BadRequest, check, in_camel_case
 
 JsonDict = dict[str, Any]
 
@@ -145,6 +145,7 @@ class FakeGemini:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        body["contents"] = [in_camel_case(content) for content in body.get("contents") or ()]
         self.paths.append(request.path_qs)
         self.headers.append(dict(request.headers))
         self.heard.append(body)

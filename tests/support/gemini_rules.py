@@ -57,6 +57,18 @@ def check(body: JsonDict, *, vertex: bool = False) -> None:
         _tool(tool, f"tools[{at}]")
 
 
+def in_camel_case(content: JsonDict) -> JsonDict:
+    """The API accepts both spellings of its own names."""
+    parts = [
+        {
+            _camel(kind): {_camel(name): value for name, value in data.items()} if isinstance(data, dict) else data
+            for kind, data in part.items()
+        }
+        for part in content.get("parts") or ()
+    ]
+    return {**content, "parts": parts}
+
+
 def _without_names(content: JsonDict) -> JsonDict:
     """Vertex AI knows the names of files; the Gemini API refuses them."""
     nameless = [

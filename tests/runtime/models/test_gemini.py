@@ -6,7 +6,6 @@ import asyncio
 import base64
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -115,52 +114,24 @@ async def test_an_answer_that_gemini_interrupts_is_continued(gemini: FakeGemini,
     assert second == {**first, "continuationToken": "-_8="}
 
 
-async def test_a_request_like_an_earlier_one_is_written_like_it_without_the_sdk(
-    gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("streaming", "method"), [(False, "generate_content"), (True, "generate_content_stream")])
+async def test_what_watches_the_sdk_sees_every_request(
+    gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch, streaming: bool, method: str
 ) -> None:
-    gemini.will(say("One."), say("Two."), refuse(403, "PERMISSION_DENIED", "No."))
-    config: JsonObject = {"temperature": 0.25, "stopSequences": ["ö"]}
-    await ask(model, instruction="Be kind.", tools=[LOOKUP], config=config)
-    monkeypatch.setattr(AsyncModels, "generate_content", None)
-    await ask(model, instruction="Be kind.", tools=[LOOKUP], config=config)
-    bye = Content.of_text("Good bye, and be well.")
-    with pytest.raises(ModelFailure) as caught:
-        await ask(model, bye, instruction="Be brief.", config=config, tools=[LOOKUP, OTHER])
-    assert caught.value.code == "PERMISSION_DENIED"
-    first, same, other = gemini.heard
-    assert same == first
-    assert gemini.headers[1] == gemini.headers[0]
-    assert other["contents"] == [{"role": "user", "parts": [{"text": bye.text}]}]
-    assert other["systemInstruction"]["parts"] == [{"text": "Be brief."}]
-    assert [tool["name"] for tool in other["tools"][0]["functionDeclarations"]] == ["lookup", "other"]
-    assert other["generationConfig"] == first["generationConfig"]
-    assert len(set(gemini.paths)) == 1
+    seen: list[Any] = []
+    asks = getattr(AsyncModels, method)
 
+    async def watched(models: AsyncModels, **asked: Any) -> Any:
+        seen.append(asked)
+        return await asks(models, **asked)
 
-async def test_requests_that_differ_in_more_are_not_taken_for_each_other(
-    gemini: FakeGemini, model: GeminiModel
-) -> None:
-    asked: list[dict[str, Any]] = [
-        {},
-        {"config": {"temperature": 0.25}},
-        {"config": {"temperature": 0.5}},
-        {"config": {"systemInstruction": "Be kind."}},
-        {"config": {"systemInstruction": "Be kind."}, "instruction": "Be brief."},
-        {"config": {"tools": [{"googleSearch": {}}]}, "tools": [LOOKUP]},
-        {"config": {"httpOptions": {"timeout": 20_000}}},
-        {"name": f"models/{MODEL}"},
-    ]
-    gemini.will(*(say("Yes.") for _ in range(2 * len(asked))))
-    for one in (*asked, *asked):
-        await ask(model, **one)
-    heard = gemini.heard
-    assert heard[len(asked) :] == heard[: len(asked)]
-    assert [body.get("generationConfig") for body in heard[:3]] == [{}, {"temperature": 0.25}, {"temperature": 0.5}]
-    assert [body["systemInstruction"]["parts"] for body in heard[3:5]] == [
-        [{"text": "Be kind."}],
-        [{"text": "Be brief."}],
-    ]
-    assert [len(body.get("tools", ())) for body in heard[:8]] == [0, 0, 0, 0, 0, 2, 0, 0]
+    monkeypatch.setattr(AsyncModels, method, watched)
+    gemini.will(say("One."), say("Two."))
+    for words in ("Hello?", "Again?"):
+        await ask(model, Content.of_text(words), instruction="Be kind.", tools=[LOOKUP], streaming=streaming)
+    assert [asked["contents"][0].parts[0].text for asked in seen] == ["Hello?", "Again?"]
+    assert [asked["config"].system_instruction for asked in seen] == ["Be kind."] * 2
+    assert [asked["config"].tools[0].function_declarations[0].name for asked in seen] == ["lookup"] * 2
 
 
 async def test_the_tools_are_sent_with_their_schema_as_it_is(gemini: FakeGemini, model: GeminiModel) -> None:
@@ -228,17 +199,6 @@ async def test_a_history_arrives_whole_without_the_ids_that_we_made(gemini: Fake
     assert history[1].parts is not None
     assert history[1].parts[1].function_call is not None
     assert history[1].parts[1].function_call.id == "adk-1", "the history was only lent"
-
-
-async def test_a_long_history_costs_little(gemini: FakeGemini, model: GeminiModel) -> None:
-    history = [Content.of_text(f"{i}", "user" if i % 2 == 0 else "model") for i in range(5001)]
-    gemini.will(say("warm"), say("Many words."))
-    await ask(model)
-    before = time.process_time()
-    await ask(model, *history)
-    spent = time.process_time() - before  # the fake's own work included
-    assert len(gemini.heard[1]["contents"]) == 5001
-    assert spent < 0.6, "handing the history to the SDK as its own types takes over a second"
 
 
 async def test_a_streamed_answer_comes_in_pieces_and_once_as_a_whole(gemini: FakeGemini, model: GeminiModel) -> None:
@@ -325,19 +285,24 @@ async def test_vertex_is_asked_where_the_environment_says_so(
         refuse(500, "INTERNAL"),
         refuse(503),
         Refusal(502, "<html>Bad gateway</html>", content_type="text/html"),
-        Refusal(500, "not json at all"),
-        CUT,
     ],
-    ids=["429", "500", "503", "html", "garbage", "cut"],
+    ids=["429", "500", "503", "html"],
 )
 async def test_trouble_that_passes_is_not_noticed(
-    gemini: FakeGemini, model: GeminiModel, trouble: Refusal | Chunks, streaming: bool
+    gemini: FakeGemini, model: GeminiModel, trouble: Refusal, streaming: bool
 ) -> None:
     gemini.will(trouble, trouble, say("Back again."))
     responses = await ask(model, streaming=streaming)
     assert text(responses[-1]) == "Back again."
     assert len(gemini.heard) == 3
     assert gemini.heard[0] == gemini.heard[2]
+
+
+async def test_a_connection_that_breaks_before_the_answer_is_not_noticed(
+    gemini: FakeGemini, model: GeminiModel
+) -> None:
+    gemini.will(CUT, CUT, say("Back again."))
+    assert text((await ask(model))[-1]) == "Back again."
 
 
 async def test_after_a_few_times_it_is_given_up(gemini: FakeGemini, model: GeminiModel) -> None:
@@ -349,25 +314,13 @@ async def test_after_a_few_times_it_is_given_up(gemini: FakeGemini, model: Gemin
     )
 
 
-async def test_a_quota_says_when_it_will_be_filled(gemini: FakeGemini, model: GeminiModel) -> None:
-    gemini.will(
-        refuse(429, "RESOURCE_EXHAUSTED", details=[retry_after("0.2s")]),
-        refuse(429, "RESOURCE_EXHAUSTED", headers={"Retry-After": "0.1"}),
-        say("At last."),
-    )
-    begun = time.monotonic()
-    [whole] = await ask(model)
-    assert text(whole) == "At last."
-    assert time.monotonic() - begun >= 0.3, "both waits were kept"
-
-
 @pytest.mark.parametrize(
     "asking", [{"details": [retry_after("3600s")]}, {"headers": {"Retry-After": "3600"}}], ids=["body", "header"]
 )
 async def test_nobody_waits_for_a_quota_longer_than_a_request_may_take(
     gemini: FakeGemini, model: GeminiModel, asking: dict[str, object]
 ) -> None:
-    gemini.will(refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", **asking))  # type: ignore[arg-type]
+    gemini.will(*[refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", **asking)] * 3)  # type: ignore[arg-type]
     failed = await failure(model)
     assert failed.code == "RESOURCE_EXHAUSTED"
     assert str(failed) == (
@@ -570,7 +523,7 @@ async def test_a_text_that_was_cut_short_is_kept_but_none_of_its_calls(gemini: F
 
 @pytest.mark.parametrize("body", ['{"candidates": [5]}', '{"candidates": [{"content": 5}]}', "hello"])
 async def test_nonsense_from_the_server_is_no_traceback(gemini: FakeGemini, model: GeminiModel, body: str) -> None:
-    gemini.will(*[Refusal(200, body)] * 3)
+    gemini.will(Refusal(200, body))
     failed = await failure(model)
     assert failed.code == "BAD_RESPONSE"
     assert str(failed) == "The server of gemini-2.5-flash sent something that is not an answer from Gemini."
