@@ -7,7 +7,7 @@ RUN pip install --no-cache-dir --require-hashes --requirement build.txt && \
 
 FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 confirm && mkdir /data && chown confirm /data
-RUN --mount=type=bind,from=build,source=/wheels,target=/wheels pip install --no-cache-dir --no-index --find-links /wheels 'adk-confirm[adk,mcp,oauth,otel,postgres]'
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels pip install --no-cache-dir --no-index --find-links /wheels 'adk-confirm[adk,mcp,otel,postgres]'
 USER confirm
 # The configuration is mounted at /data/adk-confirm.toml, your agent's package beside it.
 WORKDIR /data

@@ -42,9 +42,7 @@ async def fill(
         from bot.store.tables import mail, sessions, threads
 
         ts = f"{number}.0"
-        heard = SlackMessage(
-            app=app, team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
-        )
+        heard = SlackMessage(app=app, team="T0ACME", channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x")
         store_message(tx, heard)
         key = chain_of(heard.session)
         request = HostRequest(

@@ -40,8 +40,6 @@ class LineKind(StrEnum):
     GRANTED = "granted"
     GRANT_USED = "grant used"
     GRANT_REVOKED = "grant revoked"
-    INSTALLED = "installed"
-    UNINSTALLED = "uninstalled"
     STOPPED = "stopped"  # somebody stopped the agent's run
     PAUSED = "paused"
     RESUMED = "resumed"

@@ -139,7 +139,6 @@ def _stop_words(step: StepView) -> str:
 _APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY
 _RAN = _by_attempt(words.THREAD_RAN_AGAIN, words.THREAD_RAN)
 _DENIED = _if_nobody(words.THREAD_DENIED_BY_POLICY, words.THREAD_DENIED)
-_WITHDRAWN = _if_nobody(words.THREAD_REMOVED, words.THREAD_WITHDRAWN)
 
 LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
@@ -203,10 +202,10 @@ LINES: Mapping[LineKind, LineEntry] = {
         end=End("⌛ ", (words.THREAD_EXPIRED,)),
     ),
     LineKind.WITHDRAWN: LineEntry(
-        sentence=_if_nobody(words.LINE_REMOVED, words.LINE_WITHDRAWN),
-        question=_if_nobody(words.LINE_QUESTION_REMOVED, words.LINE_QUESTION_WITHDRAWN),
+        sentence=words.LINE_WITHDRAWN,
+        question=words.LINE_QUESTION_WITHDRAWN,
         operation=words.LINE_OPERATION_WITHDRAWN,
-        end=End("↩️ ", (_WITHDRAWN,)),
+        end=End("↩️ ", (words.THREAD_WITHDRAWN,)),
         text=True,
         counted=Counted.WITHDRAWN,
     ),
@@ -257,8 +256,6 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
     LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.LINE_PAUSED, words.LINE_PAUSED_BY), text=True),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.LINE_RESUMED, words.LINE_RESUMED_BY), text=True),
-    LineKind.INSTALLED: LineEntry(),
-    LineKind.UNINSTALLED: LineEntry(),
     LineKind.RETRIED: LineEntry(),
     LineKind.PURGED: LineEntry(),
     LineKind.CHECKPOINT: LineEntry(),

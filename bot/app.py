@@ -22,9 +22,8 @@ from bot.inbound.http import make_site
 from bot.operations.control import serve_control
 from bot.operations.operate import operator_handlers
 from bot.parts import Parts, call_fingerprints
+from bot.slack.identity import identify, slack_client
 from bot.slack.outbound.calls import CallLimits, slack_session
-from bot.slack.scopes import scopes_for
-from bot.slack.workspaces.tokens import SeveralWorkspaces, open_workspaces
 from bot.store.open import open_store, socket_path
 from bot.store.transactions import may_start
 from bot.telemetry.metrics import Metrics
@@ -71,7 +70,8 @@ async def running_bot(
         readiness.watch("store", store_probe(parts.database))
         app = _bolt_with_listeners(parts)
         url = await _serve(stack, stop, readiness, parts, app)
-        log.info("for %s; agent %s; store %s", parts.workspaces.description, parts.host.app, parts.database.url)
+        us = parts.identity
+        log.info("for %s as %s; agent %s; store %s", us.team, us.user, parts.host.app, parts.database.url)
         async with _running_loops(stop, readiness, parts, pauses or RestartPauses()):
             yield Bot(url, parts.database, parts.host, app)
 
@@ -97,15 +97,16 @@ async def _open_parts(
         settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
     )
     stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
-    workspaces = await open_workspaces(settings, database)
+    client = slack_client(settings)
+    identity = await identify(client)
     session = slack_session()
     stack.push_async_callback(session.close)
-    return Parts(settings, secret, file, clock, limits, database, metrics, host, workspaces, session)
+    return Parts(settings, secret, file, clock, limits, database, metrics, host, client, identity, session)
 
 
 def _bolt_with_listeners(parts: Parts) -> AsyncApp:
     """Bolt with all listeners. Listeners for whose ack people wait come first."""
-    app = bolt(parts.settings, parts.workspaces, parts.metrics, parts.backpressure, parts.sender.in_an_ack)
+    app = bolt(parts.settings, parts.identity, parts.metrics, parts.backpressure, parts.sender.in_an_ack)
     for each in (parts.clicks_and_forms, parts.home_events, parts.commands, parts.lifecycle, parts.agent_events):
         each.register(app)
     return app
@@ -119,11 +120,6 @@ async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, pa
     secret = environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, parts.metrics)
-    if isinstance(parts.workspaces, SeveralWorkspaces):
-        from bot.slack.workspaces.oauth import InstallPages  # a service for one workspace need not load it
-
-        scopes = scopes_for(settings.slack)
-        InstallPages(environment, parts.database, parts.workspaces, parts.rules, scopes).register(site)
     url = await listen(stack, settings, site, stop)
     if environment.app_token is not None:
         await connect(stack, environment.app_token, app, stop, readiness)
@@ -136,7 +132,7 @@ async def _running_loops(
 ) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, parts.metrics, pauses)
-    loops = {**parts.worker.loops, "homes": parts.home_tabs.run, "workspaces": parts.workspaces.run}
+    loops = {**parts.worker.loops, "homes": parts.home_tabs.run}
     loops["replicas"] = parts.replicas.run
     working = [supervisor.begin(name, run) for name, run in loops.items()]
     checkpoints = supervisor.begin("checkpoints", parts.checkpoints.run)
@@ -148,7 +144,7 @@ async def _running_loops(
         stop.begin()
         readiness.stopping()
         supervisor.stop()
-        for each in (parts.worker, parts.home_tabs, parts.workspaces, parts.replicas):
+        for each in (parts.worker, parts.home_tabs, parts.replicas):
             each.stop()
         listeners = (parts.clicks_and_forms, parts.home_events, parts.commands)
         drained = [asyncio.create_task(each.drain()) for each in listeners]

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from aiohttp import ClientSession
+from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.verdict import notice_message
 from bot.agents.intake import Intake
@@ -38,10 +39,10 @@ from bot.inbound.prompts import Prompts
 from bot.leasing.backpressure import Backpressure
 from bot.operations.operate import OperatorContext
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import CallLimits, Calls
+from bot.slack.identity import BotIdentity
+from bot.slack.outbound.calls import CallLimits, Calls, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.feature_support import FeatureSupport
-from bot.slack.workspaces.tokens import Workspaces
 from bot.store.replicas import Replicas
 from bot.telemetry.metrics import Metrics
 from bot.worker.checkpoint_job import CheckpointJob
@@ -61,7 +62,8 @@ class Parts:
     database: Database
     metrics: Metrics
     host: Host
-    workspaces: Workspaces
+    client: AsyncWebClient
+    identity: BotIdentity
     session: ClientSession
 
     # The rules, and the other replicas
@@ -95,8 +97,7 @@ class Parts:
     @cached_property
     def sender(self) -> Sender:
         calls = Calls(
-            self.workspaces.client_for,
-            on_revoked=self.workspaces.handle_revoked,
+            self.client,
             limits=self.limits,
             meter=self.metrics,
             session=self.session,
@@ -146,7 +147,7 @@ class Parts:
 
     @cached_property
     def session_worker(self) -> SessionWorker:
-        intake = Intake(self.directory, self.sender, self.rules, self.workspaces.why_unfit)
+        intake = Intake(self.directory, self.sender, self.rules)
         return SessionWorker(self.host, self.thread, intake, self.rules, self.backpressure)
 
     @cached_property
@@ -170,7 +171,7 @@ class Parts:
 
         async def post(text: str) -> None:
             assert audit.channel is not None
-            await self.sender.post(self.workspaces.workspace_named(audit.team), audit.channel, notice_message(text))
+            await self.sender.post(Workspace.of(self.identity), audit.channel, notice_message(text))
 
         keys = LedgerKeys(self.secret)
         return CheckpointJob(
@@ -204,7 +205,7 @@ class Parts:
 
     @cached_property
     def lifecycle(self) -> Lifecycle:
-        return Lifecycle(self.directory, self.workspaces)
+        return Lifecycle(self.directory)
 
     @cached_property
     def agent_events(self) -> AgentEvents:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -36,15 +36,12 @@ from runtime.store.lease import Lease
 
 T = TypeVar("T")
 
-WhyUnfit = Callable[[Workspace, GoverningPolicy | CallRefusal], Awaitable[CallRefusalReason | None]]
-"""Returns why nobody in a workspace may be asked although a policy covers the call, or None."""
-
 
 class Intake:
     """Looks up, in Slack and in the store, what a new request needs."""
 
-    def __init__(self, directory: Directory, sender: Sender, rules: RulesInForce, unfit: WhyUnfit) -> None:
-        self._directory, self._sender, self._rules, self._unfit = directory, sender, rules, unfit
+    def __init__(self, directory: Directory, sender: Sender, rules: RulesInForce) -> None:
+        self._directory, self._sender, self._rules = directory, sender, rules
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether the policy lets people decide how this long-running operation ends."""
@@ -57,9 +54,6 @@ class Intake:
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
             found = await self._governing_policy(call)
-        unfit = await self._unfit(Workspace.of(session), found)
-        if unfit is not None:
-            found = CallRefusal(unfit, found.index)
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, CallRefusal):
             return opening
@@ -160,7 +154,6 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         channel=session.channel,
         agent=request.agent,
         app=session.session.app,
-        enterprise=session.enterprise,
         question=request.ask is Ask.INPUT,
         payload=request.payload,
     )

@@ -230,7 +230,7 @@ class _LeasedSession:
         attachments: tuple[Attachment, ...] = ()
         stopped = mail.stopped
         if letters[0].files:
-            attachments = await self._wait_and_send_decisions(session, self._thread.fetch(session, letters[0].files))
+            attachments = await self._wait_and_send_decisions(session, self._thread.fetch(letters[0].files))
             stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
         stop = asyncio.Event()
         if stopped:

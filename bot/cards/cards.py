@@ -68,7 +68,7 @@ class Cards:
         if not view and verdict_view(body).counted is not Counted.REFUSED and target.get("message_ts"):
             return  # the card that they clicked shows the result
         verdict, *several = await lease.read(_verdict_views, [body, *together])
-        at = Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
+        at = Workspace(as_text(target.get("team")))
         if view:
             try:
                 await _after_counting(

@@ -81,7 +81,7 @@ class Streams:
         self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], *, tasks: bool
     ) -> None:
         direct = session.channel.startswith("D")
-        client = await self._sender.client(Workspace.of(session))
+        client = self._sender.client()
         stream = await client.chat_stream(
             channel=session.channel,
             thread_ts=session.thread_ts,

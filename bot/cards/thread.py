@@ -187,12 +187,12 @@ class Thread:
         if live is not None:
             await (self.display.forget_reply if replaced else self.display.close_left)(lease, session)
 
-    async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+    async def fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
         why."""
         if not files:
             return ()
-        return await attachments(await self._sender.client(Workspace.of(session)), files)
+        return await attachments(self._sender.client(), files)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
         """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""

@@ -89,7 +89,7 @@ async def _write(
     async with call.reading() as database:
         if session is not None:
             wanted = replace(wanted, chain=await database.read(find_chain, session))
-        namer = Namer(call.settings, database) if names else None
+        namer = Namer(call.settings) if names else None
         async for rows in _rows(database, wanted, form, namer):
             count += len(rows)
             if not tell_all(rows, out):
@@ -150,8 +150,8 @@ def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
         async with call.reading() as database:
             rows = await database.read(read_recent, tool, limit)
             calls = [row.asked for row in rows]
-            ids = [(asked.team, id_) for asked in calls for id_ in (asked.asked_by.user, asked.channel or "")]
-            known = await Namer(call.settings, database).learn(ids) if names and not call.json else NO_NAMES
+            ids = [id_ for asked in calls for id_ in (asked.asked_by.user, asked.channel or "")]
+            known = await Namer(call.settings).learn(ids) if names and not call.json else NO_NAMES
             return {"calls": [list_object(row) for row in rows]}, [list_line(row, known) for row in rows]
 
     done, lines = asyncio.run(read())
@@ -179,11 +179,9 @@ def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A
         async with call.reading() as database:
             record = await database.read(read_record, id)
             named = [one for line in record.lines for one in ids_of(line)]
-            named += [(row.asked.team, row.asked.channel) for row in record.rows.values() if row.asked.channel]
-            named += [
-                (row.asked.team, one.value) for row in record.rows.values() for one in may_decide(row.policy, True)
-            ]
-            known = await Namer(call.settings, database).learn(named) if names else NO_NAMES
+            named += [row.asked.channel for row in record.rows.values() if row.asked.channel]
+            named += [one.value for row in record.rows.values() for one in may_decide(row.policy, True)]
+            known = await Namer(call.settings).learn(named) if names else NO_NAMES
             return list(record_text(record, known, full=full))
 
     tell(*asyncio.run(read()))

@@ -115,7 +115,7 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     from blocks.text import visible
     from blocks.values import spell_on_one_line
-    from bot.operations.names import place_of
+    from bot.operations.names import channel_of
     from bot.operations.operator_times import format_duration, format_time
 
     on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in one.on.items())
@@ -127,8 +127,8 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     until = f"until {format_time(one.until)}, {format_duration(one.until - now)} left"
     void = "; it has no seal of this app, so it lets nothing through" if one.sealed is False else ""
     given_by = ", ".join(map(names.of, one.given_by))
-    place = place_of(one.session)
-    where = f"{names.of(place[1])}, session {one.session}" if place else one.session
+    channel = channel_of(one.session)
+    where = f"{names.of(channel)}, session {one.session}" if channel else one.session
     yield visible(f"    given by {given_by} in {where}; {until}; {used}{void}")
 
 

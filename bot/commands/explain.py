@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 @click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
 @click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
 @click.option("--args", "given", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
-@click.option("--team", default="", metavar="ID", help="The workspace, for policies that name one.")
 @click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
 @click.option("--channel", default="", metavar="ID", help="The session's channel.")
 @click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
@@ -36,7 +35,6 @@ def explain(
     tool: str,
     asking: str,
     given: str,
-    team: str,
     asker: str,
     channel: str,
     session: str,
@@ -59,11 +57,9 @@ def explain(
         args=_arguments(given),
         session=session,
         asker=asker,
-        team=team,
         channel=channel,
         agent=agent,
         app=app,
-        enterprise=team if team.startswith("E") else None,
         question=bool(asking),
     )
     names, tools = asyncio.run(_look_up(settings, facts))
@@ -84,7 +80,7 @@ async def _look_up(settings: Settings, facts: CallFacts) -> tuple[KnownNames, To
     from bot.operations.agent_tools import tools_of
     from bot.operations.explain import ids_in
     from bot.operations.names import names_of
-    from bot.slack.workspaces.identity import slack_client
+    from bot.slack.identity import slack_client
     from runtime.errors import ConfirmError
 
     client = slack_client(settings) if settings.environment.bot_token is not None else None

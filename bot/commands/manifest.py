@@ -16,37 +16,17 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
 
 @click.command()
 @click.option("--http", metavar="URL", help="The bot's public address, such as https://confirm.example.com.")
-@click.option("--install", metavar="URL", help="For several workspaces: the address where they install the app.")
-@click.option("--org", is_flag=True, help="Organisations may install it for all their workspaces.")
 @click.option("--classic", is_flag=True, help="Without Slack's agent features, for an app that is not an agent.")
-def manifest(http: str | None, install: str | None, org: bool, classic: bool) -> int:
+def manifest(http: str | None, classic: bool) -> int:
     """Print the manifest to create the Slack app from: api.slack.com/apps → Create New App → From a manifest."""
-    print(manifest_text(http, install=install, org=org, classic=classic), end="")
+    print(manifest_text(http, classic=classic), end="")
     return 0
 
 
-def manifest_text(
-    url: str | None = None, *, install: str | None = None, org: bool = False, classic: bool = False
-) -> str:
-    """`manifest.yml`. With a URL, changed for an app that Slack reaches there. `install`: the address to which Slack
-    sends people back who install the app; `org`: organisations may install it too; `classic`: the app is not an
-    agent."""
+def manifest_text(url: str | None = None, *, classic: bool = False) -> str:
+    """`manifest.yml`. With a URL, changed for an app that Slack reaches there. `classic`: the app is not an agent."""
     text = _without_agent(_text()) if classic else _text()
-    text = text if url is None else _over_http(text, _address(url))
-    if install is not None:
-        back = f"{_address(install)}/slack/oauth_redirect"
-        listed = f"oauth_config:\n  redirect_urls:\n    - {back} # where Slack sends people who installed the app\n"
-        text = text.replace("oauth_config:\n", listed)
-    return _for_organisations(text) if org else text
-
-
-def _for_organisations(text: str) -> str:
-    """Adds the events that only organisations send."""
-    where = "team_access_granted # in which of its workspaces an organisation may use it"
-    text = text.replace(
-        "      - tokens_revoked\n", f"      - {where}\n      - team_access_revoked\n      - tokens_revoked\n"
-    )
-    return text.replace("  org_deploy_enabled: false\n", "  org_deploy_enabled: true\n")
+    return text if url is None else _over_http(text, _address(url))
 
 
 def _without_agent(text: str) -> str:

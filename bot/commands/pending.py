@@ -67,4 +67,4 @@ async def _find(call: CommandLine, *, names: bool) -> tuple[_Found, KnownNames]:
             found.waiting.append(one) if isinstance(one, Pending) else found.parked.append(one)
         found.parked += await database.read(read_parked)
         ids = (one for waits in found.waiting for one in waits.ids)
-        return found, await Namer(call.settings, database).learn(ids) if names else NO_NAMES
+        return found, await Namer(call.settings).learn(ids) if names else NO_NAMES

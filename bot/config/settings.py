@@ -24,15 +24,15 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.environment import Environment, environment_warnings, installing_problems
-from bot.policy.checks import policy_problems, policy_warnings, team_problems
+from bot.config.environment import Environment, environment_warnings
+from bot.policy.checks import policy_problems, policy_warnings
 from bot.policy.durations import Duration
 from bot.policy.model import Policies, Policy
 from bot.policy.problems import Problem, SettingsError, from_pydantic
 from runtime.store.lease import TERM
 from runtime.telemetry.logs import Form, Level
 
-__all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems", "team_problems"]
+__all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems"]
 
 DEFAULT_FILE = "adk-confirm.toml"
 LEASE = timedelta(seconds=TERM)
@@ -58,7 +58,6 @@ _SERVER = Annotated[
     StrictStr, _matching(r"https?://[^\s/]+(/\S*)?", 'an address such as "http://adk:8000"'), _WITHOUT_SLASH
 ]
 _CHANNEL = Annotated[StrictStr, _matching(r"[CG][A-Z0-9_]+", 'the channel\'s id, such as "C0AUDIT"')]
-_TEAM = Annotated[StrictStr, _matching(r"[TE][A-Z0-9_]+", 'the workspace\'s id, such as "T0ACME"')]
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SERVICES = ("artifact_service", "memory_service", "credential_service")
 
@@ -167,7 +166,6 @@ class Audit(_Table):
     """Where the ledger's checkpoints are posted outside the database, and how often."""
 
     channel: _CHANNEL | None = None
-    team: _TEAM | None = None  # the channel's workspace, if several are installed
     checkpoint_every: Duration = timedelta(hours=1)
 
 
@@ -282,12 +280,7 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
             for key, name in named.items()
             if name is not None and not env.get(name)
         ]
-    if slack.several:
-        problems += installing_problems(slack)
-        if settings.audit.channel is not None and settings.audit.team is None:
-            what = 'is missing; name the workspace that the channel is in, such as "T0ACME"'
-            problems.append(Problem("audit.team", what))
-    elif slack.bot_token is None:
+    if slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
     if slack.app_token is None and slack.signing_secret is None:
         what = "is not set, nor is SLACK_SIGNING_SECRET; set the first for Socket Mode, the second for HTTP"

@@ -16,8 +16,6 @@ from bot.policy.model import CallRefusal, CallRefusalReason
 from runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
-REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
-APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
 ASKED_ANEW = "asked again; the newer request counts"
 LEFT_BEHIND = "the agent went on without waiting"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
@@ -59,10 +57,6 @@ def ungoverned_to_model(found: CallRefusal) -> str:
             return "Slack did not say who shares this channel, so nothing may be approved in it for now"
         case CallRefusalReason.NOBODY_TO_WRITE_TO:
             return "those who may approve this call can't be asked by direct message"
-        case CallRefusalReason.WHOSE_POLICY:
-            return "the policy for this call does not say which workspace it is for, so nobody may approve it"
-        case CallRefusalReason.REMOVED:
-            return "the app was removed from the Slack workspace, so nobody can be asked"
         case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"this call can't be shown to anybody, so nobody may approve it: {found.detail}"
         case CallRefusalReason.SESSION_CHANGED:
@@ -87,10 +81,6 @@ def ungoverned(found: CallRefusal) -> str:
             return "Slack did not say whether this channel is shared with another company. Try again in a minute."
         case CallRefusalReason.NOBODY_TO_WRITE_TO:
             return f"Nobody can be asked by direct message: {found.detail} Or ask the agent in a channel."
-        case CallRefusalReason.WHOSE_POLICY:
-            return f'Several workspaces are installed, and {policy} does not say whose it is. Add team = "T…" to it.'
-        case CallRefusalReason.REMOVED:
-            return "The app was removed from this workspace. Install it again, then ask again."
         case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
         case CallRefusalReason.SESSION_CHANGED:

@@ -112,7 +112,6 @@ class AskedCall:
     asked_by: Person  # who spoke in the turn
     team: str
     channel: str = ""
-    enterprise: str | None = None
     invocation_id: str = ""
     hint: str = ""
     wants_payload: bool = False
@@ -137,7 +136,6 @@ class AskedCall:
             channel=self.channel,
             agent=self.agent,
             app=self.session.app,
-            enterprise=self.enterprise,
             question=self.question,
             payload=self.payload,
         )

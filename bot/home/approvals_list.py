@@ -54,7 +54,7 @@ class ApprovalsList:
         if await self._sender.respond(url, message):
             return
         person, at = reader.person, reader.at
-        target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": person.user, "channel": channel}
+        target: JsonObject = {"team": at.team, "user": person.user, "channel": channel}
         await self._sender.whisper(target, message)
 
 

@@ -129,7 +129,6 @@ def mark_opened(tx: Tx, reader: HomeReader) -> None:
     first = {
         "key": key,
         "team": reader.at.team,
-        "enterprise": reader.at.enterprise,
         "user_id": reader.person.user,
         "opened_at": at,
         "looked_at": 0.0,

@@ -50,7 +50,7 @@ class Addressee:
     @classmethod
     def reader(cls, reader: HomeReader, channel: str, url: str) -> Self:
         at = reader.at
-        target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": reader.person.user}
+        target: JsonObject = {"team": at.team, "user": reader.person.user}
         return cls({**target, "channel": channel}, url)
 
 

@@ -20,12 +20,11 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
-from bot.inbound.lifecycle import InstallationOfEvent
 from bot.inbound.message_events import is_ignored
 from bot.inbound.payloads import at_of
 from bot.leasing.backpressure import Backpressure
+from bot.slack.identity import BotIdentity
 from bot.slack.outbound.calls import Workspace
-from bot.slack.workspaces.tokens import Workspaces
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
 from runtime.jsontypes import JsonObject
@@ -93,13 +92,21 @@ def _way_of_acting(req: AsyncBoltRequest) -> str | None:
 
 
 def bolt(
-    settings: Settings, workspaces: Workspaces, meter: AckMeter, backpressure: Backpressure, in_an_ack: InAnAck
+    settings: Settings, identity: BotIdentity, meter: AckMeter, backpressure: Backpressure, in_an_ack: InAnAck
 ) -> AsyncApp:
-    secret = settings.environment.signing_secret
+    environment = settings.environment
+    secret = environment.signing_secret
+    assert environment.bot_token is not None
+    token = environment.bot_token.get_secret_value()
 
-    async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
-        """A function, since Bolt looks at parameters, and would take a method's `self` for one of them."""
-        return await workspaces.authorize(enterprise_id, team_id)
+    async def authorize(team_id: str | None) -> AuthorizeResult | None:
+        """Makes no calls, since a click must not be lost because Slack does not answer. Bolt's own way would call
+        `auth.test` between a click and its ack."""
+        if team_id != identity.team:
+            return None  # Bolt's word for a workspace without the app
+        return AuthorizeResult(
+            enterprise_id=None, team_id=team_id, bot_user_id=identity.user, bot_id=identity.bot, bot_token=token
+        )
 
     return TimedApp(
         meter,
@@ -107,9 +114,8 @@ def bolt(
         in_an_ack,
         name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
-        client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
-        before_authorize=InstallationOfEvent(),
-        authorize=authorize,  # Bolt expects None for a workspace without the app
+        client=AsyncWebClient(base_url=environment.api_url, retry_handlers=[]),
+        authorize=authorize,
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,
         request_verification_enabled=False,  # `http` has checked it over the bytes, before anything else

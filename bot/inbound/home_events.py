@@ -110,7 +110,7 @@ class HomeEvents:
         votes = {ref: click_id(voter, view["id"], view.get("hash", ""), ref.encode()) for ref in read.refs}
         url = target.pop("list", None)
         at = at_of(body)
-        place: JsonObject = {"team": at.team, "enterprise": at.enterprise}
+        place: JsonObject = {"team": at.team}
         shown: JsonObject = {"view": view["id"], "hash": view.get("hash"), "batch": [*votes.values()]}
         where: JsonObject = {**place, **shown, "user": voter.user}
         ballots = [

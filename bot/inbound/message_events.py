@@ -61,7 +61,6 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
     heard = SlackMessage(
         app=app,
         team=at.team,
-        enterprise=at.enterprise,
         channel=channel,
         thread_ts=thread_ts or ts,
         ts=ts,

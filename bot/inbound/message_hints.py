@@ -32,7 +32,7 @@ class HintSender:
 
     async def give(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
         """Sends the hint to the writer alone, where they wrote."""
-        target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
+        target: JsonObject = {"team": heard.team, "user": heard.person.user}
         target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
         match listened.sign:
             case MessageHint.QUEUED | MessageHint.PAUSED:

@@ -1,4 +1,4 @@
-"""Reads Slack's interaction payloads: who acted, through which installation, and where. Pure."""
+"""Reads Slack's interaction payloads: who acted, and where. Pure."""
 
 from __future__ import annotations
 
@@ -40,40 +40,25 @@ def read_click(body: Body) -> Click:
 
 
 def person_of(body: Body) -> Person:
-    """The person, with their own workspace. For people of an organisation, the workspace in which they act."""
+    """The person, with their own workspace. Slack may name an organisation instead: then the one in which they act."""
     user = body["user"]
     own = str(user.get("team_id") or "")
     return Person(own if own and not own.startswith("E") else team_of(body), str(user["id"]))
 
 
 def team_of(body: Body) -> str:
-    """The workspace that installed the app, which may differ from the person's. If an organisation installed it: the
-    person's."""
-    team, installed = body.get("team") or {}, _installed_in(body)
-    own = "" if installed.startswith("E") else installed
-    return str(own or team.get("id") or body["user"].get("team_id") or "")
+    """The workspace that installed the app, which may differ from the person's."""
+    installed = (body.get("view") or {}).get("app_installed_team_id")
+    return str(installed or (body.get("team") or {}).get("id") or body["user"].get("team_id") or "")
 
 
 def at_of(body: Body) -> Workspace:
-    """The same, with the organisation that the workspace belongs to, if any."""
-    enterprise, team, installed = body.get("enterprise") or {}, body.get("team") or {}, _installed_in(body)
-    everywhere = installed if installed.startswith("E") else ""
-    named = enterprise.get("id") or team.get("enterprise_id") or everywhere
-    return Workspace(team_of(body), str(named) if named else None)
-
-
-def _installed_in(body: Body) -> str:
-    """Where the app is installed, according to a view: the id of a workspace or of an organisation."""
-    return str((body.get("view") or {}).get("app_installed_team_id") or "")
+    return Workspace(team_of(body))
 
 
 def workspace_of_event(body: Mapping[str, Any]) -> Workspace:
-    """The workspace that an event or a command comes from; each names it in its own fields. In a channel shared between
-    companies, the context may be another company's, so it is read last."""
-    authorized: Mapping[str, Any] | None = next(iter(body.get("authorizations") or ()), None)
-    context = body.get("context_enterprise_id") if authorized is None else authorized.get("enterprise_id")
-    named = (body.get("enterprise_id"), context)
-    return Workspace(str(body.get("team_id") or ""), next((str(one) for one in named if one), None))
+    """The workspace that an event or a command comes from."""
+    return Workspace(str(body.get("team_id") or ""))
 
 
 def answer_target(body: Body, voter: Person) -> JsonObject:
@@ -87,8 +72,6 @@ def answer_target(body: Body, voter: Person) -> JsonObject:
     container = body.get("container") or {}
     at = at_of(body)
     target: JsonObject = {"team": at.team, "user": voter.user}
-    if at.enterprise:
-        target["enterprise"] = at.enterprise
     for name in ("channel_id", "message_ts", "thread_ts"):
         if container.get(name):
             target[name.removesuffix("_id") if name == "channel_id" else name] = str(container[name])
@@ -118,7 +101,7 @@ def form_target(body: Body, voter: Person) -> JsonObject:
     trigger opens."""
     at, view = at_of(body), body["view"]
     form: JsonObject = {"view": view["id"], "hash": view.get("hash"), "trigger": str(body.get("trigger_id") or "")}
-    return {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+    return {**form, "team": at.team, "user": voter.user}
 
 
 def click_id(voter: Person, *parts: str) -> str:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
 from functools import cache
 
 from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
 
 from bot.leasing.backpressure import Backpressure, Pace
 from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
-from bot.leasing.put_off import PutAside, PutOff
+from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
 from runtime.store.frozen import end_frozen
@@ -55,17 +54,8 @@ class NotNow(ConfirmError, PutOff):
         self.after = after
 
 
-ForGood = Callable[[Tx, PutAside], bool]
-"""Whether the cause for putting a row aside lasts until somebody removes it."""
-
-
-def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `LeaseLoop` takes by default)
-    return False
-
-
 class LeaseLoop:
-    """Processes the rows of one kind until it is stopped. `for_good` asks the store whether a failed row should be left
-    alone."""
+    """Processes the rows of one kind until it is stopped."""
 
     def __init__(
         self,
@@ -75,10 +65,8 @@ class LeaseLoop:
         poll: float = POLL,
         term: float = TERM,
         backpressure: Backpressure | None = None,
-        for_good: ForGood = _not_for_good,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._for_good = for_good
         self._backpressure = backpressure or Backpressure()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
@@ -214,8 +202,6 @@ class LeaseLoop:
             first = await lease.finish(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
             log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
-        elif isinstance(error, PutAside):
-            await lease.finish(put_aside, self._kind, key, claim.due_at, error, self._for_good)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
@@ -229,11 +215,6 @@ class LeaseLoop:
             await lease.finish(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
 
 
-def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
-    """Parks the row at once if the store says that it is `for_good`. Otherwise treats it as any other failure."""
-    postpone(tx, kind, key, due_at, None, str(error), counted=True, last=for_good(tx, error))
-
-
 def postpone(
     tx: Tx,
     kind: RowKind,
@@ -243,11 +224,9 @@ def postpone(
     why: str,
     *,
     counted: bool,
-    last: bool = False,
     lag: float = 0.0,
 ) -> bool:
-    """Puts the row off, longer each time. After twenty failures, or after the `last` one, the row waits for its
-    deadline or for a change.
+    """Puts the row off, longer each time. After twenty failures the row waits for its deadline or for a change.
 
     `due_at` is when the row was due as it was claimed. If it is due at another time now, it has changed since, and is
     not put off. `lag` is a share of the time that the row has waited: the pause is at least as long.
@@ -258,7 +237,7 @@ def postpone(
     row = find.first(tx, row=key)
     if row.due_at != due_at:
         return False
-    failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
+    failures = row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
     since = due_at if row.owed_since is None else row.owed_since

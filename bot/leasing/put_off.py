@@ -12,7 +12,3 @@ class PutOff(Exception):
     @property
     def failing(self) -> bool:
         return False
-
-
-class PutAside(Exception):
-    """The row can't be processed until somebody changes something. Retrying would not help."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 from bot.audit.ledger import LedgerLine, stamp
-from bot.operations.names import NO_NAMES, KnownNames, ids_in, place_of
+from bot.operations.names import NO_NAMES, KnownNames, channel_of, ids_in
 from runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
@@ -18,16 +18,16 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
-def ids_of(line: LedgerLine) -> Iterator[tuple[str, str]]:
-    """The ids for which a name would help, each with its workspace."""
-    if (place := place_of(line.chain)) is not None:
-        yield place
+def ids_of(line: LedgerLine) -> Iterator[str]:
+    """The ids for which a name would help."""
+    if (channel := channel_of(line.chain)) is not None:
+        yield channel
     yield from ids_in(_content(line))
 
 
 def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
     """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
-    known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for _, id_ in ids_of(line)}
+    known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for id_ in ids_of(line)}
     return {
         "at": stamp(line.at),
         "session": line.chain,
@@ -64,7 +64,7 @@ def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
         "text": said.get("text"),
         "content": line.content,
         "who_name": names.alone(str(who.get("user"))) if isinstance(who, dict) else None,
-        "channel_name": names.alone(place[1]) if (place := place_of(line.chain)) else None,
+        "channel_name": names.alone(channel) if (channel := channel_of(line.chain)) else None,
     }
     return _row(tuple(_cell(cells[column]) for column in COLUMNS))
 

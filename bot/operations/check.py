@@ -1,4 +1,4 @@
-"""The checks of `adk-confirm check`: the store, the agent, the policies, and Slack in each workspace."""
+"""The checks of `adk-confirm check`: the store, the agent, the policies, and Slack."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from slack_sdk.web.async_client import AsyncWebClient
-
-from bot.config.environment import Environment
 from bot.config.settings import Settings
-from bot.config.token_cipher import TokenCipher
 from bot.hosts import open_host
 from bot.operations.agent_tools import Tools, tools_of
 from bot.operations.check_postgres import durability
-from bot.operations.check_slack import check_app_token, check_credentials, check_workspace
+from bot.operations.check_slack import check_app_token, check_workspace
 from bot.operations.coverage import Coverage, coverage, coverage_findings
 from bot.operations.findings import Finding, Severity, either, fine, fix, note, warn
 from bot.operations.names import KnownNames, names_of
 from bot.operations.operator_times import format_time
 from bot.policy.approvers import Approver, ApproverKind
-from bot.policy.checks import team_problems
-from bot.slack.outbound.calls import Workspace
+from bot.slack.identity import slack_client
 from bot.slack.outbound.feature_support import INSTEAD, Feature
-from bot.slack.workspaces.identity import slack_client
-from bot.slack.workspaces.installed import InstalledApp, list_installed
 from bot.store.open import SCHEMA, SCHEMAS
 from bot.store.refused_features import REMEMBERED, RefusedFeature, refused_features
 from runtime.errors import ConfirmError
@@ -71,11 +64,6 @@ async def _slack(settings: Settings) -> AsyncIterator[Finding]:
         yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:
         async for finding in check_workspace(slack_client(settings), settings):
-            yield finding
-    elif settings.environment.several:
-        async for finding in check_credentials(settings.environment):
-            yield finding
-        async for finding in _workspaces(settings):
             yield finding
 
 
@@ -223,42 +211,3 @@ def _importable(entry: Approver) -> Finding:
         return fix(str(entry), str(error))
     said = "can be called" if callable(found) else "is not a function: name one that takes a call and returns user ids"
     return either(callable(found))(str(entry), said)
-
-
-# Workspaces that installed the app
-
-
-async def _workspaces(settings: Settings) -> AsyncIterator[Finding]:
-    try:
-        clients = await _clients(settings)
-    except ConfirmError as error:
-        yield fix("workspaces", str(error))
-        return
-    if not clients:
-        said = "none has installed the app yet: open /slack/install at the service's address"
-        yield fine("workspaces", said)
-    for problem in team_problems(settings.policies.entries, [one.id for one, _ in clients]):
-        yield fix("policies", str(problem))
-    for one, client in clients:
-        async for finding in check_workspace(client, settings, one.id):
-            yield replace(finding, what=f"{one.id} {finding.what}")
-
-
-async def _clients(settings: Settings) -> list[tuple[InstalledApp, AsyncWebClient]]:
-    env: Environment = settings.environment
-    if env.client_id is None or env.token_key is None:
-        return []  # reported as a problem of the settings
-    from bot.slack.workspaces.installations import Installations
-
-    cipher = TokenCipher(env.token_key.get_secret_value())
-    database = await Database.open(settings.store_url, read_only=True)
-    try:
-        store = Installations(database, env.client_id, cipher)
-        found: list[tuple[InstalledApp, AsyncWebClient]] = []
-        for one in await database.read(list_installed, env.client_id):
-            bot = await database.read(store.bot_for, Workspace(one.team or "", one.enterprise))
-            if bot is not None:
-                found.append((one, AsyncWebClient(bot.bot_token, base_url=env.api_url, retry_handlers=[])))
-        return found
-    finally:
-        await database.close()

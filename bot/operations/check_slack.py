@@ -16,11 +16,9 @@ from bot.config.settings import Settings
 from bot.operations.findings import Finding, either, fine, fix
 from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
-from bot.policy.model import Policy
 from bot.slack.directory.names import person_name
 from bot.slack.outbound.errors import why_unreached
 from bot.slack.scopes import scopes_for
-from bot.slack.workspaces.oauth_pages import FIX, FIX_ANY
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -36,28 +34,7 @@ async def check_app_token(environment: Environment) -> Finding:
     return await _check("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
 
 
-async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
-    """Sends an invalid code: Slack checks the client's credentials first."""
-    if environment.client_id is None or environment.client_secret is None:
-        return  # the settings' own problems say so
-    client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
-    secret = environment.client_secret.get_secret_value()
-    try:
-        await client.oauth_v2_access(client_id=environment.client_id, client_secret=secret, code="none")
-    except SlackApiError as error:
-        code = str(error.response["error"])
-        known = code == "invalid_code"
-        said = "Slack knows this client id and secret" if known else FIX.get(code, f"{FIX_ANY}: Slack says {code}")
-        yield either(known)("credentials", said)
-    except UNREACHABLE as error:
-        said = f"Slack could not be asked, {why_unreached(error)}: run this again"
-        yield fix("credentials", said)
-
-
-async def check_workspace(
-    client: AsyncWebClient, settings: Settings, team: str | None = None
-) -> AsyncIterator[Finding]:
-    """`team`: the workspace of the token, if there are several; policies of others are not checked then."""
+async def check_workspace(client: AsyncWebClient, settings: Settings) -> AsyncIterator[Finding]:
     try:
         answer = await client.auth_test()
     except SlackApiError as error:
@@ -75,21 +52,19 @@ async def check_workspace(
         yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:
         yield fine("scopes", "all there")
-    policies = [policy for policy in settings.policies.entries if team is None or policy.team in (None, team)]
-    for what, ask, judge in _questions(client, settings, policies, team):
+    for what, ask, judge in _questions(client, settings):
         yield await _check(what, ask, judge, _FIXES)
 
 
 def _questions(
-    client: AsyncWebClient, settings: Settings, policies: list[Policy], team: str | None
+    client: AsyncWebClient, settings: Settings
 ) -> Iterator[tuple[str, Callable[[], Awaitable[AsyncSlackResponse]], Judge]]:
+    policies = settings.policies.entries
     deciders = {entry for one in policies for entry in (*one.approvers, *one.escalate_to)}
     others = {entry for one in policies for entry in (*one.barred, *one.notify)}
     for entry in sorted(deciders | others):
         group, account = (_members, _account) if entry in deciders else (_judge_group, _judge_account)
         match entry.kind:
-            case ApproverKind.GROUP if team is not None and team.startswith("E"):
-                pass  # the call will say in which of an organisation's workspaces it is
             case ApproverKind.GROUP:
                 yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), group
             case ApproverKind.EMAIL:
@@ -99,7 +74,7 @@ def _questions(
             case ApproverKind.PYTHON:
                 pass
     channels = {policy.channel for policy in policies if policy.channel}
-    if settings.audit.channel is not None and (team is None or settings.audit.team == team):
+    if settings.audit.channel is not None:
         channels.add(settings.audit.channel)
     for channel in sorted(channels):
         yield channel, partial(client.conversations_info, channel=channel), _judge_channel

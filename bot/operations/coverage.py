@@ -32,7 +32,6 @@ class Coverage:
             "tool": self.tool,
             "policy": self.index,
             "when": self.policy.when,
-            "team": self.policy.team,
             "approvers": [str(entry) for entry in self.policy.approvers],
             "quorum": self.policy.quorum,
         }
@@ -44,7 +43,7 @@ def covering_policies(policies: Policies, tool: str) -> list[tuple[int, Policy]]
     for index, policy in enumerate(policies.entries):
         if any(fnmatchcase(tool, pattern) for pattern in policy.tools):
             found.append((index, policy))
-            if policy.when is None and policy.team is None:
+            if policy.when is None:
                 break
     return found
 
@@ -93,7 +92,6 @@ def table(rows: list[Coverage], named: Callable[[str], str] = str) -> Iterator[s
             continue
         who = ", ".join(named(str(entry)) for entry in row.policy.approvers) or "nobody: its calls are refused"
         conditions = [f"if {row.policy.when}"] if row.policy.when is not None else []
-        conditions += [f"in {row.policy.team}"] if row.policy.team is not None else []
         cells.append((tool, f"policy[{row.index}]", str(row.policy.quorum), "; ".join([who, *conditions])))
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     for row_cells in cells:

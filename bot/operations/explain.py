@@ -33,7 +33,7 @@ class Explanation:
     lines: tuple[str, ...]
     governed: bool
     concerned: tuple[int, ...]
-    """The policies for this tool in this workspace. Warnings about others say nothing about the call."""
+    """The policies for this tool. Warnings about others say nothing about the call."""
 
 
 def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -> Explanation:
@@ -57,8 +57,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
 
 
 def _covering(policies: Policies, call: CallFacts) -> tuple[int, ...]:
-    here = (None, call.team, call.enterprise)
-    return tuple(i for i, policy in enumerate(policies.entries) if policy.team in here and policy.covers(call))
+    return tuple(i for i, policy in enumerate(policies.entries) if policy.covers(call))
 
 
 def _governing(found: GoverningPolicy, call: CallFacts) -> str:
@@ -85,8 +84,6 @@ def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> 
 
 def _why_not(policy: Policy, call: CallFacts) -> str:
     """The first of the policy's conditions that the call does not meet, in the order in which they are checked."""
-    if policy.team not in (None, call.team, call.enterprise):
-        return f"it is for the workspace {policy.team}, and the call is {_workspace_words(call.team)}"
     if not policy.covers(call):
         kind, names = ("inputs", policy.inputs) if policy.inputs else ("tools", policy.tools)
         return f"its {kind} are {', '.join(names)}"
@@ -97,16 +94,10 @@ def _subject(policy: Policy) -> str:
     return f"inputs {', '.join(policy.inputs)}" if policy.inputs else f"tools {', '.join(policy.tools)}"
 
 
-def _workspace_words(team: str) -> str:
-    return f"in {team}" if team else "in no workspace; name one with --team"
-
-
 def _conditions(policy: Policy) -> str:
     conditions = [_subject(policy)]
     if policy.when is not None:
         conditions.append(f"when {policy.when}")
-    if policy.team is not None:
-        conditions.append(f"team {policy.team}")
     return f" ({'; '.join(conditions)})"
 
 

@@ -35,13 +35,10 @@ class GrantInForce:
     session: str
     uses: int
     most: int | None
-    team: str
     sealed: bool | None
 
     def to_json(self) -> JsonObject:
-        shown = {**asdict(self), "given_at": stamp(self.given_at), "until": stamp(self.until)}
-        del shown["team"]
-        return shown
+        return {**asdict(self), "given_at": stamp(self.given_at), "until": stamp(self.until)}
 
 
 def read_grants(tx: Tx, fingerprints: Fingerprints | None) -> list[GrantInForce]:
@@ -61,7 +58,6 @@ def _grant_in_force(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> 
         session=grant.session.id,
         uses=_uses(tx, grant),
         most=grant.uses,
-        team=grant.team,
         sealed=None if fingerprints is None else grant.is_sealed(fingerprints),
     )
 

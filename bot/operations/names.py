@@ -14,10 +14,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.text import visible
 from bot.config.settings import Settings
 from bot.slack.directory.names import handles, person_name
-from bot.slack.workspaces.tokens import client_for
-from runtime.errors import ConfirmError
+from bot.slack.identity import slack_client
 from runtime.jsontypes import Json, as_object, as_text
-from runtime.store.database import Database
 
 PATIENCE = 5.0
 AT_ONCE = 8
@@ -92,24 +90,24 @@ async def _groups(client: AsyncWebClient, known: dict[str, str]) -> None:
     known.update({group: f"@{handle}" for group, handle in handles(answer.get("usergroups")) if handle})
 
 
-_PLACE = re.compile(r"slack-(?P<team>[TE][A-Z0-9_]+)-(?P<channel>[CGD][A-Z0-9_]+)-[\d.]+$")
+_PLACE = re.compile(r"slack-T[A-Z0-9_]+-(?P<channel>[CGD][A-Z0-9_]+)-[\d.]+$")
 
 
-def place_of(session: str) -> tuple[str, str] | None:
-    """The workspace and the channel of a session that Slack opened, from its id or its chain.
+def channel_of(session: str) -> str | None:
+    """The channel of a session that Slack opened, from its id or its chain.
 
-    >>> place_of("oncall/slack-T0ACME-U0ANN/slack-T0ACME-C0DEPLOYS-1700000000.000100")
-    ('T0ACME', 'C0DEPLOYS')
+    >>> channel_of("oncall/slack-T0ACME-U0ANN/slack-T0ACME-C0DEPLOYS-1700000000.000100")
+    'C0DEPLOYS'
     """
     found = _PLACE.search(session)
-    return (found["team"], found["channel"]) if found else None
+    return found["channel"] if found else None
 
 
-def ids_in(content: Json) -> Iterator[tuple[str, str]]:
-    """The people and groups that a ledger line names: their workspace, empty for an entry of a policy, and their id."""
+def ids_in(content: Json) -> Iterator[str]:
+    """The people and groups that a ledger line names."""
     match content:
-        case {"team": str() as team, "user": str() as user}:
-            yield team, user
+        case {"team": str(), "user": str() as user}:
+            yield user
         case dict():
             for part in content.values():
                 yield from ids_in(part)
@@ -117,32 +115,20 @@ def ids_in(content: Json) -> Iterator[tuple[str, str]]:
             for part in content:
                 yield from ids_in(part)
         case str() if content.startswith(("group:", "user:")):
-            yield "", content
+            yield content
 
 
 class Namer:
-    """Asks Slack for names in every workspace that the settings have a token for, each name once."""
+    """Asks Slack for names, each once."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self._client_for = client_for(settings, database, "")
-        self._one = settings.environment.bot_token is not None
+    def __init__(self, settings: Settings) -> None:
+        self._client = None if settings.environment.bot_token is None else slack_client(settings)
         self._asked: set[str] = set()
-        self.names = KnownNames()
+        self.names = NO_NAMES
 
-    async def learn(self, ids: Iterable[tuple[str, str]]) -> KnownNames:
-        """All names known so far, these `ids` included. Each id comes with its workspace."""
-        by_team: dict[str, set[str]] = {}
-        for team, id_ in ids:
-            if id_ not in self._asked:
-                self._asked.add(id_)
-                by_team.setdefault("" if self._one else team, set()).add(id_)
-        for team, wanted in by_team.items():
-            found = await names_of(await self._client(team), wanted)
-            self.names = KnownNames({**self.names.known, **found.known})
+    async def learn(self, ids: Iterable[str]) -> KnownNames:
+        """All names known so far, these `ids` included."""
+        wanted = set(ids) - self._asked
+        self._asked |= wanted
+        self.names = KnownNames({**self.names.known, **(await names_of(self._client, wanted)).known})
         return self.names
-
-    async def _client(self, team: str) -> AsyncWebClient | None:
-        try:
-            return await self._client_for(None, team) if self._one or team else None
-        except ConfirmError:
-            return None

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
-NOT_SIGNED_IN = (
-    "SLACK_BOT_TOKEN is not set, so Slack can't be asked who may still decide. Set it as the service has it."
-)
 UNSIGNED = (
     "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
     "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
@@ -115,7 +112,7 @@ async def operate(
     secret, rules = secret_of(settings), rules_of(settings)
 
     async def work(database: Database) -> JsonObject:
-        people = _people(settings, database)
+        people = _people(settings)
         return await OPERATIONS[name](OperatorContext(database, RulesInForce(rules), people), CommandRequest(arguments))
 
     async with open_for_reading(settings.store_url, clock) as database:
@@ -163,14 +160,14 @@ def rules_of(settings: Settings) -> Rules:
     return Rules(settings.policies, Fingerprints(secret_of(settings), "call"))
 
 
-def _people(settings: Settings, database: Database) -> PeopleLookup:
+def _people(settings: Settings) -> PeopleLookup:
     """A directory of the command's own. It asks Slack only when an operation needs it."""
     from bot.slack.directory.directory import Directory
+    from bot.slack.identity import slack_client
     from bot.slack.outbound.calls import Calls
     from bot.slack.outbound.client import Sender
-    from bot.slack.workspaces.tokens import client_for
 
-    return Directory(Sender(Calls(client_for(settings, database, NOT_SIGNED_IN))))
+    return Directory(Sender(Calls(slack_client(settings))))
 
 
 # What

@@ -45,18 +45,16 @@ class Pending:
     votes: tuple[str, ...]
     quorum: int
     revision: int
-    team: str
     channel: str | None
 
     @property
-    def ids(self) -> list[tuple[str, str]]:
-        """The ids for which a name would help, each with its workspace."""
-        found = (*self.approvers, *self.votes, self.asked_by, self.channel or "")
-        return [(self.team, one) for one in found]
+    def ids(self) -> tuple[str, ...]:
+        """The ids for which a name would help."""
+        return (*self.approvers, *self.votes, self.asked_by, self.channel or "")
 
     def to_json(self) -> JsonObject:
         shown = {**asdict(self), "since": stamp(self.since), "until": stamp(self.until)}
-        del shown["team"], shown["channel"]
+        del shown["channel"]
         return shown
 
 
@@ -125,7 +123,6 @@ def _pending_row(row: Confirmation) -> Pending:
         votes=tuple(dict.fromkeys(vote.voter.user for vote in votes)),
         quorum=row.policy.quorum,
         revision=row.revision.number,
-        team=row.asked.team,
         channel=row.asked.channel,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
@@ -36,23 +36,6 @@ def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
     )
 
 
-def team_problems(policies: Sequence[Policy], installed: Collection[str]) -> tuple[Problem, ...]:
-    """Checks that each policy names its workspace, if several workspaces have installed the app.
-
-    If an organisation installed the app for all its workspaces, it is not known here which ones those are.
-    """
-    everywhere = any(one.startswith("E") for one in installed)
-    teams = ", ".join(sorted(installed))
-    problems: list[Problem] = []
-    for index, policy in enumerate(policies):
-        if policy.team is None and len(installed) > 1:
-            problems.append(Problem(f"policy[{index}].team", f"is missing; several workspaces are installed: {teams}"))
-        elif policy.team is not None and installed and policy.team not in installed and not everywhere:
-            what = f"{policy.team} is not installed; installed: {teams}"
-            problems.append(Problem(f"policy[{index}].team", what))
-    return tuple(problems)
-
-
 _Finding = tuple[str, str]
 
 
@@ -69,8 +52,6 @@ def _mistakes(policy: Policy) -> Iterator[_Finding]:
 
 
 def _shapes(policy: Policy) -> Iterator[_Finding]:
-    if policy.team is not None and not re.fullmatch(r"[TE][A-Z0-9_]+", policy.team):
-        yield "team", f'must be the workspace\'s id, such as "T0ACME", not {spell_value(policy.team)}'
     if policy.channel is not None and not re.fullmatch(r"[CGD][A-Z0-9_]+", policy.channel):
         yield "channel", f'must be the channel\'s id, such as "C0DEPLOYS", not {spell_value(policy.channel)}'
     if not policy.tools and not policy.inputs:
@@ -160,7 +141,7 @@ def _oddities(policies: Sequence[Policy], index: int) -> Iterator[str]:
     if both:
         yield f"escalates to {', '.join(both)}, who may decide from the start"
     for earlier, other in enumerate(policies[:index]):
-        if other.when is None and other.team in (None, policy.team) and _covers_all_of(other, policy):
+        if other.when is None and _covers_all_of(other, policy):
             what = "questions" if policy.inputs else "tools"
             yield f"is never reached: policy[{earlier}] comes first and covers the same {what}"
             return

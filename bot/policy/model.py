@@ -59,7 +59,6 @@ class Policy(BaseModel):
     tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)] = ()
     inputs: Annotated[tuple[StrictStr, ...], Field(min_length=1)] = ()
     when: StrictStr | None = None
-    team: StrictStr | None = None
     approvers: tuple[ApproverField, ...] = ()
     quorum: Annotated[StrictInt, Field(ge=1)] = 1
     allow_requester: Annotated[
@@ -93,8 +92,6 @@ class Policy(BaseModel):
 
     def governs(self, call: CallFacts) -> bool:
         """Whether the call falls under this policy. Raises `ExpressionFailed` if its `when` can't be evaluated."""
-        if self.team not in (None, call.team, call.enterprise):
-            return False
         if not self.covers(call):
             return False
         return self.when is None or holds(self.when, call.names())
@@ -145,7 +142,6 @@ class CallFacts:
     channel: str = ""
     agent: str = ""
     app: str = ""
-    enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
     payload: Json = None  # what the approvers have to fill in
 
@@ -176,8 +172,6 @@ class CallRefusalReason(StrEnum):
     SHARED_CHANNEL = "shared channel"
     CHANNEL_UNKNOWN = "channel unknown"
     NOBODY_TO_WRITE_TO = "nobody to write to"
-    WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
-    REMOVED = "removed"  # the workspace removed the app
     NOT_TO_BE_SHOWN = "not to be shown"  # too deep, or more would have to be masked than hidden names
     SESSION_CHANGED = "session changed"  # somebody changed it in the database, so it is not known who spoke there
 
@@ -255,8 +249,7 @@ class Policies:
     def _for_tool(self, call: CallFacts) -> Iterator[Policy]:
         """The policies for the tool, whatever their `when` says about this call."""
         for policy in self.entries:
-            here = policy.team in (None, call.team, call.enterprise)
-            if here and policy.covers(call):
+            if policy.covers(call):
                 yield policy
 
 
@@ -278,7 +271,7 @@ def _own_question(call: CallFacts) -> Policy | None:
     if not call.question or not call.asker:
         return None
     asker = Approver(ApproverKind.USER, call.asker)
-    return Policy(inputs=("*",), team=call.team or None, approvers=(asker,), allow_requester=True)
+    return Policy(inputs=("*",), approvers=(asker,), allow_requester=True)
 
 
 def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:

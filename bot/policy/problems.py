@@ -43,9 +43,18 @@ _EXAMPLES = {
 }
 
 
+_INSTEAD = {
+    "policy.team": "one process serves one workspace; leave it out, and run another process for another workspace",
+    "audit.team": "the channel is in the workspace that this process serves; leave it out",
+}
+"""For keys that are gone: what to do instead."""
+
+
 def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
     """`known`: the keys of the table, to suggest the nearest."""
-    return Problem(key_of(error["loc"]), _describe(error, known))
+    named = ".".join(part for part in error["loc"] if isinstance(part, str))
+    gone = _INSTEAD.get(named) if error["type"] == "extra_forbidden" else None
+    return Problem(key_of(error["loc"]), gone or _describe(error, known))
 
 
 def key_of(loc: Sequence[int | str]) -> str:

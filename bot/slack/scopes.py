@@ -14,7 +14,7 @@ SCOPES = frozenset(
 EVENTS = frozenset(
     {
         "app_mention", "app_home_opened", "message.channels", "message.groups", "message.im",
-        "app_uninstalled", "team_access_granted", "team_access_revoked", "tokens_revoked", "user_change",
+        "user_change",
     }
 )  # fmt: skip
 AGENT_SCOPES = frozenset({"assistant:write"})

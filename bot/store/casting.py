@@ -159,7 +159,7 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     if vote.target is None or not (_refusal(change) or vote.target.get("batch") or vote.target.get("list")):
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
-    place = {"team": vote.target.get("team"), "enterprise": vote.target.get("enterprise")}
+    place = {"team": vote.target.get("team")}
     person = f"{vote.voter.team}/{vote.voter.user}"
     made = {**reply, **place, "person": person, "failures": 0}
     if answered:

@@ -25,7 +25,6 @@ class SlackMessage:
 
     app: str
     team: str
-    enterprise: str | None
     channel: str
     thread_ts: str
     ts: str
@@ -130,7 +129,6 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
         key=key,
         session=heard.session,
         team=heard.team,
-        enterprise=heard.enterprise,
         channel=heard.channel,
         thread_ts=heard.thread_ts,
         starter=Person(heard.team, heard.person.user),
@@ -146,7 +144,6 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
         user_id_=heard.session.user,
         id_=heard.id,
         team_=heard.team,
-        enterprise_=heard.enterprise,
         channel_=heard.channel,
         thread_ts_=heard.thread_ts,
         starter_=heard.person.user,
@@ -163,7 +160,7 @@ def _session_at(tx: Tx, heard: SlackMessage) -> str | None:
     return None if found is None else str(found.key)
 
 
-_STARTED = ("key", "app", "user_id", "id", "team", "enterprise", "channel", "thread_ts", "starter")
+_STARTED = ("key", "app", "user_id", "id", "team", "channel", "thread_ts", "starter")
 _BEGIN = prepared_insert_if_absent(sessions, *_STARTED, "speakers", "present", "told_seq", "created", "sealed")
 _WAITING = Prepared(
     select(mail.c.mark, exists().where(switches.c.name == PAUSED).label("paused"))

@@ -59,7 +59,6 @@ class Session:
     key: str
     session: SessionKey
     team: str
-    enterprise: str | None
     channel: str
     thread_ts: str
     starter: Person
@@ -72,7 +71,7 @@ class Session:
     def place(self) -> tuple[str | None, ...]:
         """The part of a session that never changes."""
         at = self.session
-        fixed = (self.key, at.app, at.user, at.id, self.team, self.enterprise, self.channel, self.thread_ts)
+        fixed = (self.key, at.app, at.user, at.id, self.team, self.channel, self.thread_ts)
         return (*fixed, self.starter.team, self.starter.user)
 
 
@@ -103,7 +102,7 @@ _SAVE = Prepared(
     .where(confirmations.c.id == bindparam("id_"))
     .values({name: bindparam(f"{name}_") for name in _SAVED})
 )
-_OPENED = ("id", "session", "request_id", "call_id", "tool", "team", "enterprise", "asked_by", "created", *_SAVED)
+_OPENED = ("id", "session", "request_id", "call_id", "tool", "team", "asked_by", "created", *_SAVED)
 _OPEN = Prepared(insert(confirmations).inline().values({name: bindparam(f"{name}_") for name in _OPENED}))
 _OWE = Prepared(
     update(sessions)
@@ -167,7 +166,6 @@ def _session(row: Row[*tuple[Any, ...]]) -> Session:
         key=row.key,
         session=SessionKey(row.app, row.user_id, row.id),
         team=row.team,
-        enterprise=row.enterprise,
         channel=row.channel,
         thread_ts=row.thread_ts,
         starter=Person(row.team, row.starter),
@@ -251,7 +249,6 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
             call_id_=row.asked.call_id,
             tool_=row.asked.tool,
             team_=row.asked.team,
-            enterprise_=row.asked.enterprise,
             asked_by_=row.asked.asked_by.user,
             created_=seconds(row.asked_at),
             **{f"{name}_": value for name, value in values.items()},

@@ -101,7 +101,6 @@ def asked_call(session: Session, opening: Opening) -> AskedCall:
         asked_by=opening.asked_by,
         team=session.team,
         channel=session.channel,
-        enterprise=session.enterprise,
         invocation_id=request.invocation_id,
         hint=request.hint,
         wants_payload=request.wants_payload,

@@ -42,10 +42,10 @@ _NOT_BEFORE = {**_NOW, "due_at": case((threads.c.due_at <= _LATER, threads.c.due
 _OWE_THREAD_LATER = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOT_BEFORE))
 _LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 _LOCK_THREAD = Prepared(for_update(select(threads.c.session).where(threads.c.session == bindparam("key_"))))
-_CARD = ("confirmation", "session", "team", "enterprise", "due_at")
+_CARD = ("confirmation", "session", "team", "due_at")
 _NEW_CARD = Prepared(insert(cards).inline().values({name: bindparam(f"{name}_") for name in _CARD}))
-_NEW_THREAD = prepared_insert_if_absent(threads, "session", "team", "enterprise", "due_at", "failures")
-_WORKSPACE = Prepared(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == bindparam("key_")))
+_NEW_THREAD = prepared_insert_if_absent(threads, "session", "team", "due_at", "failures")
+_WORKSPACE = Prepared(select(sessions.c.team).where(sessions.c.key == bindparam("key_")))
 _DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
 _CARDS_OWED = Prepared(
     select(func.count().label("number")).select_from(cards).where(cards.c.due_at.is_not(None), cards.c.failures == 0)
@@ -66,8 +66,7 @@ def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
     if row.decision is not None and waits_for_end(row):
         due_at = max(due_at, row.decision.at.timestamp() + SOON)
     if not _OWE_CARD(tx, key_=row.id, due_at_=due_at):
-        team, enterprise = row.asked.team, row.asked.enterprise
-        _NEW_CARD(tx, confirmation_=row.id, session_=session, team_=team, enterprise_=enterprise, due_at_=due_at)
+        _NEW_CARD(tx, confirmation_=row.id, session_=session, team_=row.asked.team, due_at_=due_at)
     tx.notify(CARDS, due_at)
 
 
@@ -88,7 +87,7 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
         where = _WORKSPACE.first(tx, key_=key)
         if where is None:
             return  # a chain without a session
-        _NEW_THREAD(tx, session_=key, team_=where.team, enterprise_=where.enterprise, due_at_=due_at, failures_=0)
+        _NEW_THREAD(tx, session_=key, team_=where.team, due_at_=due_at, failures_=0)
     tx.notify(THREADS, due_at)
 
 

@@ -52,7 +52,6 @@ sessions = Table(
     Column("user_id", String(256), nullable=False),
     Column("id", String(256), nullable=False),
     Column("team", String(32), nullable=False),
-    Column("enterprise", String(32)),
     Column("channel", String(32), nullable=False),
     Column("thread_ts", String(32), nullable=False),
     Column("starter", String(32), nullable=False),
@@ -123,7 +122,6 @@ confirmations = Table(
     Column("body", Text, nullable=False),  # stored_json
     Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.row_fingerprint`
     Column("created", Double, nullable=False),
-    Column("enterprise", String(32)),
     *_attention_columns(),
     *lease_columns(),
     UniqueConstraint("session", "request_id"),
@@ -258,7 +256,6 @@ replies = Table(
     Column("body", Text, nullable=False),  # the result of the vote
     Column("told_at", Double, index=True),
     Column("team", String(32)),
-    Column("enterprise", String(32)),
     Column("person", String(96)),  # for whom
     Column("matter", String(64)),  # about which confirmation, if a newer reply replaces an older one
     *_attention_columns(),
@@ -281,7 +278,6 @@ homes = Table(
     metadata,
     Column("key", String(96), primary_key=True),
     Column("team", String(32), nullable=False),
-    Column("enterprise", String(32)),
     Column("user_id", String(32), nullable=False),
     Column("opened_at", Double, nullable=False),
     Column("looked_at", Double, nullable=False),  # changes up to this time are published, or changed nothing
@@ -306,7 +302,6 @@ def _lane_table(name: str, *key: Column[str]) -> Table:
         metadata,
         *key,
         Column("team", String(32), nullable=False),
-        Column("enterprise", String(32)),
         *_attention_columns(),
         *lease_columns(),
     )

@@ -27,7 +27,6 @@ from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import LeaseLoop, NotNow
-from bot.slack.workspaces.removal import waits_for_installation
 from bot.store.casting import count_next, remove_unsealed
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
 from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
@@ -113,8 +112,7 @@ class Worker:
             *others,
         )
         self._attendants = [
-            LeaseLoop(database, kind, poll=poll, term=term, backpressure=backpressure, for_good=waits_for_installation)
-            for kind in kinds
+            LeaseLoop(database, kind, poll=poll, term=term, backpressure=backpressure) for kind in kinds
         ]
 
     @property

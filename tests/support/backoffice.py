@@ -118,7 +118,6 @@ class Backoffice:
         heard = SlackMessage(
             app="oncall",
             team=TEAM,
-            enterprise=None,
             channel="C0DEPLOYS",
             thread_ts=thread,
             ts=f"{next(_numbers)}.5",

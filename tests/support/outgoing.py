@@ -147,14 +147,12 @@ async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:
 async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, limits: CallLimits) -> Outgoing:
     meter, waits = CountedCalls(), list[float]()
 
-    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
-        return AsyncWebClient(slack.bot_token, base_url=slack.url)
-
     async def pause(seconds: float) -> None:
         waits.append(seconds)
         slack.clock.advance(seconds)
 
-    calls = Calls(client_for, limits=limits, meter=meter, session=session, clock=slack.clock.now, pause=pause)
+    client = AsyncWebClient(slack.bot_token, base_url=slack.url)
+    calls = Calls(client, limits=limits, meter=meter, session=session, clock=slack.clock.now, pause=pause)
     sender = Sender(calls)
     directory = Directory(sender, patience=15.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
@@ -193,7 +191,6 @@ def a_session(channel: str, thread_ts: str) -> Session:
         key=f"{key.app}/{key.user}/{key.id}",
         session=key,
         team=TEAM,
-        enterprise=None,
         channel=channel,
         thread_ts=thread_ts,
         starter=ASKER,

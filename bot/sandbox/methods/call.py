@@ -90,13 +90,8 @@ class Call:
 
     @property
     def teams(self) -> frozenset[str]:
-        """The workspaces that this token reaches."""
-        install = self.install
-        if not install.is_enterprise:
-            return frozenset({install.team_id})
-        teams = self.workspace.directory.teams.values()
-        theirs = frozenset(team.id for team in teams if team.enterprise_id == install.enterprise_id)
-        return theirs - install.withheld
+        """The workspace that this token reaches."""
+        return frozenset({self.install.team_id})
 
     @property
     def bot(self) -> str:

@@ -9,11 +9,7 @@ from runtime.jsontypes import JsonObject
 
 
 def _user_json(call: Call, user: User) -> JsonObject:
-    """An organisation's token sees people as their own workspace does."""
-    with_email = "users:read.email" in call.install.scopes
-    seen_from = user.team_id if user.team_id in call.teams else call.install.team_id
-    enterprise = call.workspace.directory.team(user.team_id).enterprise_id
-    return user.to_json(call.now, seen_from, with_email, enterprise)
+    return user.to_json(call.now, call.install.team_id, "users:read.email" in call.install.scopes)
 
 
 def user_info(call: Call) -> JsonObject:
@@ -35,12 +31,7 @@ def user_by_email(call: Call) -> JsonObject:
 
 
 def _groups(call: Call) -> list[Group]:
-    """With an organisation's token the call must say which workspace it means."""
-    team_id = call.args.text("team_id") if call.install.is_enterprise else call.install.team_id
-    if not team_id:
-        raise ApiRefusal("missing_argument", messages=["[ERROR] missing required field: team_id"])
-    if team_id not in call.teams:
-        raise ApiRefusal("team_access_not_granted")
+    team_id = call.install.team_id
     hidden_too = call.args.flag("include_disabled")
     groups = call.workspace.directory.groups.values()
     return [group for group in groups if group.team_id == team_id and (hidden_too or not group.disabled)]
@@ -64,10 +55,7 @@ def team_info(call: Call) -> JsonObject:
     if wanted not in call.teams:
         raise ApiRefusal("team_not_found")
     team = call.workspace.directory.team(wanted)
-    described: JsonObject = {"id": team.id, "name": team.name, "domain": team.domain}
-    if team.enterprise_id:
-        described["enterprise_id"] = team.enterprise_id
-    return {"ok": True, "team": described}
+    return {"ok": True, "team": {"id": team.id, "name": team.name, "domain": team.domain}}
 
 
 def bot_info(call: Call) -> JsonObject:
@@ -76,7 +64,7 @@ def bot_info(call: Call) -> JsonObject:
         if install.bot_id == wanted and install.team_id in call.teams:
             app = call.workspace.app
             bot: JsonObject = {
-                "id": wanted, "deleted": not install.active, "name": app.name, "app_id": app.id,
+                "id": wanted, "deleted": False, "name": app.name, "app_id": app.id,
                 "user_id": install.bot_user_id,
             }  # fmt: skip
             return {"ok": True, "bot": bot}

@@ -189,8 +189,6 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
     LineKind.ASKED_ANEW: lambda it: f"The agent asks about {it.tool} again. Only the newer card counts.",
     LineKind.LEFT_BEHIND: lambda it: f"The agent went on without {it.tool}, so nobody has to decide about it any more.",
-    LineKind.INSTALLED: "The app is installed in a workspace.",
-    LineKind.UNINSTALLED: "A workspace removed the app. What waits there is withdrawn.",
     LineKind.PAUSED: lambda it: f"{it.who} paused runs{it.because}. Approved calls start once runs are resumed.",
     LineKind.RESUMED: lambda it: f"{it.who} resumed runs{it.because}. Approved calls start now.",
     LineKind.RETRIED: lambda it: f"{it.who} had work retried that had failed too often.",

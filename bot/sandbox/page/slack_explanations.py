@@ -36,14 +36,6 @@ def _event(made: Delivery, names: Names) -> str:
         case "user_change":
             changed = names.person(as_object(event.get("user")).get("id"))
             return f"The account of {changed} changed. The app looks up who may decide when it matters."
-        case "app_uninstalled":
-            return "The app was removed from the workspace."
-        case "tokens_revoked":
-            return "The app's tokens do not work any more."
-        case "team_access_granted":
-            return "The organisation allowed the app in some of its workspaces."
-        case "team_access_revoked":
-            return "The organisation took the app away from some of its workspaces."
         case what:
             return f"Slack reports {what}, an event that the app subscribed to."
 

@@ -154,7 +154,7 @@ class Gestures:
         install = self._install(channel, user)
         hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id)
         form: JsonObject = {
-            **self._payloads.command(user, install, channel, command, text),
+            **self._payloads.command(user, channel, command, text),
             "response_url": f"{self.base}/commands/{hook.secret}",
             "trigger_id": self._workspace.tickets.trigger(user.team_id, user.id),
         }
@@ -167,7 +167,7 @@ class Gestures:
         return made
 
     async def shortcut(self, user: User, callback_id: str) -> Delivery:
-        payload = self._payloads.global_shortcut(user, self._app_for(user), callback_id)
+        payload = self._payloads.global_shortcut(user, callback_id)
         payload["trigger_id"] = self._workspace.tickets.trigger(user.team_id, user.id)
         return await self._interact(user, payload, TROUBLE)
 

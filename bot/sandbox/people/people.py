@@ -13,7 +13,6 @@ from bot.sandbox.people.plain import Reader
 from bot.sandbox.people.seen import Home, Modal, Seen, chosen, find_control
 from bot.sandbox.people.waiting import PATIENCE
 from bot.sandbox.reading import label
-from bot.sandbox.server import consent
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.records import Channel, Message, User
 from bot.sandbox.workspace.workspace import Workspace
@@ -159,15 +158,6 @@ class Person:
             raise AskedFirst(f"“{element_label(element)}” asks “{asked}”; say sure=True to go on.")
         action_id = as_text(element.get("action_id"))
         return await self._gestures.act(self.user, message, block_id, action_id, chosen(element, value))
-
-    def allows(self, url: str, *, everywhere: bool = False) -> str:
-        """Allows the app on Slack's page at this address, in this person's workspace or in the whole organisation.
-        Returns where the browser is sent."""
-        return consent.allow(self._workspace, self.user, url, enterprise_wide=everywhere)
-
-    def cancels(self, url: str) -> str:
-        """Refuses on the same page."""
-        return consent.cancel(self._workspace, url)
 
     async def commands(self, command: str, text: str = "", place: Place | None = None) -> Delivery:
         return await self._gestures.command(self.user, self.place(place), command, text)

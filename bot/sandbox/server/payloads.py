@@ -23,21 +23,18 @@ class Payloads:
     def envelope(self, install: Install, event: JsonObject, channel: Channel | None = None) -> JsonObject:
         app = self._workspace.app
         event_id = f"Ev{secrets.token_hex(5).upper()}"
-        at = channel.team_id if channel and install.is_enterprise else install.team_id
         event = {"event_ts": self._workspace.messages.next_ts(), **event}
         return {
-            "token": app.verification_token, "team_id": at, "api_app_id": app.id, "event": event,
+            "token": app.verification_token, "team_id": install.team_id, "api_app_id": app.id, "event": event,
             "context_team_id": channel.team_id if channel else install.team_id,
-            "context_enterprise_id": install.enterprise_id or None,
-            **({"enterprise_id": install.enterprise_id} if install.enterprise_id else {}),
+            "context_enterprise_id": None,
             "type": "event_callback", "event_id": event_id, "event_time": int(self._workspace.clock.now()),
             "is_ext_shared_channel": bool(channel and channel.is_ext_shared),
             "event_context": f"4-{event_id}",
             "authorizations": [
                 {
-                    "enterprise_id": install.enterprise_id or None, "user_id": install.bot_user_id, "is_bot": True,
-                    "team_id": None if install.is_enterprise else install.team_id,
-                    "is_enterprise_install": install.is_enterprise,
+                    "enterprise_id": None, "user_id": install.bot_user_id, "is_bot": True,
+                    "team_id": install.team_id, "is_enterprise_install": False,
                 }
             ],
         }  # fmt: skip
@@ -77,24 +74,18 @@ class Payloads:
 
     # Interactions
 
-    def _common(self, kind: str, user: User, install: Install, team_id: str) -> JsonObject:
+    def _common(self, kind: str, user: User, team_id: str) -> JsonObject:
         team = self._workspace.directory.team(team_id)
-        payload: JsonObject = {"id": team.id, "domain": team.domain}
-        enterprise: JsonObject | None = None
-        if team.enterprise_id:
-            enterprise = {"id": team.enterprise_id, "name": team.enterprise_id}
-            payload |= {"enterprise_id": team.enterprise_id, "enterprise_name": team.enterprise_id}
         return {
             "type": kind, "token": self._workspace.app.verification_token,
             "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id},
-            "team": None if install.is_enterprise else payload, "enterprise": enterprise,
-            "is_enterprise_install": install.is_enterprise,
+            "team": {"id": team.id, "domain": team.domain}, "enterprise": None, "is_enterprise_install": False,
         }  # fmt: skip
 
     def on_message(self, kind: str, user: User, install: Install, channel: Channel, message: Message) -> JsonObject:
         """The common part of a click, a suggestion and a message shortcut. An ephemeral message is not included."""
         names = {"im": "directmessage", "private": "privategroup"}
-        payload = self._common(kind, user, install, install.team_id)
+        payload = self._common(kind, user, install.team_id)
         payload["channel"] = {"id": channel.id, "name": names.get(channel.kind, channel.name)}
         if not message.only_for:
             payload["message"] = message.to_json()
@@ -109,15 +100,15 @@ class Payloads:
         return payload
 
     def on_view(self, kind: str, user: User, install: Install, view: View) -> JsonObject:
-        payload = self._common(kind, user, install, user.team_id)
+        payload = self._common(kind, user, user.team_id)
         payload["api_app_id"] = self._workspace.app.id
         payload["view"] = self._workspace.views.to_json(view, install)
         if kind in ("block_actions", "block_suggestion"):
             payload["container"] = {"type": "view", "view_id": view.id}
         return payload
 
-    def global_shortcut(self, user: User, install: Install, callback_id: str) -> JsonObject:
-        payload = self._common("shortcut", user, install, user.team_id)
+    def global_shortcut(self, user: User, callback_id: str) -> JsonObject:
+        payload = self._common("shortcut", user, user.team_id)
         return {**payload, "callback_id": callback_id, "action_ts": self._workspace.messages.next_ts()}
 
     def action(self, element: JsonObject, block_id: str, entered: JsonObject | None) -> JsonObject:
@@ -131,18 +122,15 @@ class Payloads:
                 payload[name] = element[name]
         return payload | {name: value for name, value in (entered or {}).items() if name != "type"}
 
-    def command(self, user: User, install: Install, channel: Channel, command: str, text: str) -> dict[str, str]:
+    def command(self, user: User, channel: Channel, command: str, text: str) -> dict[str, str]:
         team = self._workspace.directory.team(user.team_id)
         names = {"im": "directmessage", "private": "privategroup"}
-        fields = {
+        return {
             "token": self._workspace.app.verification_token, "team_id": team.id, "team_domain": team.domain,
             "channel_id": channel.id, "channel_name": names.get(channel.kind, channel.name), "user_id": user.id,
             "user_name": user.name, "command": command, "text": text, "api_app_id": self._workspace.app.id,
-            "is_enterprise_install": "true" if install.is_enterprise else "false",
+            "is_enterprise_install": "false",
         }  # fmt: skip
-        if team.enterprise_id:
-            fields |= {"enterprise_id": team.enterprise_id, "enterprise_name": team.enterprise_id}
-        return fields
 
 
 def name_of(body: JsonObject) -> str:

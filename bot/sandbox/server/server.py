@@ -121,21 +121,9 @@ class FakeSlack:
         """Where the app listens, unless it connects in Socket Mode."""
         self.outbox.request_url = request_url
 
-    def uninstalls(self, install: Install) -> None:
-        """An admin removes the app from a workspace or an organisation."""
-        access.leave(self.workspace, install, self.outbox.event, revoke_only=False)
-
-    def revokes(self, install: Install, *, silently: bool = False) -> None:
-        """The token stops working. `silently`: the app gets no event."""
-        emit = (lambda *_: None) if silently else self.outbox.event
-        access.leave(self.workspace, install, emit, revoke_only=True)
-
-    def withholds(self, install: Install, *teams: Team) -> None:
-        """Some workspaces of an organisation no longer allow the app."""
-        access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=False)
-
-    def grants(self, install: Install, *teams: Team) -> None:
-        access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=True)
+    def revokes(self, install: Install) -> None:
+        """The token stops working."""
+        access.revoke(self.workspace, install)
 
     async def verifies_url(self) -> bool:
         """What Slack does when somebody enters the request URL: the app must return the challenge."""

@@ -44,7 +44,7 @@ class Storage:
         file = self._workspace.files.get(file_id)
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         install = self._workspace.directory.installs.get(token)
-        if install is None or not install.active or install.revoked or "files:read" not in install.scopes:
+        if install is None or install.revoked or "files:read" not in install.scopes:
             return web.Response(text="<html>Sign in</html>", content_type="text/html")
         if file is None or file.content is None or file.team_id != team_id:
             return web.Response(status=404)

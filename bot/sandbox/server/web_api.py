@@ -16,7 +16,7 @@ from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.server.rates import Rates
 from bot.sandbox.workspace.records import Install
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import JsonObject, as_text
+from runtime.jsontypes import JsonObject
 
 METHODS: Methods = {
     **chat.METHODS,
@@ -72,10 +72,6 @@ class WebApi:
         return web.json_response(made.answer, headers=self._scopes(asked.token))
 
     def _run(self, name: str, asked: ApiRequest) -> JsonObject:
-        if name == "oauth.v2.access":
-            access.check_client(self._workspace, asked.client_id, asked.client_secret)
-            code, back = as_text(asked.args.get("code")), as_text(asked.args.get("redirect_uri"))
-            return access.oauth_access(self._workspace, code, back)
         if name == "apps.connections.open":
             return self._open_connection(asked)
         method = METHODS.get(name)
@@ -109,8 +105,6 @@ class WebApi:
         install = self._workspace.directory.installs.get(token)
         if install is None:
             raise ApiRefusal("invalid_auth")
-        if not install.active:
-            raise ApiRefusal("account_inactive")
         if install.revoked:
             raise ApiRefusal("token_revoked")
         return install

@@ -11,7 +11,7 @@ from typing import TypedDict, TypeVar, Unpack
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.records import Channel, ChannelKind, Group, Install, Team, User
 from bot.sandbox.workspace.registration import App
-from runtime.errors import Invalid, NotFound
+from runtime.errors import NotFound
 
 T = TypeVar("T")
 
@@ -43,8 +43,8 @@ class Directory:
     def new_id(self, prefix: str) -> str:
         return f"{prefix}0SANDBOX{next(self._numbers):04d}"
 
-    def add_team(self, name: str, *, id: str = "", enterprise: str = "") -> Team:  # noqa: A002 - Slack's word
-        team = Team(id or self.new_id("T"), name, enterprise)
+    def add_team(self, name: str, *, id: str = "") -> Team:  # noqa: A002 - Slack's word
+        team = Team(id or self.new_id("T"), name)
         self.teams[team.id] = team
         return team
 
@@ -107,19 +107,13 @@ class Directory:
         self._changes.tell("group", team=team.id)
         return group
 
-    def install(
-        self, team: Team, *, enterprise_wide: bool = False, scopes: frozenset[str] | None = None, token: str = ""
-    ) -> Install:
-        """Installs the app in a workspace or an organisation, with its bot user and token."""
-        if enterprise_wide and not team.enterprise_id:
-            raise Invalid(f"{team.name} belongs to no organisation; give the team an enterprise first.")
+    def install(self, team: Team, *, scopes: frozenset[str] | None = None, token: str = "") -> Install:
+        """Installs the app in a workspace, with its bot user and token."""
         before = next((each for each in self.installs.values() if each.team_id == team.id), None)
         bot = before.bot_user_id if before else self.new_id("U")
         self.users[bot] = User(bot, team.id, self.app.name, self.app.name, is_bot=True)
         install = Install(
             team_id=team.id,
-            enterprise_id=team.enterprise_id,
-            is_enterprise=enterprise_wide,
             bot_user_id=bot,
             bot_id=before.bot_id if before else self.new_id("B"),
             token=token or f"xoxb-{secrets.token_hex(12)}",
@@ -130,13 +124,9 @@ class Directory:
         return install
 
     def installed_in(self, team_id: str) -> Install | None:
-        """The current installation for a workspace: its own, or else its organisation's."""
-        live = [each for each in self.installs.values() if each.active and not each.revoked]
-        own = [each for each in live if each.team_id == team_id and not each.is_enterprise]
-        enterprise = self.teams[team_id].enterprise_id if team_id in self.teams else ""
-        wide = [each for each in live if each.is_enterprise and enterprise and each.enterprise_id == enterprise]
-        wide = [each for each in wide if team_id not in each.withheld]
-        return next(reversed([*wide, *own]), None)
+        """The current installation in a workspace."""
+        live = [each for each in self.installs.values() if each.team_id == team_id and not each.revoked]
+        return live[-1] if live else None
 
     def team(self, team_id: str) -> Team:
         return _find(self.teams, team_id, "workspace")

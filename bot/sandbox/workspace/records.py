@@ -26,7 +26,6 @@ def copied(value: J) -> J:
 class Team:
     id: str
     name: str
-    enterprise_id: str = ""
 
     @property
     def domain(self) -> str:
@@ -48,7 +47,7 @@ class User:
     is_stranger: bool = False
     is_admin: bool = False
 
-    def to_json(self, now: float, seen_from: str, with_email: bool, enterprise: str = "") -> JsonObject:
+    def to_json(self, now: float, seen_from: str, with_email: bool) -> JsonObject:
         """The user as another team sees them: a person from another company is a stranger."""
         offset = datetime.fromtimestamp(now, ZoneInfo(self.tz)).utcoffset()
         profile: JsonObject = {"real_name": self.real_name, "display_name": self.name, "team": self.team_id}
@@ -63,11 +62,6 @@ class User:
             user |= {
                 "is_admin": self.is_admin, "is_restricted": self.is_restricted,
                 "is_ultra_restricted": self.is_ultra_restricted,
-            }  # fmt: skip
-        if enterprise:
-            user["enterprise_user"] = {
-                "id": self.id, "enterprise_id": enterprise, "enterprise_name": enterprise, "teams": [self.team_id],
-                "is_admin": False, "is_owner": False,
             }  # fmt: skip
         if self.is_stranger or self.team_id != seen_from:
             user["is_stranger"] = True
@@ -238,28 +232,11 @@ class StoredFile:
 
 @dataclass(slots=True)
 class Install:
-    """The app in one workspace, or in a whole organisation."""
+    """The app in one workspace."""
 
     team_id: str
-    enterprise_id: str
-    is_enterprise: bool
     bot_user_id: str
     bot_id: str
     token: str
     scopes: frozenset[str]
-    active: bool = True
     revoked: bool = False
-    withheld: set[str] = field(default_factory=set)
-    """Workspaces of the organisation that do not allow it."""
-
-
-@dataclass(slots=True)
-class Code:
-    """An OAuth code that the app has not exchanged yet."""
-
-    team_id: str
-    enterprise_wide: bool
-    issued_at: float
-    user: str = ""
-    redirect_uri: str = ""
-    used: bool = False

@@ -12,8 +12,6 @@ from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 class App:
     id: str = "A0ADKCONFIRM"
     name: str = "adk-confirm"
-    client_id: str = "1000.2000"
-    client_secret: str = field(default_factory=lambda: secrets.token_hex(16))
     signing_secret: str = field(default_factory=lambda: secrets.token_hex(16))
     app_token: str = field(default_factory=lambda: f"xapp-1-{secrets.token_hex(16)}")
     verification_token: str = field(default_factory=lambda: secrets.token_hex(12))
@@ -22,8 +20,6 @@ class App:
     events: frozenset[str] = EVENTS | AGENT_EVENTS
     commands: frozenset[str] = frozenset({"/approvals"})
     home_enabled: bool = True
-    redirect_urls: tuple[str, ...] = ()
-    """Where people may be sent after they have allowed the app. Without any, no other workspace can install it."""
 
 
 def classic() -> App:

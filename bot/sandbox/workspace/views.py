@@ -117,7 +117,7 @@ class Views:
             "state": {"values": state.values(blocks, view.entered)},
             "root_view_id": view.root_id, "previous_view_id": view.previous_id or None,
             "app_id": self._directory.app.id, "bot_id": install.bot_id,
-            "app_installed_team_id": install.enterprise_id if install.is_enterprise else install.team_id,
+            "app_installed_team_id": install.team_id,
             "title": None, "close": None, "submit": None, "private_metadata": "", "callback_id": "",
             "external_id": "", "clear_on_close": False, "notify_on_close": False,
         }  # fmt: skip

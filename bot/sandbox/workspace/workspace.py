@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.messages import Messages
-from bot.sandbox.workspace.records import Channel, Code, Message, StoredFile, User
+from bot.sandbox.workspace.records import Channel, Message, StoredFile, User
 from bot.sandbox.workspace.registration import App
 from bot.sandbox.workspace.tickets import Tickets
 from bot.sandbox.workspace.views import Views
@@ -26,25 +24,13 @@ class Workspace:
         self.views = Views(self.directory, self.clock, self.changes)
         self.tickets = Tickets(self.clock)
         self.files: dict[str, StoredFile] = {}
-        self.codes: dict[str, Code] = {}
         self.notices: dict[str, list[str]] = {}
         self.link_base = ""
         """Where permalinks lead if our page can show them. Otherwise they lead to Slack's own address."""
         self.refused_blocks: set[str] = set()
         """Types of blocks that this Slack does not know yet."""
-        self.token_rotation = False
-        """Whether new tokens of the app expire, and come with a refresh token."""
         self.streams_live = 0.0
         """Seconds after which a stream expires that does not grow; 0 for never."""
-
-    def expect_install(
-        self, team_id: str, *, enterprise_wide: bool = False, user: str = "", redirect_uri: str = ""
-    ) -> str:
-        """Somebody pressed "Add to Slack" in this workspace. Returns the code for the app."""
-        self.directory.team(team_id)
-        code = secrets.token_hex(12)
-        self.codes[code] = Code(team_id, enterprise_wide, self.clock.now(), user, redirect_uri)
-        return code
 
     def keep_file(self, user: User, channel: Channel, name: str, content: bytes) -> StoredFile:
         file = StoredFile(self.directory.new_id("F"), user.team_id, name, len(content), user.id, content)

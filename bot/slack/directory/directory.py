@@ -185,7 +185,7 @@ class Directory:
     async def _group(self, entry: Approver, at: Workspace) -> Members:
         try:
             answer = await self._questions.ask(
-                at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value, team_id=_team(at))
+                at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value)
             )
         except Gone:
             return await self._members_if_disabled(entry, at)
@@ -193,9 +193,7 @@ class Directory:
 
     async def _members_if_disabled(self, entry: Approver, at: Workspace) -> Members:
         """A disabled group has no members. A group that never existed is a mistake, and is reported."""
-        answer = await self._questions.ask(
-            at, GROUPS, lambda client: client.usergroups_list(include_disabled=True, team_id=_team(at))
-        )
+        answer = await self._questions.ask(at, GROUPS, lambda client: client.usergroups_list(include_disabled=True))
         if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
             return frozenset()
         return Unresolved(str(entry), "Slack knows no user group of this id")
@@ -210,11 +208,6 @@ class Directory:
         return _people(at, [as_text(as_object(answer.get("user")).get("id"))])
 
 
-def _team(at: Workspace) -> str | None:
-    """An organisation's token works in many workspaces, so the call must name the workspace of the group."""
-    return at.team if at.enterprise else None
-
-
 def _is_answer(answer: object) -> bool:
     return not isinstance(answer, Unresolved)
 
@@ -226,7 +219,7 @@ def _people(at: Workspace, users: Iterable[str]) -> frozenset[Person]:
 def _account(person: Person, answer: JsonObject) -> Account:
     user = as_object(answer.get("user"))
     grid = as_object(user.get("enterprise_user"))
-    teams = {as_text(user.get("team_id")), as_text(grid.get("enterprise_id")), *texts(grid.get("teams"))}
+    teams = {as_text(user.get("team_id")), *texts(grid.get("teams"))}
     return Account(
         Person(person.team, as_text(user.get("id"))),
         teams=frozenset(teams - {""}),

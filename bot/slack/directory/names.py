@@ -73,12 +73,9 @@ class NameLookup:
         self.note(at, user, answer)
 
     async def _ask_groups(self, at: Workspace) -> None:
-        team = at.team if at.enterprise else None
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await self._sender.ask(
-                    at, GROUPS, lambda client: client.usergroups_list(team_id=team), patience=0
-                )
+                answer = await self._sender.ask(at, GROUPS, lambda client: client.usergroups_list(), patience=0)
         except (SlackTrouble, TimeoutError):
             return
         for group, handle in handles(answer.get("usergroups")):

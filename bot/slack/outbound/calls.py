@@ -18,7 +18,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.slack.outbound.errors import Later, Revoked, SlackTrouble, trouble_from
+from bot.slack.outbound.errors import Later, SlackTrouble, trouble_from
 from bot.slack.outbound.methods import Method
 from bot.slack.outbound.rates import MINUTE, Rates, share
 from runtime.jsontypes import JsonObject
@@ -39,28 +39,16 @@ class HasWorkspace(Protocol):
     @property
     def team(self) -> str: ...
 
-    @property
-    def enterprise(self) -> str | None: ...
-
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a token is valid: a workspace, and the organisation that it belongs to, if any."""
+    """The workspace that this process serves."""
 
     team: str
-    enterprise: str | None = None
 
     @classmethod
     def of(cls, one: HasWorkspace) -> Workspace:
-        return cls(one.team, one.enterprise)
-
-
-ClientFor = Callable[[str | None, str], Awaitable[AsyncWebClient]]
-"""Returns the client for an organisation (or None) and a workspace, with that installation's token."""
-
-
-OnRevoked = Callable[[Workspace, str, Revoked], Awaitable[None]]
-"""Called when Slack does not accept a token any more. It may raise the error for the call."""
+        return cls(one.team)
 
 
 Sure = Callable[[], Awaitable[None]]
@@ -94,7 +82,7 @@ def slack_session() -> aiohttp.ClientSession:
     """Connections to Slack that stay open for the next call. Has to be closed.
 
     They close after a few seconds without a call, long before Slack would close them: a post on a connection that
-    Slack has just closed may or may not have arrived. No cookie is kept, since all workspaces share the connections.
+    Slack has just closed may or may not have arrived.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEPT),
@@ -106,9 +94,8 @@ def slack_session() -> aiohttp.ClientSession:
 class Calls:
     def __init__(
         self,
-        client_for: ClientFor,
+        client: AsyncWebClient,
         *,
-        on_revoked: OnRevoked | None = None,
         limits: CallLimits | None = None,
         meter: CallMeter | None = None,
         session: aiohttp.ClientSession | None = None,
@@ -119,7 +106,7 @@ class Calls:
         """`session`: of `slack_session`; without one, each call opens a connection of its own. `replicas`: how many
         share Slack's limits."""
         self._replicas = replicas
-        self._client_for, self._on_revoked = client_for, on_revoked
+        self._client = client
         self._limits, self._meter = limits or CallLimits(), meter or NoMeter()
         self._session = session
         self.clock, self._pause = clock, pause
@@ -145,7 +132,7 @@ class Calls:
             if sure is not None:
                 await sure()
             try:
-                return await self._call_once(at, method, call)
+                return await self._call_once(method, call)
             except Later as later:
                 if later.limited:
                     self._close(at, method, into, later.after)
@@ -184,9 +171,9 @@ class Calls:
         return windows
 
     async def _call_once(
-        self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
+        self, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
-        client = await self.client(at)
+        client = self.client()
         began, outcome = self.clock(), "abandoned"
         try:
             async with asyncio.timeout(min(self._limits.time_limit, method.within)):
@@ -197,15 +184,13 @@ class Calls:
             # AttributeError: the SDK fails on a 200 whose body is plain text, such as a proxy's.
             trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
             outcome = trouble.code
-            if isinstance(trouble, Revoked) and self._on_revoked is not None:
-                await self._on_revoked(at, client.token or "", trouble)
             raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself
         finally:
             self._meter.called(method.name, outcome, self.clock() - began)
 
-    async def client(self, at: Workspace) -> AsyncWebClient:
+    def client(self) -> AsyncWebClient:
         """A client for requests outside the Web API. It retries nothing and does not log what it sends."""
-        client = copy.copy(await self._client_for(at.enterprise, at.team))
+        client = copy.copy(self._client)
         client.retry_handlers = []
         client._logger = QUIET
         client.session = self._session

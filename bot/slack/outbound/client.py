@@ -100,9 +100,9 @@ class Sender:
         bound._sure, bound.history = sure, self.history.asking(bound.ask)
         return bound
 
-    async def client(self, at: Workspace) -> AsyncWebClient:
+    def client(self) -> AsyncWebClient:
         """A client for requests outside the Web API."""
-        return await self._calls.client(at)
+        return self._calls.client()
 
     # Messages
 
@@ -332,7 +332,7 @@ class Sender:
 
 
 def _workspace_of(target: JsonObject) -> Workspace:
-    return Workspace(as_text(target.get("team")), as_text(target.get("enterprise")) or None)
+    return Workspace(as_text(target.get("team")))
 
 
 def _opened_view(answer: JsonObject) -> OpenedView:

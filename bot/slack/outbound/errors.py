@@ -5,7 +5,6 @@ Unsure         it may have happened: look before you repeat it
 Gone           the channel or the person does not exist for this app, or not any more
 RefusedBySlack what was sent can't be taken: a bug in this app, or a missing scope
 Revoked        the token is no longer valid: the app was removed, or the token was revoked
-NotInstalled   there is no token for this workspace: somebody has to install the app first
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.leasing.put_off import PutAside, PutOff
+from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError
 
 
@@ -72,16 +71,10 @@ class RefusedBySlack(SlackTrouble):
 
 class Revoked(SlackTrouble):
     def __init__(self, method: str, code: str) -> None:
-        super().__init__(method, code, f"Slack does not accept this app's token any more ({code}): install it again.")
-
-
-class NotInstalled(SlackTrouble, PutAside):
-    """Slack was not called. The work is put aside until the app is installed (again)."""
-
-    def __init__(self, team: str, enterprise: str | None) -> None:
-        sentence = f"The app is not installed in {team or enterprise}. Install it there; then waiting work continues."
-        super().__init__("token", "not_installed", sentence)
-        self.team, self.enterprise = team, enterprise
+        sentence = "SLACK_BOT_TOKEN is not set, so Slack can't be asked. Set it as the service has it."
+        if code != "not_authed":
+            sentence = f"Slack does not accept the app's token ({code}). Install the app again and take its new token."
+        super().__init__(method, code, sentence)
 
 
 _GONE = {
@@ -126,9 +119,6 @@ _REVOKED = frozenset(
         "token_expired", "token_revoked", "two_factor_setup_required",
     }
 )  # fmt: skip
-
-DEAD = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
-"""The errors for a token that will never work again."""
 
 _LATER = {
     "ratelimited": 30.0,

@@ -19,8 +19,6 @@ from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import RequestLost
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
-from bot.policy.model import CallRefusal, GoverningPolicy
-from bot.slack.outbound.calls import Workspace
 from bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from bot.store.tables import sessions
 from bot.store.transactions import hand_over
@@ -135,11 +133,9 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
         if (when, what) == ("after", "begin"):
             await at.database.run(taken)
 
-    async def unfit(where: Workspace, found: GoverningPolicy | CallRefusal) -> None: ...
-
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
-        intake = Intake(out.directory, out.sender, RulesInForce(at.rules), unfit)
+        intake = Intake(out.directory, out.sender, RulesInForce(at.rules))
         session_worker = SessionWorker(host, out.writer, intake, RulesInForce(at.rules))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
@@ -160,12 +156,10 @@ async def test_cards_stand_back_for_an_answer_on_its_way_to_the_agent(at: Backof
         went_first.append(clicks.under_way)
         return web.Response(status=503)
 
-    async def unfit(where: Workspace, found: GoverningPolicy | CallRefusal) -> None: ...
-
     async with listening(Ear()) as ear, outgoing() as out:
         ear.instead[f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"] = looked_at
         host, rules = ear.host(), RulesInForce(at.rules)
-        intake = Intake(out.directory, out.sender, rules, unfit)
+        intake = Intake(out.directory, out.sender, rules)
         session_worker = SessionWorker(host, out.writer, intake, rules, clicks)
         async with await a_lease(at.database) as lease:
             with pytest.raises(NotNow):

@@ -25,8 +25,7 @@ def listed(text: str, under: str) -> set[str]:
 
 def test_it_has_just_the_scopes_and_events_that_the_local_slack_is_strict_about() -> None:
     assert listed(manifest(), "bot") == SCOPES | AGENT_SCOPES
-    assert listed(manifest(org=True), "bot_events") == EVENTS | AGENT_EVENTS
-    assert listed(manifest(), "bot_events") == (EVENTS | AGENT_EVENTS) - {"team_access_granted", "team_access_revoked"}
+    assert listed(manifest(), "bot_events") == EVENTS | AGENT_EVENTS
 
 
 def test_it_declares_an_agent_unless_it_is_to_be_classic() -> None:
@@ -35,7 +34,7 @@ def test_it_declares_an_agent_unless_it_is_to_be_classic() -> None:
     assert len(described[1]) <= 300
     assert manifest().count("- title:") <= 4
 
-    classic = manifest("https://confirm.example.com/", org=True, classic=True)
+    classic = manifest("https://confirm.example.com/", classic=True)
     assert listed(classic, "bot") == SCOPES
     assert listed(classic, "bot_events") == EVENTS
     assert "agent_view" not in classic

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems, team_problems
+from bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems
 from bot.policy.approvers import Approver
 from bot.policy.checks import policy_warnings
 from bot.policy.durations import GrantTerms
-from bot.policy.problems import Problem
 
 SECRETS = {
     "SLACK_BOT_TOKEN": "xoxb-1",
@@ -267,18 +266,10 @@ class TestWarnings:
         assert settings.secret.get_secret_value() == "8f742231b10e"
 
 
-class TestSeveralWorkspaces:
-    def test_each_policy_says_whose_it_is(self) -> None:
-        policies = parse(policy("team = 'T1'") + policy("")).policies.entries
-        assert team_problems(policies, ["T1"]) == ()
-        assert team_problems(policies, []) == ()
-        (problem,) = team_problems(policies, ["T2", "T1"])
-        assert problem == Problem("policy[1].team", "is missing; several workspaces are installed: T1, T2")
-
-    def test_and_it_is_an_installed_one(self) -> None:
-        policies = parse(policy("team = 'T9'")).policies.entries
-        (problem,) = team_problems(policies, ["T1"])
-        assert str(problem) == "policy[0].team: T9 is not installed; installed: T1"
+class TestKeysThatAreGone:
+    def test_each_says_what_to_do_instead(self) -> None:
+        (problem,) = wrong(policy("team = 'T1'"))
+        assert str(problem).startswith("policy[0].team: one process serves one workspace; leave it out")
 
 
 class TestEnvironment:

@@ -35,7 +35,7 @@ def well_travelled() -> Confirmation:
     policy = make_policy(
         quorum=2, escalate_after="1m", escalate_to=["group:S1"], remind_after="1m", redact=["token"], grant="session"
     )
-    desk = Desk(policy, asked=make_asked(arguments=ODD, payload_schema={"type": "object"}, enterprise="E1"))
+    desk = Desk(policy, asked=make_asked(arguments=ODD, payload_schema={"type": "object"}))
     desk.row = replace(desk.row, places=(Place(channel="D1", person=ANNA, ts="1.1", drawn_version=3),))
     desk.wait(minutes=2)
     desk.edit(ANNA, one=2)

@@ -62,10 +62,7 @@ async def post_from_elsewhere(what: str, store: str, base: str, token: str, stor
 
 
 def _sender(base: str, token: str) -> Sender:
-    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
-        return AsyncWebClient(token, base_url=base)
-
-    return Sender(Calls(client_for))
+    return Sender(Calls(AsyncWebClient(token, base_url=base)))
 
 
 @pytest.mark.parametrize("acted", [True, False])

@@ -8,24 +8,17 @@ import gzip
 import io
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 import aiohttp
 import pytest
-from sqlalchemy import func, insert, select
 from typing_extensions import Buffer
 
 from bot.inbound.http import MOST_BYTES, MOST_FIELDS
 from bot.sandbox.server.delivery import Reply
-from bot.sandbox.server.server import FakeSlack
-from bot.slack.workspaces.installations import MOST_STATES, states
-from runtime.store.database import Tx
-from tests.support.office import Office, Opens, office
-from tests.support.workspaces import begin, distributed, install, several
+from tests.support.office import Office, Opens
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
 
@@ -134,44 +127,3 @@ async def status_of(address: SplitResult, begun: str) -> int:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
-
-
-# Installing
-
-
-@pytest.fixture
-async def at(sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with FakeSlack(distributed()) as slack:
-        opens = partial(office, sqlite_stocked, tmp_path / "tools.log", monkeypatch, slack=slack, env=several(slack))
-        async with opens() as opened:
-            yield opened
-
-
-@pytest.mark.parametrize("path", ["/slack/install", "/slack/oauth_redirect"])
-async def test_a_body_on_the_pages_of_an_installation_is_not_read(at: Office, decoded: list[int], path: str) -> None:
-    headers = {"Content-Type": f"text/plain; charset={SLOW}"}
-    async with (
-        aiohttp.ClientSession() as http,
-        http.get(f"{at.bot.url}{path}", data=io.BytesIO(b"a" * 10_000), headers=headers, allow_redirects=False) as got,
-    ):
-        assert got.status in (302, 400)
-    address = urlsplit(at.bot.url)
-    begun = f"GET {path} HTTP/1.1\r\nHost: bot\r\nContent-Length: 1000000\r\n\r\n"
-    assert await status_of(address, begun) in (302, 400), "it waits for a body that never comes"
-    assert decoded == []
-
-
-async def test_whoever_asks_for_states_again_and_again_fills_no_disk(at: Office) -> None:
-    def many(tx: Tx) -> None:
-        latest = tx.execute(select(states.c.expire_at)).scalars().one()
-        made = [{"state": f"s{number}", "expire_at": latest} for number in range(MOST_STATES + 100)]
-        tx.execute(insert(states), made)
-
-    def count(tx: Tx) -> int:
-        return int(tx.execute(select(func.count()).select_from(states)).scalar_one())
-
-    await begin(at.bot.url)
-    await at.bot.database.run(many)
-    await begin(at.bot.url)
-    assert await at.bot.database.read(count) == MOST_STATES
-    assert (await install(at.bot.url, at.lead)).status == 200

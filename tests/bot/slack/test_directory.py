@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.confirmation.authorise import Permission, authorise
 from bot.confirmation.model import Edit, Vote, VoteKind
@@ -114,11 +113,7 @@ async def test_where_slack_can_not_be_asked_nobody_is_anybody(out: Outgoing) -> 
 
 
 async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -> None:
-    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    out.sender._calls._client_for = client_for
+    out.slack.faults.hangs("users.info", times=None)
     directory = Directory(out.sender, patience=0.05)
     assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
 

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from blocks.kit import Message
 from blocks.verdict import counting_view, notice_modal
-from bot.slack.outbound.calls import CallLimits, Workspace
+from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
 from bot.slack.outbound.methods import UPDATE
@@ -81,19 +81,6 @@ async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_wa
         out.slack.base = "http://127.0.0.1:1"
         with pytest.raises(Later, match="could not connect"):
             await post(out)
-
-
-async def test_a_workspace_knows_its_organisation(out: Outgoing) -> None:
-    asked: list[tuple[str | None, str]] = []
-    client_for = out.sender._calls._client_for
-
-    async def noted(enterprise: str | None, team: str) -> object:
-        asked.append((enterprise, team))
-        return await client_for(enterprise, team)
-
-    out.sender._calls._client_for = noted  # type: ignore[assignment]  # the same, with a note of it
-    await out.sender.post(Workspace(TEAM, "E0ORG"), out.deploys.id, PLAIN)
-    assert asked == [("E0ORG", TEAM)]
 
 
 @pytest.mark.parametrize(

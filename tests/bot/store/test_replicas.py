@@ -110,13 +110,11 @@ async def out() -> AsyncIterator[Outgoing]:
 
 
 def another(out: Outgoing, count: Callable[[], int]) -> Sender:
-    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
-        return AsyncWebClient(out.slack.bot_token, base_url=out.slack.url)
-
     async def pause(seconds: float) -> None:
         out.slack.clock.advance(seconds)
 
-    return Sender(Calls(client_for, replicas=count, clock=out.slack.clock.now, pause=pause))
+    client = AsyncWebClient(out.slack.bot_token, base_url=out.slack.url)
+    return Sender(Calls(client, replicas=count, clock=out.slack.clock.now, pause=pause))
 
 
 async def updates(out: Outgoing, sender: Sender, most: int = 60) -> int:

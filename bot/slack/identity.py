@@ -1,4 +1,4 @@
-"""Finds out the app's identity in the only workspace, if the environment has a token."""
+"""Finds out who this app is, and which workspace it serves."""
 
 from __future__ import annotations
 
@@ -19,22 +19,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BotIdentity:
-    """Who this app is, and where it is installed: a workspace, or all of an organisation."""
+    """Who this app is, and the workspace in which it is installed."""
 
     team: str
     user: str
     bot: str
-    enterprise: str | None = None
-
-    def serves(self, enterprise: str | None, team: str | None) -> bool:
-        return team == self.team or (self.enterprise is not None and enterprise == self.enterprise)
 
 
 def slack_client(settings: Settings) -> AsyncWebClient:
     """A client without the SDK's own retries, which post twice if an answer is lost."""
     token = settings.environment.bot_token
-    assert token is not None
-    return AsyncWebClient(token.get_secret_value(), base_url=settings.environment.api_url, retry_handlers=[])
+    value = None if token is None else token.get_secret_value()
+    return AsyncWebClient(value, base_url=settings.environment.api_url, retry_handlers=[])
 
 
 async def identify(client: AsyncWebClient) -> BotIdentity:
@@ -56,5 +52,9 @@ async def identify(client: AsyncWebClient) -> BotIdentity:
                 ) from error
             log.warning("%s", trouble)
         await asyncio.sleep(pause)
-    everywhere = answer["enterprise_id"] if answer.get("is_enterprise_install") else None
-    return BotIdentity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""), everywhere)
+    if answer.get("is_enterprise_install"):
+        raise CannotServe(
+            "SLACK_BOT_TOKEN belongs to an organisation, and one process serves one workspace. "
+            "Install the app in a workspace, and take that token."
+        )
+    return BotIdentity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""))
