@@ -150,7 +150,6 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         tool=request.tool,
         args=request.arguments,
         session=session.session.id,
-        team=session.team,
         channel=session.channel,
         agent=request.agent,
         app=session.session.app,

@@ -84,7 +84,7 @@ class RunThread(Protocol):
     @property
     def display(self) -> LiveDisplay: ...
 
-    async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+    async def fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a message."""
         ...
 

@@ -132,7 +132,6 @@ class AskedCall:
             args=self.arguments if arguments is None else arguments,
             session=self.session.id,
             asker=self.asked_by.user,
-            team=self.team,
             channel=self.channel,
             agent=self.agent,
             app=self.session.app,

@@ -193,8 +193,8 @@ def _hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
         tool=call.tool,
         arguments=call.args,
         agent=call.agent,
-        asked_by=Person(call.team, call.asker),
-        team=call.team,
+        asked_by=Person("", call.asker),
+        team="",
         channel=call.channel,
     )
     return open_confirmation(

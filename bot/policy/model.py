@@ -138,7 +138,6 @@ class CallFacts:
     args: JsonObject
     session: str = ""
     asker: str = ""
-    team: str = ""
     channel: str = ""
     agent: str = ""
     app: str = ""

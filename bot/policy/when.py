@@ -24,7 +24,7 @@ from runtime.recent_dict import RecentDict
 if TYPE_CHECKING:
     import cel
 
-NAMES = ("tool", "args", "session", "asker", "team", "channel", "agent", "app")
+NAMES = ("tool", "args", "session", "asker", "channel", "agent", "app")
 """The names that an expression can use."""
 
 _CONVERSIONS = {"bool", "bytes", "double", "int", "string", "uint"}

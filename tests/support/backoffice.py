@@ -162,7 +162,7 @@ class Backoffice:
             hint="Deploy it?",
         )
         request = replace(request, **more)  # type: ignore[arg-type]  # the fields of HostRequest, named by the test
-        facts = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user, team=TEAM)
+        facts = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user)
         call = replace(facts, payload=request.payload, question=request.ask is Ask.INPUT)
         place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
         governs = self.rules.policies.resolve(call)

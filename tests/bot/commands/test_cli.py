@@ -151,18 +151,12 @@ async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
     at_most("modules of --help", len(loaded))
 
 
-async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
-    """Nor other models, servers and stores than it uses, nor traces and conditions, which most do without."""
+async def test_a_service_loads_what_it_uses() -> None:
+    """No other models, servers and stores than it uses, nor traces and conditions, which most do without."""
     loaded = await imported("import bot.commands.serve, bot.app")
-    stores = {
-        "sqlalchemy.orm",
-        "sqlalchemy.ext.asyncio",
-        "sqlalchemy.dialects.postgresql",
-        "asyncpg",
-        "cryptography",
-    }
+    stores = {"sqlalchemy.orm", "sqlalchemy.ext.asyncio", "sqlalchemy.dialects.postgresql", "asyncpg"}
     assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox", "cel"} == set()
-    assert [name for name in loaded if name.startswith(("opentelemetry", "cryptography"))] == []
+    assert [name for name in loaded if name.startswith("opentelemetry")] == []
     assert loaded >= {"bot.app", "bot.policy.model", "bot.config.settings", "bot.confirmation.votes"}
     at_most("modules of serve", len(loaded))
 

@@ -32,7 +32,6 @@ checkpoint_every = "30m"
 [[policy]]
 tools = ["deploy*"]
 when = "args.env == 'prod'"
-team = "T0ACME"
 approvers = ["group:S0ONCALL", "user:U0LEAD", "email:release-manager@example.com", "python:my.rota:on_call"]
 quorum = 2
 allow_requester = false
@@ -120,7 +119,7 @@ WRONG = [
     (policy("") + policy("quorum = '2'"), 'policy[1].quorum: must be a whole number, not "2"'),
     (policy("quorum = true"), "policy[0].quorum: must be a whole number, not true"),
     (policy("qorum = 2"), "policy[0].qorum: is not a setting; did you mean quorum?"),
-    (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, inputs, when, team"),
+    (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, inputs, when, approvers"),
     ("[[polcy]]", "polcy: is not a setting; did you mean policy?"),
     ("[slack]\nlisen = 'x'", "slack.lisen: is not a setting; did you mean listen?"),
     ("[policy]\ntools = ['*']", "policy: is a list of tables; write [[policy]], with two brackets"),
@@ -143,7 +142,8 @@ WRONG = [
     (policy("max_denials = 0"), "policy[0].max_denials: must be at least 1, not 0"),
     (policy("barred = ['anna']"), "policy[0].barred[0]: must begin with group:, user:, email: or python:"),
     (policy("barred = ['group:oncall']"), "policy[0].barred[0]: must be the group's id, such as group:S0ONCALL"),
-    (policy("team = 'acme'"), 'policy[0].team: must be the workspace\'s id, such as "T0ACME", not "acme"'),
+    (policy("team = 'T1'"), "policy[0].team: one process serves one workspace; leave it out, and run another process"),
+    ("[audit]\nteam = 'T1'", "audit.team: the channel is in the workspace that this process serves; leave it out"),
     (policy("channel = '#deploys'"), 'policy[0].channel: must be the channel\'s id, such as "C0DEPLOYS"'),
     (policy("when = \"args.env = 'prod'\""), "policy[0].when: is not a CEL expression: use == to compare"),
     (policy("when = \"env == 'prod'\""), "policy[0].when: there is no `env`; an expression can use tool, args"),
@@ -197,13 +197,13 @@ def test_each_mistake_is_named_with_its_key(text: str, said: str) -> None:
 
 
 def test_all_mistakes_at_once() -> None:
-    text = policy("quorum = 0\nredacted = ['x']") + policy("team = 3")
-    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[0].redacted", "policy[1].team"]
+    text = policy("quorum = 0\nredacted = ['x']") + policy("dm = 3")
+    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[0].redacted", "policy[1].dm"]
 
 
 def test_contradictions_of_all_policies_at_once() -> None:
-    text = policy("quorum = 3") + policy("when = 'x'\nteam = 'acme'")
-    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[1].team", "policy[1].when"]
+    text = policy("quorum = 3") + policy("when = 'x'\nchannel = 'acme'")
+    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[1].channel", "policy[1].when"]
 
 
 class TestQuorum:
@@ -244,10 +244,6 @@ class TestWarnings:
         text = "".join(f"[[policy]]\ntools = ['{pattern}']\napprovers = ['user:U1']\n" for pattern in (wide, narrow))
         assert bool(parse(text).warnings) is covered
 
-    def test_another_team_is_another_policy(self) -> None:
-        assert not parse(policy("team = 'T1'") + policy("")).warnings
-        assert parse(policy("") + policy("team = 'T1'")).warnings
-
     def test_nobody_to_ask(self) -> None:
         (warning,) = parse("[[policy]]\ntools = ['rm']").warnings
         assert str(warning) == "policy[0]: names no approvers: every call that it covers is refused"
@@ -264,12 +260,6 @@ class TestWarnings:
         assert warning.key == "ADK_CONFIRM_SECRET"
         assert settings.secret is not None
         assert settings.secret.get_secret_value() == "8f742231b10e"
-
-
-class TestKeysThatAreGone:
-    def test_each_says_what_to_do_instead(self) -> None:
-        (problem,) = wrong(policy("team = 'T1'"))
-        assert str(problem).startswith("policy[0].team: one process serves one workspace; leave it out")
 
 
 class TestEnvironment:

@@ -33,7 +33,7 @@ shared_channels = true
 
 [[policy]]
 tools = ["*"]
-team = "T0OTHER"
+when = "asker == 'U0OTHER'"
 approvers = ["user:U0OTHER"]
 
 [[policy]]
@@ -108,19 +108,14 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     said = explained("--tool", "deploy_api", "--args", '{"env": "test"}')
     assert said[:3] == [
         "policy[0] does not apply: its `when` is false: args.env == 'prod'",
-        "policy[1] does not apply: it is for the workspace T0OTHER, and the call is in no workspace; "
-        "name one with --team",
+        "policy[1] does not apply: its `when` is false: asker == 'U0OTHER'",
         "policy[2] applies to this call (tools refund, deploy*).",
     ]
     assert "Who asked for it may not approve; others who spoke to the agent may." in said
     assert "May be edited: nothing." in said
-    said = explained("--tool", "refund", "--team", "T0ACME")
-    assert said[:2] == [
-        "policy[0] does not apply: its tools are deploy*",
-        "policy[1] does not apply: it is for the workspace T0OTHER, and the call is in T0ACME",
-    ]
-    assert explained("--tool", "refund", "--team", "T0OTHER")[1] == (
-        "policy[1] applies to this call (tools *; team T0OTHER)."
+    assert explained("--tool", "refund")[0] == "policy[0] does not apply: its tools are deploy*"
+    assert explained("--tool", "refund", "--asker", "U0OTHER")[1] == (
+        "policy[1] applies to this call (tools *; when asker == 'U0OTHER')."
     )
 
 

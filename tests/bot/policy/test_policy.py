@@ -30,7 +30,6 @@ from tests.support.deciding import NOON, make_policy
 FULL = {
     "tools": ["deploy*", "rollback"],
     "when": "args.env == 'prod'",
-    "team": "T0ACME",
     "approvers": ["group:S0ONCALL", "user:U0LEAD", "email:Release@example.com", "python:my.rota:on_call"],
     "quorum": 2,
     "allow_requester": "speakers",
@@ -52,8 +51,8 @@ FULL = {
 }
 
 
-def call(tool: str = "deploy", team: str = "T0ACME", **args: object) -> CallFacts:
-    return CallFacts(tool=tool, args=args, team=team, session="s1", asker="U0ASKER")  # type: ignore[arg-type]  # JSON
+def call(tool: str = "deploy", **args: object) -> CallFacts:
+    return CallFacts(tool=tool, args=args, session="s1", asker="U0ASKER")  # type: ignore[arg-type]  # JSON
 
 
 def index(found: GoverningPolicy | CallRefusal) -> int | None:
@@ -69,7 +68,7 @@ def unfit(found: GoverningPolicy | CallRefusal) -> CallRefusalReason:
 class TestFirstMatchWins:
     FILE = Policies.of(
         make_policy(tools=["deploy*"], when="args.env == 'prod'"),
-        make_policy(tools=["deploy*"], team="T0ACME"),
+        make_policy(tools=["deploy*"], when="asker == 'U0ASKER'"),
         make_policy(tools=["re?und", "[xy]*"]),
         make_policy(tools=["locked"], approvers=[]),
     )
@@ -83,13 +82,12 @@ class TestFirstMatchWins:
             (call("xylophone"), 2),
         ],
     )
-    def test_by_name_and_expression_and_team(self, facts: CallFacts, expected: int) -> None:
+    def test_by_name_and_expression(self, facts: CallFacts, expected: int) -> None:
         assert index(self.FILE.resolve(facts)) == expected
 
     @pytest.mark.parametrize(
         ("facts", "expected"),
         [
-            (call("deploy", team="T0OTHER", env="stage"), CallRefusalReason.NO_POLICY),
             (call("Deploy", env="prod"), CallRefusalReason.NO_POLICY),
             (call("lookup"), CallRefusalReason.NO_POLICY),
             (call("locked"), CallRefusalReason.NO_APPROVERS),
@@ -112,7 +110,7 @@ class TestFirstMatchWins:
         assert unfit(Policies().resolve(call())) is CallRefusalReason.NO_POLICY
 
     def test_an_expression_sees_the_call(self) -> None:
-        policy = make_policy(when="tool == 'deploy' && asker == 'U0ASKER' && session == 's1' && team == 'T0ACME'")
+        policy = make_policy(when="tool == 'deploy' && asker == 'U0ASKER' && session == 's1'")
         assert index(Policies.of(policy).resolve(call())) == 0
 
 
@@ -133,7 +131,6 @@ def test_being_barred_does_not_depend_on_an_expression() -> None:
     file = Policies.of(
         make_policy(tools=["deploy"], when="args.env == 'prod'", barred=["user:U1"]),
         make_policy(tools=["*"], barred=["user:U1", "group:S1"]),
-        make_policy(tools=["deploy"], team="T0OTHER", barred=["user:U2"]),
         make_policy(tools=["refund"], barred=["user:U3"]),
     )
     assert file.barred(call("deploy")) == (Approver.parse("user:U1"), Approver.parse("group:S1"))

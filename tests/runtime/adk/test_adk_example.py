@@ -163,7 +163,7 @@ async def test_the_gallery(name: str, gemini: FakeGemini) -> None:
 
 def governs(settings: Settings, request: HostRequest, *, question: bool = False) -> bool:
     """Whether a policy of the file says who decides."""
-    facts = CallFacts(tool=request.tool, args=request.arguments, team="T1", question=question)
+    facts = CallFacts(tool=request.tool, args=request.arguments, question=question)
     return isinstance(settings.policies.resolve(facts), GoverningPolicy)
 
 
