@@ -18,7 +18,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.slack.outbound.errors import Later, SlackTrouble, trouble_from
+from bot.slack.outbound.errors import Later, Revoked, SlackTrouble, trouble_from
 from bot.slack.outbound.methods import Method
 from bot.slack.outbound.rates import MINUTE, Rates, share
 from runtime.jsontypes import JsonObject
@@ -174,6 +174,8 @@ class Calls:
         self, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
         client = self.client()
+        if not client.token:
+            raise Revoked(method.name, "not_authed")  # a command without a token: there is nothing to ask with
         began, outcome = self.clock(), "abandoned"
         try:
             async with asyncio.timeout(min(self._limits.time_limit, method.within)):

@@ -41,7 +41,7 @@ def said(out: Outgoing) -> list[str]:
 # Errors
 
 POST = "chat.postMessage"
-TOKEN = "Slack does not accept this app's token any more"
+TOKEN = "Slack does not accept the app's token"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
 
 async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_was_posted() -> None:
     async with outgoing() as out:
-        out.slack.base = "http://127.0.0.1:1"
+        out.sender._calls._client.base_url = "http://127.0.0.1:1/api/"
         with pytest.raises(Later, match="could not connect"):
             await post(out)
 
@@ -103,7 +103,7 @@ async def test_when_to_come_back_is_given_in_seconds_or_as_a_date(given: str, at
     proxy = web.Application()
     proxy.router.add_post("/api/chat.postMessage", limited)
     async with outgoing() as out, TestServer(proxy) as server:
-        out.slack.base = str(server.make_url("")).rstrip("/")
+        out.sender._calls._client.base_url = str(server.make_url("/api/"))
         with pytest.raises(Later) as later:
             await post(out)
     assert later.value.after == pytest.approx(after, abs=1)
@@ -142,7 +142,7 @@ async def test_an_answer_lost_on_a_connection_that_was_used_before_is_not_taken_
     assert len(said(out)) == 1 + acted
 
 
-async def test_workspaces_that_share_a_connection_share_no_cookie(out: Outgoing) -> None:
+async def test_calls_that_share_a_connection_keep_no_cookie(out: Outgoing) -> None:
     cookies: list[str | None] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -152,7 +152,7 @@ async def test_workspaces_that_share_a_connection_share_no_cookie(out: Outgoing)
     server = web.Application()
     server.router.add_post("/api/chat.postMessage", answer)
     async with TestServer(server, host="localhost") as listening:
-        out.slack.base = str(listening.make_url("")).rstrip("/")
+        out.sender._calls._client.base_url = str(listening.make_url("/api/"))
         await post(out)
         await post(out)
     assert cookies == [None, None]
