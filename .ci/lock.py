@@ -16,7 +16,7 @@ TEXTS = {
     "build.txt": "What builds the wheel, by hash.",
 }
 BUILD = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-WANTED = {"constraints.txt": [".[adk,mcp,oauth,otel,postgres]"], "build.txt": BUILD}
+WANTED = {"constraints.txt": [".[adk,mcp,otel,postgres]"], "build.txt": BUILD}
 
 
 def pip(python: str, *arguments: str) -> str:
