@@ -298,7 +298,7 @@ async def test_a_row_without_any_place_is_no_reason_to_turn_in_circles(out: Outg
 async def test_a_revoked_token_is_reported_as_revoked(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
     out.slack.install.revoked = True
-    with pytest.raises(Revoked, match="install it again"):
+    with pytest.raises(Revoked, match="Install the app again"):
         await out.cards.draw(out.lease, row, out.session)
 
 
