@@ -217,7 +217,7 @@ def notices(view: CardView) -> list[Line]:
 
 
 def small_facts(view: CardView) -> list[Line]:
-    """What was edited, what is hidden, which attempt this is."""
+    """What was edited, what is hidden, which attempt this is, whether the arguments are known to be the tool's."""
     return [Line(row)] if (row := _revision_notes(view)) else []
 
 
@@ -295,6 +295,8 @@ def _revision_notes(view: CardView) -> tuple[TextSpan, ...]:
         parts.append(say(words.ATTEMPT, number=str(view.attempt)))
     if view.hidden:
         parts.append(say(words.hidden(view.hidden)))
+    if view.unbound and view.face is Face.WAITING:
+        parts.append(say(words.UNBOUND))
     return join(parts, words.DOT)
 
 

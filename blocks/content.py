@@ -171,7 +171,7 @@ def _default_title(view: CardView) -> str:
     """`Deploy (service checkout, env prod)`."""
     tool = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
     parts: list[str] = []
-    for argument in view.arguments[:_FIRST]:
+    for argument in [one for one in view.arguments if not one.is_default][:_FIRST]:
         kind = dict(argument.formats).get("")
         value = None if argument.masked else in_title(argument.value, kind, argument.name)
         if value is None or not argument.name.isidentifier():
@@ -232,7 +232,11 @@ def _say_arguments(view: CardView, drawing: _Drawing) -> None:
 
 
 def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff], drawing: _Drawing) -> None:
+    """The values that somebody chose, then the defaults."""
+    arguments = sorted(arguments, key=lambda argument: argument.is_default)
     for index, argument in enumerate(arguments):
+        if argument.is_default and (not index or not arguments[index - 1].is_default):
+            drawing.add(Line((Say(words.DEFAULTS),)))
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
             drawing.left_out()

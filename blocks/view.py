@@ -50,6 +50,8 @@ class Argument:
     masked: bool = False
     formats: tuple[tuple[str, str], ...] = ()
     """How it is shown ("" is the value itself), and how what is inside it is: ("amount", "EUR")."""
+    is_default: bool = False
+    """The agent did not give it, and nobody changed it: the tool uses its own default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,8 @@ class CardView:
     """A format string over the arguments that says what the call will do: the policy's, or the tool's own."""
     hint: str | None = None
     hidden: int = 0
+    unbound: bool = False
+    """Nobody says which arguments the tool takes, so some that are shown may not reach it, and it may use others."""
     asked_by: str | None = None
     asked_at: int
     attempt: int = 1

@@ -81,6 +81,8 @@ CARD = "Card"
 DOT = " · "
 
 NO_ARGUMENTS = "No arguments"
+DEFAULTS = "Not given, so by default"
+UNBOUND = "The server does not say which arguments this tool takes."
 DETAILS = "Details"  # what a decided card folds away
 HIDDEN_VALUE = "🔒 hidden"
 NOTHING = "nothing"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -41,6 +41,7 @@ class Request:
     author: str
     invocation_id: str
     dialect: Dialect
+    defaults: JsonObject = field(default_factory=dict)  # the arguments that the tool gets beside those of the call
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def requests_in(event: Event) -> Iterator[Request]:
             author=event.author,
             invocation_id=event.invocation_id,
             dialect="call" if isinstance(asking, FunctionCall) else "response",
+            defaults=request.defaults or {},
         )
 
 

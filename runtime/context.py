@@ -28,26 +28,33 @@ def as_json(value: object) -> Json:
     return plain
 
 
+_DELETED = object()
+
+
 class SessionState(MutableMapping[str, Json]):
     """The session's state. Changes to it become the event's `stateDelta`.
 
     Tools that run at the same time share `written`: each sees at once what the others write.
     """
 
-    def __init__(self, base: JsonObject, delta: JsonObject, written: JsonObject | None = None) -> None:
+    def __init__(self, base: JsonObject, delta: JsonObject, written: dict[str, object] | None = None) -> None:
         self._base, self._delta = base, delta
-        self._written: JsonObject = {} if written is None else written
+        self._written: dict[str, Any] = {} if written is None else written
 
     def __getitem__(self, key: str) -> Json:
-        return self._written[key] if key in self._written else self._base[key]
+        value: Json = self._written[key] if key in self._written else self._base[key]
+        if value is _DELETED:
+            raise KeyError(key)
+        return value
 
     def __setitem__(self, key: str, value: Json) -> None:
         self._written[key] = self._delta[key] = as_json(value)
 
     def __delitem__(self, key: str) -> None:
+        """In ADK's delta, a deleted key is None."""
         if key not in self:
             raise KeyError(key)
-        self._written[key] = self._delta[key] = None
+        self._written[key], self._delta[key] = _DELETED, None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_dict())
@@ -56,7 +63,7 @@ class SessionState(MutableMapping[str, Json]):
         return len(self.to_dict())
 
     def to_dict(self) -> JsonObject:
-        return {**self._base, **self._written}
+        return {key: value for key, value in {**self._base, **self._written}.items() if value is not _DELETED}
 
 
 class ReadonlyContext:
@@ -89,7 +96,7 @@ class ToolContext(ReadonlyContext):
         tool_confirmation: ToolConfirmation | None = None,
         answer: Json = None,
         request_id: str | None = None,
-        written: JsonObject | None = None,
+        written: dict[str, object] | None = None,
     ) -> None:
         super().__init__(
             agent_name=agent_name, invocation_id=invocation_id, user_id=user_id, session_id=session_id, state=state

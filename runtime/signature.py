@@ -6,18 +6,20 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property, partial
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError
 
-from runtime.context import ReadonlyContext
+from runtime.context import ReadonlyContext, as_json
 from runtime.errors import ConfirmError, Invalid
 from runtime.finite import find_non_finite
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject, canonical, same
 from runtime.wire import json_text
 
 CONTEXT_NAME = "tool_context"
@@ -43,6 +45,19 @@ class BadArguments(Invalid):
 
 class BadTool(ConfirmError):
     """A function that can't be a tool. The message says why."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The arguments of a call as its tool gets them. Only this form is stored, shown and run.
+
+    `args` has all of them as JSON: first those that were given, then the tool's defaults, which `defaults` names.
+    Binding `args` again gives the same. `values` are the same arguments for a Python function.
+    """
+
+    args: JsonObject
+    defaults: tuple[str, ...] = ()
+    values: dict[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -93,22 +108,29 @@ class Signature:
         return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
 
     @cached_property
+    def _arguments(self) -> tuple[inspect.Parameter, ...]:
+        return tuple(p for p in self._parameters if p.name != self.context_name and p.kind not in _VARIADIC)
+
+    @cached_property
     def model(self) -> type[BaseModel]:
         """The arguments as one pydantic model, which gives both validation and JSON schema."""
+        return self._model_of(self._arguments)
+
+    def _model_of(self, parameters: Iterable[inspect.Parameter]) -> type[BaseModel]:
         from docstring_parser import parse  # a service in front of somebody else's agent has no functions to describe
 
         documented = {p.arg_name: p.description or "" for p in parse(self.description).params}
         fields: dict[str, tuple[object, object]] = {}
-        for parameter in self._parameters:
-            if parameter.name == self.context_name or parameter.kind in _VARIADIC:
-                continue
-            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-            annotation = self._hints.get(parameter.name, typing.Any)
-            said = documented.get(parameter.name)
-            about: dict[str, typing.Any] = {"description": said} if said else {}
-            # The alias allows names that pydantic reserves, such as `schema` or `_x`.
-            fields[f"arg_{parameter.name}"] = (annotation, Field(default, alias=parameter.name, **about))
         try:
+            for parameter in parameters:
+                default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+                annotation = self._hints.get(parameter.name, typing.Any)
+                if default is None and not _takes_none(annotation):
+                    annotation = typing.Optional[annotation]  # noqa: UP045  (a type that is known at run time)
+                said = documented.get(parameter.name)
+                about: dict[str, typing.Any] = {"description": said} if said else {}
+                # The alias allows names that pydantic reserves, such as `schema` or `_x`.
+                fields[f"arg_{parameter.name}"] = (annotation, Field(default, alias=parameter.name, **about))
             return create_model(  # type: ignore[no-any-return, call-overload]  # the fields are only known now
                 self.name, __config__=ConfigDict(arbitrary_types_allowed=False, allow_inf_nan=False), **fields
             )
@@ -118,7 +140,7 @@ class Signature:
     def _no_json(self, error: PydanticUserError) -> BadTool:
         message = error.message.splitlines()[0].rstrip(".")
         why = f" ({message})" if message.startswith("Please") else ""
-        for name in (p.name for p in self._parameters if p.name in self._hints and p.name != self.context_name):
+        for name in (p.name for p in self._arguments if p.name in self._hints):
             kind: typing.Any = self._hints[name]
             try:
                 TypeAdapter(kind).json_schema()
@@ -142,21 +164,36 @@ class Signature:
             for value in properties.values():
                 if isinstance(value, dict):
                     value.pop("title", None)
+        if self.takes_anything:
+            schema["additionalProperties"] = True
         return schema
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The names of the arguments, without the context."""
-        return frozenset(str(field.alias) for field in self.model.model_fields.values())
+        return frozenset(p.name for p in self._arguments)
 
     @cached_property
-    def defaults(self) -> dict[str, object]:
-        """The values of the arguments that are left out."""
-        return {
-            p.name: p.default
-            for p in self._parameters
-            if p.default is not inspect.Parameter.empty and p.name in self.names
-        }
+    def required(self) -> frozenset[str]:
+        return frozenset(p.name for p in self._arguments if p.default is inspect.Parameter.empty)
+
+    @cached_property
+    def defaults(self) -> JsonObject:
+        """The values of the arguments that are left out. Raises `BadTool` for one that people could not be shown."""
+        optional = [p for p in self._arguments if p.name not in self.required]
+        model, found = self._model_of(optional), JsonObject()
+        for parameter in optional:
+            name, value = parameter.name, parameter.default
+            try:
+                if wrong := find_non_finite({name: value}):
+                    raise BadArguments(self.name, wrong)
+                found[name] = self._read(model, {name: as_json(value)}).args[name]
+            except Invalid as error:
+                raise BadTool(
+                    f"{self.name}: the default of {name} ({_short_repr(value)}) is not a value that people could be "
+                    f"shown and the function could get: use None, or a plain value of its type. ({error})"
+                ) from error
+        return found
 
     @cached_property
     def is_async(self) -> bool:
@@ -172,54 +209,99 @@ class Signature:
         named = {name: value for name, value in arguments.items() if name not in taken}
         return functools.partial(self.function, *positional, **named)
 
-    def bind(self, args: JsonObject, *, strict: bool = False) -> dict[str, object]:
-        """Converts keyword arguments from JSON to the declared types. `strict` does not accept text for a number; it is
-        for people's edits.
+    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
+        """The arguments in their declared types, with the defaults of those that are left out. Raises `BadArguments`,
+        also for names that the function does not take: it would never see them, but people would. `strict` does not
+        accept text for a number; it is for people's edits.
 
         A number that is not finite is refused, also if a text such as "nan" becomes one, because it passes every limit.
         """
-        if wrong := find_non_finite(args):
-            raise BadArguments(self.name, wrong)
-        try:
-            if strict:
-                bound = self.model.model_validate_json(json_text(args), strict=True)
-            else:
-                bound = self.model.model_validate(args)
-        except ValidationError as error:
-            raise BadArguments(self.name, _problems(error)) from error
-        typed = {
-            field.alias: self._read_iterable(field.alias, getattr(bound, name))
-            for name, field in self.model.model_fields.items()
-            if field.alias in args
-        }
-        if wrong := find_non_finite(typed):
-            raise BadArguments(self.name, wrong)
-        values = {name: _keep_int(args[name], value) for name, value in typed.items()}
-        values.update({name: iter(value) for name, value in values.items() if isinstance(value, _Read)})
-        if self.takes_anything:
-            values.update({name: value for name, value in args.items() if name not in values})
-        return values
+        left = {name: value for name, value in self.defaults.items() if name not in args}
+        bound = self._read(self.model, {**args, **left}, strict=strict)
+        # What is shown must be what runs: read again, it may not become something else.
+        again = self._read(self.model, bound.args)
+        if changed := [
+            name
+            for name, value in bound.args.items()
+            if not same(again.args.get(name), value) or again.values[name] != bound.values[name]
+        ]:
+            raise BadArguments(self.name, dict.fromkeys(changed, "cannot be shown as the tool would get it"))
+        return Bound(bound.args, tuple(left), bound.values)
 
-    def _read_iterable(self, name: str, bound: object) -> object:
+    def _read(self, model: type[BaseModel], args: JsonObject, *, strict: bool = False) -> Bound:
+        wrong = find_non_finite(args) or self._unknown(args)
+        try:
+            if wrong:
+                model.model_validate(args)  # to name all that is wrong at once
+                raise BadArguments(self.name, wrong)
+            found = model.model_validate_json(json_text(args), strict=True) if strict else model.model_validate(args)
+            given = {str(about.alias): name for name, about in model.model_fields.items() if about.alias in args}
+            for alias, name in given.items():
+                if isinstance(getattr(found, name), Iterator):
+                    setattr(found, name, self._read_iterable(alias, getattr(found, name)))
+            values = {alias: _keep_int(args[alias], getattr(found, name)) for alias, name in given.items()}
+            if wrong := find_non_finite(values):
+                raise BadArguments(self.name, wrong)
+            dump = partial(
+                found.model_dump, include=set(given.values()), by_alias=True, round_trip=True, warnings=False
+            )
+            spelled, plain = dump(mode="json"), dump()
+        except ValidationError as error:
+            raise BadArguments(self.name, {**wrong, **_problems(error)}) from error
+        except PydanticSerializationError as error:
+            raise BadArguments(self.name, {"arguments": f"cannot be written as JSON: {error}"}) from error
+        shown = {
+            name: _spell(value, spelled[name], plain[name]) if name in spelled else value
+            for name, value in args.items()
+        }
+        return Bound(shown, values={name: values.get(name, value) for name, value in args.items()})
+
+    def _read_iterable(self, name: str, bound: Iterator[object]) -> list[object]:
         """Reads an `Iterable`, which pydantic validates while it is read: here, and not in the middle of a predicate or
         a tool."""
-        if not isinstance(bound, Iterator):
-            return bound
         try:
-            return _Read(bound)
+            return list(bound)
         except ValidationError as error:
             wrong = {f"{name}.{where}": problem for where, problem in _problems(error).items()}
             raise BadArguments(self.name, wrong) from error
 
-    def unknown(self, args: JsonObject) -> list[str]:
-        """Names that the function does not take."""
+    def _unknown(self, args: JsonObject) -> dict[str, str]:
+        """Names that the function does not take. One with `**kwargs` takes all but that of its context."""
+        strange = sorted(set(args) - self.names)
         if self.takes_anything:
-            return []
-        return sorted(set(args) - self.names)
+            strange = [name for name in strange if name == self.context_name]
+        known = ", ".join(sorted(self.names)) or "none"
+        return dict.fromkeys(strange, f"is not an argument (there are: {known})")
 
 
-class _Read(list[object]):
-    """The values of an iterator."""
+def _spell(given: Json, spelled: Json, value: object) -> Json:
+    """A value's JSON. A whole number stays the number that people saw, 1500 and not 1500.0; a `Decimal` is a number,
+    so that rules can compare it, where a number can be exactly that; a set has an order."""
+    if isinstance(value, Decimal) and isinstance(spelled, str):
+        number = float(value)
+        spelled = number if Decimal(repr(number)) == value else spelled
+    if isinstance(spelled, float) and type(given) is int and given == spelled:
+        return given
+    if isinstance(spelled, dict) and isinstance(value, Mapping) and len(value) == len(spelled):
+        own = given if isinstance(given, dict) else {}
+        pairs = zip(spelled.items(), value.values(), strict=True)
+        return {name: _spell(own.get(name), inner, part) for (name, inner), part in pairs}
+    if not isinstance(spelled, list) or not isinstance(value, Collection) or len(value) != len(spelled):
+        return spelled
+    if isinstance(value, set | frozenset):
+        return sorted((_spell(None, *pair) for pair in zip(spelled, value, strict=True)), key=canonical)
+    if isinstance(value, list | tuple):
+        listed = given if isinstance(given, list) and len(given) == len(spelled) else [None] * len(spelled)
+        return [_spell(*each) for each in zip(listed, spelled, value, strict=True)]
+    return spelled
+
+
+def _takes_none(annotation: typing.Any) -> bool:
+    try:
+        TypeAdapter(annotation).validate_python(None)
+    except ValidationError:
+        return False
+    return True
 
 
 def _unwrap(function: Callable[..., object]) -> Callable[..., object]:

@@ -9,11 +9,6 @@ from __future__ import annotations
 import re
 import string
 
-from runtime.jsontypes import JsonObject
-
-TITLE_KEY = "x-adk-confirm-title"
-"""The key of a tool's schema under which its title is announced."""
-
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 LONGEST = 300
 
@@ -42,20 +37,14 @@ def title_fields(template: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def with_title(schema: JsonObject, title: str | None) -> JsonObject:
-    """Adds a title to a schema, as a format string that the bot fills in."""
-    return schema if title is None else {**schema, TITLE_KEY: title}
+def as_title(said: str) -> str:
+    """The title of a call that a function made: a format string without fields."""
+    return said[:LONGEST].replace("{", "{{").replace("}", "}}")
 
 
-def with_computed_title(schema: JsonObject, said: str) -> JsonObject:
-    """Adds a title that a function made for this call. It is not used for edited arguments."""
-    return {**schema, TITLE_KEY: {"said": said[:LONGEST]}}
-
-
-def title_in(schema: JsonObject | None, *, edited: bool) -> str | None:
-    """The title that a schema announces, if it fits the call as it is now."""
-    title = (schema or {}).get(TITLE_KEY)
-    if isinstance(title, str):
-        return title
-    said = title.get("said") if isinstance(title, dict) and not edited else None
-    return said.replace("{", "{{").replace("}", "}}") if isinstance(said, str) else None
+def title_after_edit(title: str | None) -> str | None:
+    """The title, if it still fits a call with other arguments: it names some."""
+    try:
+        return title if title and title_fields(title) else None
+    except ValueError:
+        return None

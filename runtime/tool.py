@@ -20,12 +20,13 @@ from typing import Literal, Protocol, runtime_checkable
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
-from runtime.signature import BadArguments, BadTool, Signature
-from runtime.titles import title_fields, with_computed_title, with_title
+from runtime.signature import BadArguments, BadTool, Bound, Signature
+from runtime.titles import as_title, title_fields
 
 __all__ = [
     "BadArguments",
     "BadTool",
+    "Bound",
     "ConfirmationPolicy",
     "Declaration",
     "FunctionTool",
@@ -39,14 +40,13 @@ __all__ = [
 
 Predicate = Callable[..., object]
 
-# A slow synchronous tool must not stop the event loop or starve the others.
+# A thread for each synchronous function: one that hangs stops neither the event loop, nor another tool, nor a gate.
 _THREAD_NAME = "adk-confirm-tool"
-_THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix=_THREAD_NAME)
 
 
 def end_threads(*, patience: float) -> bool:
-    """Call this before the process stops: no more synchronous tools start. Returns whether all that ran have ended."""
-    _THREADS.shutdown(wait=False, cancel_futures=True)
+    """Call this before the process stops, after its event loop: waits for synchronous tools. Returns whether all that
+    ran have ended."""
     until = time.monotonic() + patience
     running = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
     for thread in running:
@@ -84,8 +84,9 @@ class Tool(Protocol):
         """Whether people are asked before this call runs. Evaluated once for each call."""
         ...
 
-    def check(self, args: JsonObject, *, amended: bool = False) -> None:
-        """Raises `BadArguments` if the tool can't run with these."""
+    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
+        """The arguments as the tool gets them: in their types, with defaults. `gated`, `run` and `verify` get these.
+        Raises `BadArguments` if the tool can't run with them. `strict` is for people's edits."""
         ...
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json: ...
@@ -145,6 +146,7 @@ class FunctionTool:
         if not self.name.isidentifier():
             raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")
         self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
+        _ = self._signature.defaults  # a default that can't be shown is reported here
         self._verify = self._companion(verify, "verify") if verify else None
         self._title = self._check_title(title) if title is not None else None
         self._gate = (
@@ -174,12 +176,11 @@ class FunctionTool:
             raise BadTool(f"{self._gate.name} returned nothing: a predicate says True or False.")
         return bool(verdict)
 
-    async def announced(self, args: JsonObject, context: ToolContext) -> JsonObject:
-        """The tool's schema, with the title of this call."""
-        schema = self.declaration.schema
+    async def title(self, args: JsonObject, context: ToolContext) -> str | None:
+        """The title of this call: a format string over its arguments."""
         if isinstance(self._title, Signature):
-            return with_computed_title(schema, str(await self._call_companion(self._title, args, context)))
-        return with_title(schema, self._title)
+            return as_title(str(await self._call_companion(self._title, args, context)))
+        return self._title
 
     def _check_title(self, title: str | Callable[..., str]) -> str | Signature:
         if callable(title):
@@ -196,15 +197,11 @@ class FunctionTool:
             )
         return title
 
-    def check(self, args: JsonObject, *, amended: bool = False) -> None:
-        self._signature.bind(args, strict=amended)
-        unknown = self._signature.unknown(args) if amended else []
-        if unknown:
-            known = ", ".join(sorted(self._signature.names)) or "none"
-            raise BadArguments(self.name, dict.fromkeys(unknown, f"is not an argument (there are: {known})"))
+    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
+        return self._signature.bind(args, strict=strict)
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
-        value = await self._in_time(_call(self._signature, self._signature.bind(args), context))
+        value = await self._in_time(_call(self._signature, self.bind(args).values, context))
         result = as_json(value)
         # Like ADK, show the model a map as it is, and anything else under `result`, even if it becomes a map here.
         return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
@@ -228,7 +225,7 @@ class FunctionTool:
     def _companion(self, function: Predicate, role: str) -> Signature:
         """A function of the tool's own arguments, all of them or some."""
         companion = Signature.of(function)
-        strange = sorted(companion.names - companion.defaults.keys() - self._signature.names)
+        strange = sorted(companion.required - self._signature.names)
         if strange and not self._signature.takes_anything:
             known = ", ".join(sorted(self._signature.names)) or "none"
             raise BadTool(
@@ -238,7 +235,7 @@ class FunctionTool:
 
     async def _call_companion(self, companion: Signature, args: JsonObject, context: ToolContext) -> object:
         """It gets the arguments as the tool would, defaults included."""
-        values = {**self._signature.defaults, **self._signature.bind(args)}
+        values = self.bind(args).values
         taken = values if companion.takes_anything else {k: v for k, v in values.items() if k in companion.names}
         return await _call(companion, taken, context)
 
@@ -253,7 +250,11 @@ async def _call(signature: Signature, values: dict[str, object], context: ToolCo
         result = call()
     else:
         run = contextvars.copy_context().run
-        result = await asyncio.get_running_loop().run_in_executor(_THREADS, functools.partial(run, _in_thread, call))
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=_THREAD_NAME)
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(thread, functools.partial(run, _in_thread, call))
+        finally:
+            thread.shutdown(wait=False)
     if inspect.isasyncgen(result):
         return [item async for item in result]
     return await result if inspect.isawaitable(result) else result

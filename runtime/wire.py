@@ -169,8 +169,9 @@ class ToolConfirmation(WireModel):
 class ConfirmationRequest(WireModel):
     """The content of a request, in either dialect."""
 
-    original_function_call: FunctionCall
+    original_function_call: FunctionCall  # with the arguments that the model gave
     tool_confirmation: ToolConfirmation
+    defaults: JsonObject | None = None  # the arguments that it did not give, and the tool gets beside them
 
     def as_part(self, request_id: str, dialect: Dialect) -> Part:
         if dialect == "call":

@@ -31,6 +31,7 @@ from bot.store.requests import Opening, asked_call
 from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import mail
 from runtime.errors import Invalid
+from runtime.jsontypes import as_object
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
 
@@ -159,6 +160,10 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
 
 
 def _unshowable(request: HostRequest) -> CallRefusal | None:
+    if request.undeclared:
+        known = ", ".join(as_object((request.tool_schema or {}).get("properties"))) or "none"
+        detail = f"{', '.join(request.undeclared):.300} (there are: {known:.300})"
+        return CallRefusal(CallRefusalReason.UNDECLARED, detail=detail)
     try:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.redaction import Redactor
 from bot.policy.wording import Formats
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.titles import title_in
+from runtime.titles import title_after_edit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,9 @@ def card_view(
     """The view of a confirmation. `grants` are those in force; the one given with this confirmation is shown on its
     card."""
     redactor = row.redactor
-    arguments, hidden = masked_arguments(redactor, row.revision.arguments, row.policy.format)
+    arguments, hidden = masked_arguments(
+        redactor, row.revision.arguments, row.policy.format, defaults=edits.defaults_left(row)
+    )
     payload, hidden_too = _payload(row, redactor, row.revision.payload)
     outcome = row.outcome
     return CardView(
@@ -83,6 +85,7 @@ def card_view(
         happened=_took_effect(row),
         outside=row.outside.confirmed if row.outside else None,
         editable=_editable(row, arguments, payload),
+        unbound=row.asked.unbound,
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
         asked_anew=_ended_because(row, decision_texts.ASKED_ANEW),
         left_behind=_ended_because(row, decision_texts.LEFT_BEHIND),
@@ -150,11 +153,15 @@ def approvers_view(entries: Iterable[Approver], accounts: Mapping[str, str] | No
     )
 
 
-def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = ()) -> tuple[tuple[Argument, ...], int]:
-    """The arguments of a call that may be shown, and how many values are hidden."""
+def masked_arguments(
+    redactor: Redactor, values: JsonObject, formats: Formats = (), defaults: Collection[str] = ()
+) -> tuple[tuple[Argument, ...], int]:
+    """The arguments of a call that may be shown, and how many values are hidden. Nobody chose the `defaults`."""
     masked, hidden = redactor.mask_call(values)
     return tuple(
-        Argument(name, value, masked=redactor.hides(name), formats=_formats_of(name, formats))
+        Argument(
+            name, value, masked=redactor.hides(name), formats=_formats_of(name, formats), is_default=name in defaults
+        )
         for name, value in masked.items()
     ), hidden
 
@@ -168,7 +175,8 @@ def _formats_of(name: str, formats: Formats) -> Formats:
 def _title(row: Confirmation) -> str | None:
     """The policy's title, or else the tool's own. A title made by a function is used only for the original
     arguments, and only if it quotes nothing hidden."""
-    title = row.policy.title or title_in(row.asked.tool_schema, edited=row.revision.arguments != row.asked.arguments)
+    edited = row.revision.arguments != row.asked.arguments
+    title = row.policy.title or (title_after_edit(row.asked.title) if edited else row.asked.title)
     return title if title and row.redactor.mask_text(title) == title else None
 
 

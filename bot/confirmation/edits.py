@@ -99,6 +99,12 @@ def amendments(row: Confirmation) -> JsonObject | None:
     return changed_arguments(row.asked.arguments, row.revision.arguments)
 
 
+def defaults_left(row: Confirmation) -> frozenset[str]:
+    """The arguments that nobody chose: the agent did not give them, and people left them as they were."""
+    asked, now = row.asked.arguments, row.revision.arguments
+    return frozenset(name for name in row.asked.defaults if name in now and _are_equal(asked[name], now[name]))
+
+
 def changed_arguments(asked: JsonObject, now: JsonObject) -> JsonObject | None:
     changed = {name: value for name, value in now.items() if name not in asked or not _are_equal(asked[name], value)}
     return changed or None

@@ -107,7 +107,7 @@ class AskedCall:
     request_id: str
     call_id: str
     tool: str
-    arguments: ExactObject
+    arguments: ExactObject  # all that the tool gets
     agent: str
     asked_by: Person  # who spoke in the turn
     team: str
@@ -118,6 +118,9 @@ class AskedCall:
     payload: ExactJson = None  # the template
     payload_schema: ExactObject | None = None
     tool_schema: ExactObject | None = None
+    defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
+    title: str | None = None  # the tool's own, as a format string over the arguments
+    unbound: bool = False  # nobody says which arguments the tool takes
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     speakers: frozenset[Person] = field(default_factory=frozenset)
     trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it

@@ -193,6 +193,7 @@ def _question(call: Call, asked: HeldRequest) -> HostRequest:
         call_id=call.id,
         tool=call.tool,
         arguments=call.run_args,
+        defaults=tuple(call.run_defaults),
         agent=call.agent,
         invocation_id=call.invocation_id,
         hint=asked.hint,
@@ -213,6 +214,8 @@ def _request(call: Call) -> HostRequest:
         call_id=call.id,
         tool=call.tool,
         arguments=call.run_args,  # an earlier agent may have changed them
+        defaults=tuple(call.run_defaults),
+        title=call.title,
         agent=call.agent,
         invocation_id=call.invocation_id,
         hint=asked.hint,

@@ -187,7 +187,9 @@ def _question(event: Event, call: FunctionCall, named: str, node: str) -> PauseR
     arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
     about = FunctionCall(id=_shorten(named), name=name or QUESTION_TOOL, args=arguments)
     schema = args.get("response_schema", args.get("responseSchema"))
-    request = _request(event, named, about, as_text(args.get("message")), None)
+    request = replace(
+        _request(event, named, about, as_text(args.get("message")), None), defaults=as_object(args.get("defaults"))
+    )
     return PauseRequest(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
 
 

@@ -47,7 +47,7 @@ from bot.hosts.pauses import (
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announcement_about
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, same
+from runtime.jsontypes import Json, JsonObject, as_object, canonical, same
 from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
 
 WAITS = "requires confirmation, please approve or reject"
@@ -145,7 +145,12 @@ class AdkRequest:
 
     @property
     def call(self) -> list[Json]:
-        return [self.call_id, self.request.call.name, self.request.call.arguments]
+        return [self.call_id, self.request.call.name, {**self.request.call.arguments, **self.defaults}]
+
+    @property
+    def defaults(self) -> JsonObject:
+        """The arguments that the model did not give. Our runtime says them in the request, the plugin beside it."""
+        return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
 
     @property
     def held_by_gate(self) -> bool:
@@ -444,14 +449,27 @@ def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> Host
         schema, payload = form_of(asked.schema)
         return replace(_plain_request(adk_request), wants_payload=True, payload=payload, payload_schema=schema)
     payload_schema = announcement.payload_schema if announcement else None
+    declared = schemas.get(tool)
+    # Our runtime and the plugin have bound the arguments before they ask.
+    foreign = announcement is None and adk_request.ask is Ask.CONFIRMATION
     return replace(
         _plain_request(adk_request),
+        title=announcement.title if announcement else None,
+        undeclared=_undeclared(request.call.arguments, declared) if foreign and declared else (),
+        unbound=foreign and not declared,
         wants_payload=request.payload is not None or payload_schema is not None,
         payload=request.payload,
         payload_schema=payload_schema,
-        tool_schema=(announcement.schema if announcement else None) or schemas.get(tool),
+        tool_schema=(announcement.schema if announcement else None) or declared,
         can_edit=announcement is not None and announcement.edits,
     )
+
+
+def _undeclared(arguments: JsonObject, schema: JsonObject) -> tuple[str, ...]:
+    """The arguments that a server's tool does not declare, unless it says that it takes others."""
+    if schema.get("additionalProperties", False) is not False:
+        return ()
+    return tuple(name for name in arguments if name not in as_object(schema.get("properties")))
 
 
 def _plain_request(adk_request: AdkRequest) -> HostRequest:
@@ -460,7 +478,8 @@ def _plain_request(adk_request: AdkRequest) -> HostRequest:
         request_id=request.id,
         call_id=adk_request.call_id,
         tool=request.call.name or "",
-        arguments=request.call.arguments,
+        arguments={**request.call.arguments, **adk_request.defaults},
+        defaults=tuple(adk_request.defaults),
         agent=request.author,
         invocation_id=request.invocation_id,
         hint=request.hint,

@@ -14,7 +14,7 @@ import hmac
 from dataclasses import dataclass, field
 
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, canonical
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
 from runtime.wire import REQUEST_INPUT as REQUEST_INPUT
 
 OUR_API = "adk-confirm"
@@ -41,8 +41,8 @@ UNSIGNED = (
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
     """What the plugin says about a held call: whether a gate holds it, whether edited arguments reach the tool, whether
-    answers must be signed, the schemas of its arguments and of the payload that it asks for, and the values that the
-    tool fills in for arguments that the model left out."""
+    answers must be signed, the schemas of its arguments and of the payload that it asks for, the values that the tool
+    fills in for arguments that the model left out, and the tool's title for it."""
 
     gated: bool
     edits: bool = False
@@ -50,6 +50,7 @@ class Announcement:
     schema: JsonObject | None = None
     payload_schema: JsonObject | None = None
     defaults: JsonObject = field(default_factory=dict)
+    title: str | None = None
 
     def as_json(self) -> JsonObject:
         fields: JsonObject = {"gated": self.gated, "edits": self.edits, "signed": self.signed}
@@ -59,6 +60,8 @@ class Announcement:
             fields["payloadSchema"] = self.payload_schema
         if self.defaults:
             fields["defaults"] = self.defaults
+        if self.title is not None:
+            fields["title"] = self.title
         return fields
 
 
@@ -80,6 +83,7 @@ def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcemen
         schema=as_object(found.get("schema")) or None,
         payload_schema=as_object(found.get("payloadSchema")) or None,
         defaults=as_object(found.get("defaults")),
+        title=as_text(found.get("title")) or None,
     )
 
 

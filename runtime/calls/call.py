@@ -64,11 +64,13 @@ class HeldRequest:
 class Call:
     id: str
     tool: str
-    args: JsonObject  # as the model asked
+    args: JsonObject  # as the tool gets them: typed, with its defaults. The model's own words are in its event
     agent: str
     invocation_id: str
     turn: int  # the session's turn that it belongs to
     place: int  # its place among the turn's calls
+    defaults: tuple[str, ...] = ()  # the arguments that the model did not give
+    title: str | None = None  # says what the call will do, as a format string over its arguments
     gate: GateKind = GateKind.NONE
     state: CallState = CallState.READY
     asked: tuple[HeldRequest, ...] = ()  # the last one is the current request
@@ -99,6 +101,17 @@ class Call:
     @property
     def run_args(self) -> JsonObject:
         return self.args if self.amended is None else self.amended
+
+    @property
+    def run_defaults(self) -> JsonObject:
+        """The arguments that nobody chose: the model did not give them, and people left them as they were."""
+        return {name: self.args[name] for name in self.defaults if same(self.run_args.get(name), self.args[name])}
+
+    @property
+    def given_args(self) -> JsonObject:
+        """The arguments that somebody chose."""
+        left = self.run_defaults
+        return {name: value for name, value in self.run_args.items() if name not in left}
 
     @property
     def settled(self) -> bool:

@@ -113,15 +113,17 @@ def _request_part(call: Call) -> Part:
 
 
 def _question(call: Call) -> Part:
-    """A question in the form of ADK's own tool. `payload`, what the question is about, and `toolName` are our
-    additions."""
+    """A question in the form of ADK's own tool. `payload` (what the question is about), `defaults` and `toolName` are
+    our additions."""
     assert call.request is not None
     args: JsonObject = {
         "message": call.request.hint,
-        "payload": call.run_args,
+        "payload": call.given_args,
         "response_schema": call.request.payload_schema,
         "toolName": call.tool,
     }
+    if call.run_defaults:
+        args["defaults"] = call.run_defaults
     return Part(function_call=FunctionCall(id=call.request.request_id, name=REQUEST_INPUT, args=args))
 
 
@@ -132,8 +134,9 @@ def _request_id(call: Call) -> str:
 
 def _request(call: Call) -> ConfirmationRequest:
     return ConfirmationRequest(
-        original_function_call=FunctionCall(id=call.id, name=call.tool, args=call.run_args),
+        original_function_call=FunctionCall(id=call.id, name=call.tool, args=call.given_args),
         tool_confirmation=_confirmation(call),
+        defaults=call.run_defaults or None,
     )
 
 
@@ -172,7 +175,13 @@ def _new(event: Event, content: Content | None, actions: EventActions, asking: S
 def _announcement(call: Call) -> Announcement:
     assert call.request is not None
     static = call.gate is GateKind.STATIC
-    return Announcement(gated=static, edits=static, schema=call.tool_schema, payload_schema=call.request.payload_schema)
+    return Announcement(
+        gated=static,
+        edits=static,
+        schema=call.tool_schema,
+        payload_schema=call.request.payload_schema,
+        title=call.title,
+    )
 
 
 def merge_actions(all_actions: Sequence[EventActions]) -> EventActions:

@@ -30,6 +30,9 @@ def _problems(kind: Any, schema: dict[str, Any], args: dict[str, Any]) -> dict[s
     """References to other documents are not followed: nothing is fetched."""
     problems: dict[str, str] = {}
     try:
+        problems.update(_undeclared(schema, args))
+        if problems:
+            return problems
         for error in kind(schema, registry=Registry()).iter_errors(args):
             if len(problems) >= _MOST_PROBLEMS:
                 break
@@ -44,3 +47,21 @@ def _problems(kind: Any, schema: dict[str, Any], args: dict[str, Any]) -> dict[s
         why = str(error)[:_LONGEST_PROBLEM]
         problems["arguments"] = f"cannot be checked, since the schema refers to something that is not there: {why}"
     return problems
+
+
+def _undeclared(schema: dict[str, Any], args: dict[str, Any]) -> dict[str, str]:
+    """Names that the schema declares nowhere. JSON Schema allows them unless it is told otherwise; here they are
+    allowed only where the schema says so."""
+    own = schema.get("properties")
+    declared = own if isinstance(own, dict) else {}
+    strange = [name for name in args if name not in declared]
+    if not strange or schema.get("additionalProperties", False) is not False:
+        return {}
+    closed = Draft202012Validator({"unevaluatedProperties": False, **schema}, registry=Registry())
+    known = {name: value for name, value in args.items() if name in declared}
+    problem = f"is not an argument (there are: {', '.join(sorted(declared)) or 'none'})"[:_LONGEST_PROBLEM]
+    return {
+        name: problem
+        for name in strange[:_MOST_PROBLEMS]
+        if any(error.validator == "unevaluatedProperties" for error in closed.iter_errors({**known, name: args[name]}))
+    }

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.context import ToolContext
-from runtime.jsontypes import Json, JsonObject, is_deeper
+from runtime.jsontypes import Json, JsonObject, as_object, is_deeper, texts
 from runtime.mcp.session import ToolFailed
-from runtime.signature import BadArguments
+from runtime.signature import BadArguments, Bound
 from runtime.tool import Declaration
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -30,7 +30,7 @@ class McpTool:
     idempotent = False  # the server's own claim is not enough
 
     checks_elsewhere = True
-    """The schema comes from the server, so `check` uses another process and blocks until that has answered."""
+    """The schema comes from the server, so `bind` uses another process and blocks until that has answered."""
 
     def __init__(self, described: JsonObject, *, prefix: str, held: bool, call: Caller) -> None:
         self.server_name = str(described["name"])
@@ -51,12 +51,15 @@ class McpTool:
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (the protocol's)
         return self._held
 
-    def check(self, args: JsonObject, *, amended: bool = False) -> None:
-        problems = schema_problems(self.schema, args)
-        if amended:
-            problems |= _unknown(self.schema, args)
+    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (a schema is always strict)
+        """The schema's defaults are sent like other arguments, since people see them. Names that it does not declare
+        are refused: a server ignores them, and people would believe them."""
+        left = {name: value for name, value in _defaults(self.schema).items() if name not in args}
+        whole = {**args, **left}
+        problems = schema_problems(self.schema, whole)
         if problems:
             raise BadArguments(self.name, problems)
+        return Bound(whole, tuple(left))
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (the protocol's)
         return result_of(await self._call(self.server_name, args))
@@ -103,14 +106,14 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
     return wrong
 
 
-def _unknown(schema: JsonObject, args: JsonObject) -> dict[str, str]:
-    """Argument names that the schema does not have. JSON Schema allows them by default; for an edit they are errors."""
-    if schema.get("additionalProperties") or schema.get("patternProperties"):
-        return {}
-    properties = schema.get("properties")
-    names = set(properties) if isinstance(properties, dict) else set()
-    known = ", ".join(sorted(names)) or "none"
-    return dict.fromkeys(sorted(set(args) - names), f"is not an argument (there are: {known})")
+def _defaults(schema: JsonObject) -> JsonObject:
+    """The defaults of the arguments that may be left out."""
+    properties, required = as_object(schema.get("properties")), texts(schema.get("required"))
+    return {
+        name: rules["default"]
+        for name, rules in properties.items()
+        if isinstance(rules, dict) and "default" in rules and name not in required
+    }
 
 
 def result_of(answer: JsonObject) -> Json:

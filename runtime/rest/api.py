@@ -266,8 +266,9 @@ def _held_call_json(call: Call) -> Json:
     shown: dict[str, Json] = {
         "id": call.id,
         "name": call.tool,
-        "args": call.args,
+        "args": {name: value for name, value in call.args.items() if name not in call.defaults},
         "runArgs": call.amended,
+        "defaults": call.run_defaults or None,
         "state": call.state.value,
         "since": call.since,
         "attempt": call.attempt,

@@ -9,7 +9,7 @@ from runtime.adk.type_checks import check_answer
 from runtime.calls.call import Approve, Approved, Call, CallEvent, Deny, GateKind, Refuse, already_answered
 from runtime.confirming import Answer
 from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject, alike, same
+from runtime.jsontypes import JsonObject, alike, canonical, same
 from runtime.signature import BadArguments
 from runtime.tool import Tool
 from runtime.wire import Part
@@ -53,7 +53,7 @@ def _reason(answer: Answer, call: Call, part: Part) -> str | None:
     """The reason of a denial. ADK's web page sends the call's own arguments with a denial; a `reason` among those does
     not count."""
     said = part.function_response.response if part.function_response else None
-    return None if said and alike(said.get("payload"), call.args) else answer.reason
+    return None if said and alike(said.get("payload"), call.given_args) else answer.reason
 
 
 def one_per_call(decisions: Sequence[CallDecision]) -> tuple[CallDecision, ...]:
@@ -76,7 +76,7 @@ def _same_event(one: CallEvent, other: CallEvent) -> bool:
 
 
 def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> JsonObject | None:
-    """The call's arguments with the payload's changes. None if there are none.
+    """The call's arguments with the payload's changes, as the tool gets them. None if there are no changes.
 
     `exact`: 1 instead of 1.0 is a change. Other clients may write 1.0 as 1 without meaning a change.
     """
@@ -91,13 +91,17 @@ def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: 
     }
     if not changed:
         return None
-    if tool is not None:
-        try:
-            tool.check(args, amended=True)
-        except BadArguments as error:
-            # The model's values may be converted; a person's must have the right type.
-            edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
-            if edited:
-                raise BadArguments(call.tool, edited) from error
-            tool.check(args)
-    return args
+    if tool is None:
+        return args
+    try:
+        bound = tool.bind(args, strict=True)
+    except BadArguments as error:
+        # Only what the person wrote has to be of the right type by itself.
+        edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
+        if edited:
+            raise BadArguments(call.tool, edited) from error
+        bound = tool.bind(args)
+    if exact and not same(bound.args, args):
+        other = [name for name, value in bound.args.items() if not same(args.get(name), value)]
+        raise BadArguments(call.tool, {name: f"would run as {canonical(bound.args[name])}" for name in other})
+    return bound.args

@@ -25,9 +25,9 @@ from runtime.calls.call import (
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, message_of
 from runtime.finite import find_non_finite
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, same
 from runtime.replacing import replace
-from runtime.signature import BadArguments
+from runtime.signature import BadArguments, Bound
 from runtime.telemetry import tracing
 from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
 from runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
@@ -46,7 +46,7 @@ class CallEnvironment:
     session_id: str
     state: JsonObject
     dialect: Dialect = "call"
-    written: JsonObject = field(default_factory=dict)  # shared by the tools that run at the same time
+    written: dict[str, object] = field(default_factory=dict)  # shared by the tools that run at the same time
 
     def context(self, call: Call) -> ToolContext:
         asked = call.request
@@ -84,19 +84,19 @@ class CallResult:
 async def admit(
     call: Call, tools: Mapping[str, Tool], environment: CallEnvironment, now: float, patience: float
 ) -> Call:
-    """A call that the model made, after its gate: held, ready, or refused at once."""
+    """A call that the model made, after its gate: held, ready, or refused at once. From here on it has the arguments
+    with which the tool will run, whatever the model wrote."""
     tool = tools.get(call.tool)
     if tool is None:
         known = ", ".join(sorted(tools)) or "none"
         return step(call, Refuse(f"There is no tool {call.tool!r}; there are: {known}."), now)
     call = replace(call, tool_schema=tool.declaration.schema)
     try:
-        if wrong := find_non_finite(call.args):
-            raise BadArguments(call.tool, wrong)
-        await _check(tool, call.args)
+        bound = await _bind(tool, call.args)
+        call = replace(call, args=bound.args, defaults=bound.defaults)
         async with asyncio.timeout(patience):
             gated = await tool.gated(copy.deepcopy(call.args), environment.context(call))
-        call = await _announce(call, tool, environment, patience)
+        call = replace(call, title=await _title(call, tool, environment, patience))
     except BadArguments as error:
         return step(call, Refuse(str(error)), now)
     except _ANYTHING as error:
@@ -113,27 +113,29 @@ async def admit(
     return step(call, Hold(asked, GateKind.STATIC), now)
 
 
-async def _check(tool: Tool, args: JsonObject) -> None:
-    """Checks arguments. Uses a thread if a stranger's schema decides how long this takes."""
+async def _bind(tool: Tool, args: JsonObject) -> Bound:
+    """Binds arguments. Uses a thread if a stranger's schema decides how long this takes."""
+    if wrong := find_non_finite(args):
+        raise BadArguments(tool.name, wrong)
     if getattr(tool, "checks_elsewhere", False):
-        await asyncio.to_thread(tool.check, args)
-    else:
-        tool.check(args)
+        return await asyncio.to_thread(tool.bind, copy.deepcopy(args))
+    return tool.bind(copy.deepcopy(args))
 
 
-async def _announce(call: Call, tool: Tool, environment: CallEnvironment, patience: float) -> Call:
-    """The schema with the title that people will see. If no title can be made, people are asked without one."""
-    announced = getattr(tool, "announced", None)
-    if announced is None:
-        return call
+async def _title(call: Call, tool: Tool, environment: CallEnvironment, patience: float) -> str | None:
+    """The title that people will see. If none can be made, people are asked without one."""
+    title = getattr(tool, "title", None)
+    if title is None:
+        return None
     try:
         async with asyncio.timeout(patience):
-            return replace(call, tool_schema=await announced(copy.deepcopy(call.args), environment.context(call)))
+            made: str | None = await title(copy.deepcopy(call.args), environment.context(call))
+            return made
     except _ANYTHING:
         if was_cancelled():
             raise
         log.exception("the title of %s failed; its name is shown instead", call.tool)
-        return call
+        return None
 
 
 async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
@@ -145,9 +147,11 @@ async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool |
     if tool is None:
         return Refuse(f"The tool {call.tool} is not there any more; nothing ran.")
     try:
-        await _check(tool, call.run_args)
+        bound = await _bind(tool, call.run_args)
     except Exception as error:  # noqa: BLE001  (a validator of the tool's own may raise anything)
         return Refuse(f"{_words(error)} Nothing ran.")
+    if not same(bound.args, call.run_args):
+        return Refuse(f"{call.tool} has changed: it would run with other arguments now than those shown. Nothing ran.")
     return tool
 
 

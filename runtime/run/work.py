@@ -141,7 +141,8 @@ class Work:
         heard = list[Call]()
         for call in untold:
             tool = (await self._tools_for(call) or {}).get(call.tool) if call.gate is GateKind.DYNAMIC else None
-            if tool is not None and wants_denial(call, tool):
+            asks = tool is not None and wants_denial(call, tool)
+            if tool is not None and asks and not isinstance(await check_runnable(call, {call.tool: tool}), Refuse):
                 await self._lease.sure()
                 heard.append(await hear_denial(call, tool, self._environment()))
             else:

@@ -54,6 +54,16 @@ WAITING = CardView(
     editable=("version", "replicas"),
 )
 
+DEFAULTS = replace(
+    WAITING,
+    arguments=(
+        Argument("service", "checkout"),
+        Argument("version", "2.14.0"),
+        Argument("env", "prod", is_default=True),
+        Argument("force", True, is_default=True),
+    ),
+)
+UNBOUND = replace(WAITING, title=None, unbound=True)
 ONE_VOTE = replace(WAITING, version=4, votes=(VoteView(OPS, VoteSide.APPROVE),))
 
 REIMBURSE = CardView(
@@ -226,6 +236,8 @@ NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hin
 CARDS = {
     "waiting": WAITING,
     "waiting_one_vote": ONE_VOTE,
+    "waiting_defaults": DEFAULTS,
+    "waiting_unbound": UNBOUND,
     "waiting_edited": REIMBURSE,
     "waiting_cut": LONG,
     "waiting_hostile": HOSTILE,

@@ -104,7 +104,7 @@ def test_nan_and_infinity_get_in_nowhere(
     assert signature.bind({"amount": within(1)})
     if "Decimal" in str(annotation) and "1e999" in str(number):
         assert (
-            find_non_finite(signature.bind({"amount": within(number)})) == {}
+            find_non_finite(signature.bind({"amount": within(number)}).values) == {}
         )  # for a Decimal it is a number like others
         return
     with pytest.raises(BadArguments) as raised:
@@ -128,8 +128,8 @@ def test_undeclared_arguments_must_be_finite_too() -> None:
 
 
 def test_a_text_stays_a_text() -> None:
-    assert takes(str).bind({"amount": "nan"}) == {"amount": "nan"}
-    assert takes(float | str).bind({"amount": "inf"}) == {"amount": "inf"}
+    assert takes(str).bind({"amount": "nan"}).values == {"amount": "nan"}
+    assert takes(float | str).bind({"amount": "inf"}).values == {"amount": "inf"}
 
 
 json_values = st.recursive(
@@ -153,7 +153,7 @@ def test_however_deep_it_is_found(value: Any) -> None:
 @given(amount=st.floats() | st.floats().map(str) | st.sampled_from(TEXTS) | st.text(max_size=6))
 def test_whatever_reaches_a_predicate_is_below_the_limit_or_not(amount: Json) -> None:
     try:
-        bound = takes(float).bind({"amount": amount})["amount"]
+        bound = takes(float).bind({"amount": amount}).values["amount"]
     except BadArguments:
         return
     assert isinstance(bound, float | int)
@@ -197,5 +197,5 @@ def total(amounts: Iterable[float]) -> Iterator[float]:
 
 
 def test_what_is_read_piece_by_piece_is_read_at_once() -> None:
-    bound = Signature.of(total).bind({"amounts": [1, 2.5]})
+    bound = Signature.of(total).bind({"amounts": [1, 2.5]}).values
     assert list(bound["amounts"]) == [1, 2.5]  # type: ignore[call-overload]  # it is what the function takes

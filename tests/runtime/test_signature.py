@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import functools
+import math
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
@@ -15,12 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from runtime.context import ReadonlyContext, ToolContext
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject, same
 from runtime.signature import BadArguments, BadTool, Signature
+from runtime.tool import FunctionTool
 
 if TYPE_CHECKING:
     from nowhere import OnlyForCheckers  # type: ignore[import-not-found]  # that is what it stands for
@@ -54,6 +56,10 @@ class Point:
     y: int = 0
 
 
+class Renamed(BaseModel):
+    name: str = Field(validation_alias="in", serialization_alias="out")
+
+
 class Address(TypedDict):
     city: str
     street: NotRequired[str]
@@ -74,7 +80,9 @@ def properties(function: Callable[..., object]) -> Any:
 
 
 def bind(function: Callable[..., object], args: dict[str, Any], strict: bool = False) -> dict[str, object]:
-    return Signature.of(function).bind(args, strict=strict)
+    """The arguments that are given, as the function gets them."""
+    bound = Signature.of(function).bind(args, strict=strict)
+    return {name: value for name, value in bound.values.items() if name not in bound.defaults}
 
 
 def problems(function: Callable[..., object], args: dict[str, Any], strict: bool = False) -> dict[str, str]:
@@ -261,7 +269,7 @@ def test_any_callable_can_be_described(function: Callable[..., object], name: st
         "properties": {"days": {"type": "integer"}},
         "required": ["days"],
     }
-    assert isinstance(signature.callable_with(signature.bind({"days": 2}))(), int)
+    assert isinstance(signature.callable_with(signature.bind({"days": 2}).values)(), int)
 
 
 def test_a_decorated_function_is_described_as_the_function_that_it_wraps() -> None:
@@ -291,8 +299,8 @@ def test_star_arguments_are_not_declared_but_named_ones_reach_the_function() -> 
 
     signature = Signature.of(open_ended)
     assert set(properties(open_ended)) == {"a"}
-    assert signature.callable_with(signature.bind({"a": 1, "b": [2]}))() == {"a": 1, "rest": (), "b": [2]}
-    assert signature.unknown({"a": 1, "b": 2}) == []
+    assert signature.callable_with(signature.bind({"a": 1, "b": [2]}).values)() == {"a": 1, "rest": (), "b": [2]}
+    assert signature.schema["additionalProperties"] is True
 
 
 def test_positional_only_arguments_find_their_places() -> None:
@@ -305,14 +313,18 @@ def test_positional_only_arguments_find_their_places() -> None:
         ({"a": 1, "c": 30}, (1, 2, 30, 4)),
         ({"a": 1, "b": 20, "d": 40}, (1, 20, 3, 40)),
     ):
-        assert signature.callable_with(signature.bind(dict(args)))() == came
+        assert signature.callable_with(signature.bind(dict(args)).values)() == came
 
 
-def test_a_default_that_has_no_json_form_is_not_declared() -> None:
-    def sentinel(a: int = object()) -> None: ...  # type: ignore[assignment]  # a habit of some
+def sentinel(a: int = object()) -> None: ...  # type: ignore[assignment]  # a habit of some
+def endless(a: float = math.inf) -> None: ...
+def of_another_type(a: int = "auto") -> None: ...  # type: ignore[assignment]  # a mistake
 
-    assert schema(sentinel) == {"type": "object", "properties": {"a": {"type": "integer"}}}
-    assert bind(sentinel, {}) == {}
+
+@pytest.mark.parametrize("function", [sentinel, endless, of_another_type])
+def test_a_default_that_people_could_not_be_shown_makes_no_tool(function: Callable[..., object]) -> None:
+    with pytest.raises(BadTool, match=r"the default of a \(.*\) is not a value that people could be shown"):
+        FunctionTool(function)
 
 
 # The context
@@ -395,7 +407,6 @@ def numbers(
         ({"n": "5", "x": "1.5", "flag": "true"}, {"n": 5, "x": 1.5, "flag": True}),
         ({"n": 5.0}, {"n": 5}),
         ({"many": ["1", 2]}, {"many": [1.0, 2.0]}),
-        ({"unknown": 1}, {}),
         ({}, {}),
     ],
 )
@@ -450,8 +461,122 @@ def test_nested_problems_have_their_path() -> None:
     }
 
 
-def test_unknown_names_are_listed() -> None:
-    assert Signature.of(reimburse).unknown({"purpose": "x", "b": 1, "a": 2}) == ["a", "b"]
+def test_unknown_names_are_refused_together_with_all_else_that_is_wrong() -> None:
+    known = "is not an argument (there are: amount, currency, note, purpose)"
+    assert problems(reimburse, {"purpose": "x", "b": 1, "a": 2}) == {"a": known, "b": known, "amount": "is missing"}
+
+
+def takes_more(a: int, tool_context: ToolContext, **more: Any) -> None: ...
+
+
+def test_nobody_but_the_runtime_gives_the_context() -> None:
+    assert bind(takes_more, {"a": 1, "b": 2}) == {"a": 1, "b": 2}
+    for function in (takes_more, by_name, by_type):
+        name = Signature.of(function).context_name
+        assert name is not None
+        assert problems(function, {"a": 1, name: "x"}) == {name: "is not an argument (there are: a)"}
+
+
+# What is shown is what runs
+
+
+def delete(project: str, recursive: bool = True, force: bool = False) -> None: ...
+
+
+def loose(
+    price: decimal.Decimal = decimal.Decimal("1.10"),
+    tags: set[str] = frozenset("ba"),  # type: ignore[assignment]  # what some write
+    color: Color = Color.RED,
+    count: int = None,  # type: ignore[assignment]  # noqa: RUF013  (a habit of some)
+    where: Point = Point(1),  # noqa: B008
+    rate: float = 1,
+) -> None: ...
+
+
+DELETE: JsonObject = {"force": True, "project": "p"}
+ODD: Json = [10**400, -0.0, 1.0, "\0", {"": None}]
+DEFAULTS: JsonObject = {
+    "price": 1.1,
+    "tags": ["a", "b"],
+    "color": "red",
+    "count": None,
+    "where": {"x": 1, "y": 0},
+    "rate": 1,
+}
+
+
+def open_price(price: decimal.Decimal) -> None: ...
+def ordered(order: Order) -> None: ...
+def anything(x: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "canonical", "defaults"),
+    [
+        (
+            delete,
+            {"project": "p", "force": "yes"},
+            {"project": "p", "force": True, "recursive": True},
+            ("recursive",),
+        ),
+        (
+            delete,
+            {"force": 1, "project": "p", "recursive": "off"},
+            {**DELETE, "recursive": False},
+            (),
+        ),
+        (loose, {}, DEFAULTS, tuple(DEFAULTS)),
+        (loose, {**DEFAULTS, "tags": ["b", "a", "b"], "price": "2"}, {**DEFAULTS, "price": 2.0}, ()),
+        (open_price, {"price": 1500}, {"price": 1500}, ()),
+        (open_price, {"price": "0.1"}, {"price": 0.1}, ()),
+        (open_price, {"price": "1e999999999"}, {"price": "1E+999999999"}, ()),
+        (open_price, {"price": "0.12345678901234567890"}, {"price": "0.12345678901234567890"}, ()),
+        (
+            ordered,
+            {"order": {"items": [{"name": "pen", "dry_run": True}, {"name": "ink", "price": "2"}]}},
+            {"order": {"items": [{"name": "pen", "price": 1.0}, {"name": "ink", "price": 2.0}], "color": "red"}},
+            (),
+        ),
+        (anything, {"x": ODD}, {"x": ODD}, ()),
+    ],
+)
+def test_a_call_has_one_form_whatever_the_model_wrote(
+    function: Callable[..., object], args: JsonObject, canonical: JsonObject, defaults: tuple[str, ...]
+) -> None:
+    bound = Signature.of(function).bind(args)
+    assert same(bound.args, canonical)
+    assert list(bound.args) == list(canonical), "what was given comes first"
+    assert bound.defaults == defaults
+    again = Signature.of(function).bind(bound.args, strict=True)
+    assert same(again.args, canonical), "people may leave everything as it is"
+    assert again.values == bound.values
+
+
+def test_half_of_a_surrogate_pair_is_a_value_like_others() -> None:
+    assert Signature.of(anything).bind({"x": "\ud800"}).args == {"x": "\ud800"}
+
+
+def test_a_default_is_never_the_one_that_an_earlier_call_changed() -> None:
+    def collect(into: list[int] = []) -> None:  # noqa: B006  (what some write)
+        into.append(1)
+
+    signature = Signature.of(collect)
+    for _ in range(2):
+        bound = signature.bind({})
+        assert bound.args == bound.values == {"into": []}
+        signature.callable_with(bound.values)()
+
+
+def secret(x: SecretStr) -> None: ...
+def counts(x: Annotated[int, AfterValidator(lambda value: value + 1)]) -> None: ...
+def renamed(x: Renamed) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "args"), [(secret, {"x": "hunter2"}), (counts, {"x": 1}), (renamed, {"x": {"in": "a"}})]
+)
+def test_what_would_run_otherwise_than_shown_is_refused(function: Callable[..., object], args: JsonObject) -> None:
+    assert "x" in str(problems(function, args))
 
 
 @given(
@@ -464,6 +589,6 @@ def test_good_arguments_arrive_unchanged_whoever_wrote_them(args: dict[str, Any]
     if isinstance(args["amount"], int) and abs(args["amount"]) > 2**1000:
         return  # no float
     for strict in (False, True):
-        bound = Signature.of(reimburse).bind(args, strict=strict)
+        bound = bind(reimburse, args, strict)
         assert bound == args
         assert type(bound["amount"]) is type(args["amount"])

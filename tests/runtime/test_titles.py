@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.context import ToolContext
-from runtime.jsontypes import JsonObject
-from runtime.titles import TITLE_KEY, title_in
+from runtime.titles import title_after_edit
 from runtime.tool import BadTool, FunctionTool
 
 
@@ -14,25 +13,23 @@ def deploy(service: str, env: str = "prod") -> str:
     return f"{service} {env}"
 
 
-async def announced(title: object) -> object:
+async def title_of(title: object) -> str | None:
     tool = FunctionTool(deploy, title=title)  # type: ignore[arg-type]  # wrong ones are among them
-    context = ToolContext.__new__(ToolContext)
-    return (await tool.announced({"service": "checkout"}, context)).get(TITLE_KEY)
+    return await tool.title({"service": "checkout"}, ToolContext.__new__(ToolContext))
 
 
-async def test_a_title_is_announced_with_the_schema_and_the_model_does_not_see_it() -> None:
-    assert await announced("Deploy {service}") == "Deploy {service}"
-    assert TITLE_KEY not in FunctionTool(deploy, title="Deploy {service}").declaration.schema
-    assert await announced(None) is None
+async def test_a_title_is_announced_with_the_call_and_the_model_does_not_see_it() -> None:
+    assert await title_of("Deploy {service}") == "Deploy {service}"
+    assert "title" not in FunctionTool(deploy, title="Deploy {service}").declaration.schema
+    assert await title_of(None) is None
 
 
 async def test_a_function_is_asked_with_the_defaults_and_holds_for_these_arguments_only() -> None:
-    said = await announced(lambda service, env: f"Deploy {service} to {env} {{now}}")
-    assert said == {"said": "Deploy checkout to prod {now}"}
-    schema: JsonObject = {TITLE_KEY: {"said": "Deploy {now}"}}
-    assert title_in(schema, edited=False) == "Deploy {{now}}"
-    assert title_in(schema, edited=True) is None
-    assert title_in({TITLE_KEY: 7}, edited=False) is None
+    said = await title_of(lambda service, env: f"Deploy {service} to {env} {{now}}")
+    assert said == "Deploy checkout to prod {{now}}"
+    assert title_after_edit(said) is None
+    assert title_after_edit("Deploy {service}") == "Deploy {service}"
+    assert title_after_edit("Deploy {service!r}") is None
 
 
 @pytest.mark.parametrize(

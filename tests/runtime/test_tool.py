@@ -21,7 +21,7 @@ from runtime.context import SessionState, ToolContext, as_json
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments, BadTool
-from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, as_tool, default_hint
+from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, as_tool, default_hint
 
 
 def context(state: JsonObject | None = None, **changes: Any) -> ToolContext:
@@ -176,31 +176,30 @@ def test_a_predicate_of_other_arguments_is_refused_where_it_is_given(role: str) 
 
 def test_a_models_arguments_are_checked_loosely_and_peoples_strictly() -> None:
     made = tool()
-    made.check({"purpose": "trip", "amount": "1500"})
-    made.check({"purpose": "trip", "whatever": 1})
-    made.check({"purpose": "trip", "amount": 1500}, amended=True)
+    made.bind({"purpose": "trip", "amount": "1500"})
+    made.bind({"purpose": "trip", "amount": 1500}, strict=True)
     cases: list[tuple[JsonObject, bool, dict[str, str]]] = [
         ({"amount": 5}, False, {"purpose": "is missing"}),
         ({"purpose": "p", "amount": "5"}, True, {"amount": "Input should be a valid number, not '5'"}),
         (
             {"purpose": "p", "x": 1, "a": 2},
-            True,
+            False,
             dict.fromkeys("ax", "is not an argument (there are: amount, purpose)"),
         ),
     ]
-    for args, amended, fields in cases:
+    for args, strict, fields in cases:
         with pytest.raises(BadArguments) as caught:
-            made.check(args, amended=amended)
+            made.bind(args, strict=strict)
         assert caught.value.fields == fields
         assert str(caught.value).startswith("The arguments of reimburse do not fit: ")
 
 
-def test_a_function_without_arguments_has_none_to_amend() -> None:
+def test_a_function_without_arguments_takes_none() -> None:
     def ping() -> str:
         return "pong"
 
     with pytest.raises(BadArguments, match=r"x: is not an argument \(there are: none\)"):
-        tool(ping).check({"x": 1}, amended=True)
+        tool(ping).bind({"x": 1})
 
 
 # Runs
@@ -213,7 +212,7 @@ async def test_it_runs_with_its_arguments_and_context() -> None:
         return {"call": ctx.function_call_id, "key": ctx.idempotency_key, "user": ctx.user_id}
 
     here = context()
-    assert await tool(later).run({"days": "3", "unknown": 1}, here) == {"call": "c-1", "key": "key", "user": "u"}
+    assert await tool(later).run({"days": "3"}, here) == {"call": "c-1", "key": "key", "user": "u"}
     assert here.actions.state_delta == {"days": 3}
     assert await tool().run({"purpose": "trip", "amount": 1500}, here) == {"paid": 1500, "for": "trip"}
 
@@ -230,6 +229,24 @@ async def test_a_slow_function_stops_nobody_and_keeps_its_context_variables() ->
     made = tool(slow)
     first, second = await asyncio.gather(made.run({}, context()), made.run({}, context()))
     assert first == second == "me False"
+
+
+async def test_tools_that_hang_hold_up_neither_gates_nor_other_tools() -> None:
+    released = threading.Event()
+
+    def hang() -> None:
+        released.wait(60)
+
+    try:
+        runs = (tool(hang, timeout=0.01).run({}, context()) for _ in range(70))
+        ended = await asyncio.gather(*runs, return_exceptions=True)
+        assert {type(one) for one in ended} == {ToolOutcomeUnknown}
+        async with asyncio.timeout(20):
+            made = tool(require_confirmation=over_1000_sync)
+            assert await made.gated({"purpose": "trip", "amount": 1500}, context())
+            assert await made.run({"purpose": "trip", "amount": 1500}, context())
+    finally:
+        released.set()
 
 
 async def test_what_a_sync_function_hands_back_to_await_is_awaited() -> None:
@@ -358,10 +375,13 @@ def test_state_reads_through_and_writes_a_delta() -> None:
     assert delta == {"x": 5, "a": [1, 2], "b": None}
     assert base == {"a": 1, "b": {"c": 2}}
     assert state.get("nothing", "else") == "else"
-    assert dict(state) == state.to_dict() == {"a": [1, 2], "b": None, "x": 5}
-    assert len(state) == 3
-    with pytest.raises(KeyError):
-        del state["nothing"]
+    assert dict(state) == state.to_dict() == {"a": [1, 2], "x": 5}
+    assert ("b" in state, len(state), state.pop("x"), state.get("x")) == (False, 2, 5, None)
+    for gone in ("nothing", "b", "x"):
+        with pytest.raises(KeyError):
+            state.pop(gone)
+    state["b"] = None
+    assert "b" in state
     with pytest.raises(Invalid):
         state["bad"] = object()  # type: ignore[assignment]  # what a tool may try
 

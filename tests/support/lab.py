@@ -50,6 +50,11 @@ def pay(to: str, amount: int, tool_context: ToolContext, token: str = "") -> Jso
     return _log("pay", tool_context, to=to, amount=amount, token=token)
 
 
+def delete_project(project: str, tool_context: ToolContext, recursive: bool = True, force: bool = False) -> JsonObject:
+    """Deletes a project."""
+    return _log("delete_project", tool_context, project=project, recursive=recursive, force=force)
+
+
 async def work(on: str, tool_context: ToolContext) -> JsonObject:
     """Takes as long as the test lets it take."""
     _log("begins", tool_context, on=on)
@@ -205,6 +210,7 @@ agent = Agent(
     model=Thoughtful(reply=reply),
     tools=[
         FunctionTool(pay, require_confirmation=True),
+        FunctionTool(delete_project, require_confirmation=True, title="Delete {project}, recursive {recursive}"),
         FunctionTool(work, require_confirmation=True),
         FunctionTool(redo, require_confirmation=True, idempotent=True),
         FunctionTool(breaks, require_confirmation=True),

@@ -53,6 +53,10 @@ def agent(server: Foreign) -> str:
 async def test_an_approval_runs_the_call_on_their_server(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
     assert "amount 1,500" in card.text
+    unknown = "The server does not say which arguments this tool takes." in card.text
+    assert unknown is any("foreign.go" in part for part in server.command), (
+        "google-adk describes its tools, ADK Go's server does not"
+    )
 
     await at.bob.clicks(card, "Approve")
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -150,6 +151,7 @@ class TestEachADK:
             agent="clerk",
             invocation_id="e-1",
             hint="Approve?",
+            unbound=True,
             can_edit=False,
             siblings='["e-1","","clerk"]',
         )
@@ -417,6 +419,34 @@ class TestPlugin:
         )
         (request,) = looked(events).requests
         assert (request.can_edit, request.tool_schema) == (True, schema)
+
+    def test_what_it_bound_is_part_of_the_call(self) -> None:
+        """In either dialect: the request says beside the call what the tool gets beside what the model gave."""
+        for events, place in ((python(), "functionCall"), (rust(), "functionResponse")):
+            asking: Any = events[2]["content"]
+            carried = asking["parts"][0][place]
+            carried["args" if place == "functionCall" else "response"] |= {"defaults": {"force": False}}
+            events[2]["customMetadata"] = announcement_metadata({"c1": Announcement(gated=True, title="Pay {amount}")})
+            (request,) = read(events).look({}, {"reimburse": {"properties": {}}}).requests
+            assert (request.arguments, request.defaults) == ({"amount": 1500, "force": False}, ("force",))
+            assert (request.title, request.undeclared, request.unbound) == ("Pay {amount}", (), False)
+
+    @pytest.mark.parametrize(
+        ("schema", "undeclared", "unbound"),
+        [
+            (None, (), True),
+            ({"properties": {"amount": {}}, "x-adk-confirm-title": "Pay nothing"}, (), False),
+            ({"properties": {"sum": {}}}, ("amount",), False),
+            ({"properties": {"sum": {}}, "additionalProperties": False}, ("amount",), False),
+            ({"properties": {"sum": {}}, "additionalProperties": True}, (), False),
+            ({"properties": {"sum": {}}, "additionalProperties": {"type": "number"}}, (), False),
+        ],
+    )
+    def test_without_it_the_servers_schema_says_which_arguments_there_are(
+        self, schema: JsonObject | None, undeclared: tuple[str, ...], unbound: bool
+    ) -> None:
+        (request,) = read(python()).look({}, {"reimburse": schema} if schema else {}).requests
+        assert (request.undeclared, request.unbound, request.title) == (undeclared, unbound, None)
 
     def test_others_metadata_announces_nothing(self) -> None:
         others: list[JsonObject | None] = [None, {}, {"adkConfirm": 1}, {"adkConfirm": {"calls": {"c1": "yes"}}}]

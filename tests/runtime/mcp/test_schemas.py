@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject
 from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
+from runtime.signature import BadArguments, Bound
 
 
 def nested(name: str, depth: int) -> JsonObject:
@@ -52,7 +53,7 @@ BRANCHING: JsonObject = {
 def test_a_schema_that_takes_for_ever_is_refused(schema: JsonObject, args: JsonObject) -> None:
     [problem] = schema_problems(schema, args).values()
     assert problem.startswith("cannot be checked against the schema that the server gives: it takes more than 0.1 s")
-    assert schema_problems({"type": "object"}, args) == {}
+    assert schema_problems({"type": "object", "additionalProperties": True}, args) == {}
 
 
 def test_a_schema_that_breaks_its_reader_is_refused() -> None:
@@ -88,3 +89,42 @@ def test_schemas_are_read_within_limits_too() -> None:
         **dict.fromkeys(("t3", "t4", "t5"), costly),
         "t6": "comes after others that take too long to check",
     }
+
+
+A: JsonObject = {"type": "object", "properties": {"a": {"type": "integer", "default": 5}}}
+NOT_B = {"b": "is not an argument (there are: a)"}
+
+
+async def no_call(name: str, args: JsonObject) -> JsonObject:
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    ("schema", "args", "sent", "defaults"),
+    [
+        (A, {}, {"a": 5}, ("a",)),
+        (A, {"a": 6}, {"a": 6}, ()),
+        (A, {"b": 1}, NOT_B, None),
+        ({**A, "additionalProperties": False}, {"b": 1}, NOT_B, None),
+        ({**A, "additionalProperties": True}, {"b": 1}, {"b": 1, "a": 5}, ("a",)),
+        ({**A, "additionalProperties": {}}, {"b": 1}, {"b": 1, "a": 5}, ("a",)),
+        ({**A, "additionalProperties": {"type": "string"}}, {"b": 1}, {"b": "1 is not of type 'string'"}, None),
+        ({**A, "patternProperties": {"^x-": {}}}, {"x-b": 1}, {"x-b": 1, "a": 5}, ("a",)),
+        ({**A, "patternProperties": {"^x-": {}}}, {"b": 1}, NOT_B, None),
+        ({**A, "required": ["a"]}, {}, {"a": "is missing"}, None),
+        ({"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": A}}, {"a": 1}, {"a": 1}, ()),
+        ({"type": "object"}, {"b": 1}, {"b": "is not an argument (there are: none)"}, None),
+        (None, {}, {}, ()),
+    ],
+)
+def test_what_is_sent_is_what_the_schema_declares(
+    schema: Json, args: JsonObject, sent: dict[str, Json], defaults: tuple[str, ...] | None
+) -> None:
+    """Defaults are part of what people see. Other names are refused, unless the schema says that it takes them."""
+    tool = McpTool({"name": "t", "inputSchema": schema}, prefix="", held=True, call=no_call)
+    if defaults is None:
+        with pytest.raises(BadArguments) as caught:
+            tool.bind(args)
+        assert caught.value.fields == sent
+    else:
+        assert tool.bind(args) == Bound(sent, defaults)

@@ -20,7 +20,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.store.open import open_store
 from runtime.store.tables import sessions
-from runtime.tool import ToolOutcomeUnknown
+from runtime.tool import Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 from tests.support.waiting import until
@@ -594,9 +594,10 @@ async def test_a_check_in_another_process_holds_up_nobody_else(run: MakeRunner) 
     class Checked(FunctionTool):
         checks_elsewhere = True
 
-        def check(self, args: JsonObject, *, amended: bool = False) -> None:  # noqa: ARG002  (the protocol's)
+        def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
             asked.set()
             assert answered.wait(30)
+            return super().bind(args, strict=strict)
 
     def pay(amount: int) -> str:
         return f"paid {amount}"

@@ -1,0 +1,69 @@
+"""The card is the call: what it shows is what the tool gets, and a policy decides about that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.office import Opens
+
+LAB = "tests.support.lab:agent"
+POLICIES = """
+[[policy]]
+tools = ["delete_project"]
+when = "args.force == true"
+approvers = ["user:U0LEAD"]
+
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL"]
+"""
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is bound does not depend on the database."""
+    return sqlite_stocked
+
+
+async def test_a_model_can_neither_invent_reassuring_arguments_nor_choose_its_policy(open_office: Opens) -> None:
+    async with open_office(POLICIES, target=LAB) as at:
+        phantoms = '"dry_run": true, "environment": "staging", "confirmed_by": "lead"'
+        first = await at.ann.says(
+            f'@adk-confirm delete_project {{"project": "payments", "force": "yes", {phantoms}}}', at.deploys
+        )
+        told = await at.ann.finds("confirmed_by: is not an argument", at.deploys, thread=first)
+        assert "dry_run: is not an argument (there are: force, project, recursive)" in told
+        assert "environment: is not an argument" in told
+        await at.rests()
+        assert [one for one in at.ann.messages(at.deploys, thread=first) if one.buttons] == []
+
+        await at.ann.says(
+            '@adk-confirm delete_project {"project": "payments", "force": "yes"}', at.deploys, thread=first
+        )
+        card = await at.ann.finds("Delete payments, recursive yes", at.deploys, thread=first)
+        given, default = card.text.split("Not given, so by default")
+        assert "force yes" in given
+        assert "recursive yes" in default
+        assert "Needs 1 approval from @lead" in card, "the stricter policy decides"
+
+        await at.bob.clicks(card, "Approve")
+        await at.bob.gets_modal("the policy names others")
+        await at.lead.clicks(card, "Approve")
+        await at.ann.finds(" · ran", at.deploys, thread=first)
+        [ran] = at.ran()
+        assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", True, True)
+
+
+async def test_a_default_can_be_edited_and_is_then_a_choice(open_office: Opens) -> None:
+    async with open_office(POLICIES, target=LAB) as at:
+        card = await at.ask('delete_project {"project": "payments"}')
+        assert "recursive yes" in card.text.split("Not given, so by default")[1]
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        await form.submits({"recursive": "no"})
+        done = await at.ann.finds(" · ran", at.deploys, thread=card)
+        assert done
+        [ran] = at.ran()
+        assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", False, False)
+        shown = at.ann.now(card).text
+        assert "recursive yes → no" in shown.split("Not given, so by default")[0]
