@@ -163,7 +163,7 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
     if request.undeclared:
         known = ", ".join(as_object((request.tool_schema or {}).get("properties"))) or "none"
         detail = f"{', '.join(request.undeclared):.300} (there are: {known:.300})"
-        return CallRefusal(CallRefusalReason.UNDECLARED, detail=detail)
+        return CallRefusal(CallRefusalReason.UNDECLARED, detail=own_words(detail))  # names, no values
     try:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")

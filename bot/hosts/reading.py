@@ -149,7 +149,8 @@ class AdkRequest:
 
     @property
     def defaults(self) -> JsonObject:
-        """The arguments that the model did not give. Our runtime says them in the request, the plugin beside it."""
+        """What the tool gets beside what the model gave, which may complete an argument. Our runtime says it in the
+        request, the plugin next to it."""
         return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
 
     @property
@@ -479,7 +480,7 @@ def _plain_request(adk_request: AdkRequest) -> HostRequest:
         call_id=adk_request.call_id,
         tool=request.call.name or "",
         arguments={**request.call.arguments, **adk_request.defaults},
-        defaults=tuple(adk_request.defaults),
+        defaults=tuple(name for name in adk_request.defaults if name not in request.call.arguments),
         agent=request.author,
         invocation_id=request.invocation_id,
         hint=request.hint,

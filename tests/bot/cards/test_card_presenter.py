@@ -23,7 +23,6 @@ from bot.confirmation.stored_json import step_content
 from bot.policy.model import CallRefusal, Policies
 from bot.policy.redaction import own_words
 from runtime.jsontypes import Json, JsonObject
-from runtime.titles import with_computed_title
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, NOON, Desk, make_asked, make_policy
 from tests.support.secret import KEYS
 from tests.support.states import every_state
@@ -232,7 +231,7 @@ HIDING: JsonObject = {
 
 
 def hiding_desk(**policy: object) -> Desk:
-    asked = make_asked(arguments=HIDING, hint=f"Use {SECRET}?", tool_schema=with_computed_title({}, f"Use {SECRET}"))
+    asked = make_asked(arguments=HIDING, hint=f"Use {SECRET}?", title=f"Use {SECRET}")
     return Desk(make_policy(redact=["token"], quorum=2, **policy), asked)
 
 

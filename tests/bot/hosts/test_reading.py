@@ -420,16 +420,24 @@ class TestPlugin:
         (request,) = looked(events).requests
         assert (request.can_edit, request.tool_schema) == (True, schema)
 
-    def test_what_it_bound_is_part_of_the_call(self) -> None:
-        """In either dialect: the request says beside the call what the tool gets beside what the model gave."""
-        for events, place in ((python(), "functionCall"), (rust(), "functionResponse")):
+    @pytest.mark.parametrize("place", ["functionCall", "functionResponse", "announcement"])
+    def test_what_it_bound_is_part_of_the_call(self, place: str) -> None:
+        """Our runtime says it in the request, in either dialect; the plugin says it in what it announces."""
+        events, bound = (
+            rust() if place == "functionResponse" else python(),
+            Announcement(gated=True, title="Pay {amount}"),
+        )
+        if place == "announcement":
+            bound = replace(bound, defaults={"force": False})
+        else:
             asking: Any = events[2]["content"]
-            carried = asking["parts"][0][place]
-            carried["args" if place == "functionCall" else "response"] |= {"defaults": {"force": False}}
-            events[2]["customMetadata"] = announcement_metadata({"c1": Announcement(gated=True, title="Pay {amount}")})
-            (request,) = read(events).look({}, {"reimburse": {"properties": {}}}).requests
-            assert (request.arguments, request.defaults) == ({"amount": 1500, "force": False}, ("force",))
-            assert (request.title, request.undeclared, request.unbound) == ("Pay {amount}", (), False)
+            asking["parts"][0][place]["args" if place == "functionCall" else "response"] |= {
+                "defaults": {"force": False}
+            }
+        events[2]["customMetadata"] = announcement_metadata({"c1": bound})
+        (request,) = read(events).look({}, {"reimburse": {"properties": {}}}).requests
+        assert (request.arguments, request.defaults) == ({"amount": 1500, "force": False}, ("force",))
+        assert (request.title, request.undeclared, request.unbound) == ("Pay {amount}", (), False)
 
     @pytest.mark.parametrize(
         ("schema", "undeclared", "unbound"),

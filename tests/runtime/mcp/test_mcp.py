@@ -106,9 +106,9 @@ async def gated(toolset: McpToolset) -> set[str]:
     return {one.name for one in await toolset.tools() if await one.gated({}, context())}
 
 
-async def refused(toolset: McpToolset, name: str, args: JsonObject, *, amended: bool) -> dict[str, str]:
+async def refused(toolset: McpToolset, name: str, args: JsonObject) -> dict[str, str]:
     with pytest.raises(BadArguments) as caught:
-        (await tool(toolset, name)).check(args, amended=amended)
+        (await tool(toolset, name)).bind(args)
     return caught.value.fields
 
 
