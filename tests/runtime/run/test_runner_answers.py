@@ -422,6 +422,20 @@ async def test_arguments_that_no_longer_fit_are_refused_and_reported(run: MakeRu
     assert log == []
 
 
+async def test_a_default_that_nobody_saw_does_not_run(run: MakeRunner) -> None:
+    chat, request = await asked(run)
+    await chat.runner.close()
+
+    def deploy(version: str, force: bool = True) -> str:
+        log.append(force)
+        return "live"
+
+    later = Chat(run(Agent("operator", ScriptedModel("It changed."), tools=[deploy])), chat.session)
+    said = await later.approve(request)
+    assert "deploy has changed: it would run with other arguments" in str(said.result("deploy")["error"])
+    assert log == []
+
+
 async def test_a_gate_that_is_gone_still_holds_what_it_held(run: MakeRunner) -> None:
     chat, request = await asked(run)
     await chat.runner.close()
