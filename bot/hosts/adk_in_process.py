@@ -6,6 +6,8 @@ in a separate thread: a tool that blocks holds up other tools, as on any ADK ser
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,6 +49,7 @@ class AdkServer:
         self.runner = runner
         self._apart = LoopThread("google-adk")
         self._version = version("google-adk")  # cached, since it reads a file and is asked often
+        self._takes_abort = "abort_signal" in inspect.signature(runner.run_async).parameters  # since google-adk 2.11
 
     @property
     def app(self) -> str:
@@ -102,10 +105,13 @@ class AdkServer:
             await self._apart.call(created)
 
     async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
-        async for event in self._apart.iterate(lambda: self._run(session, message, extra)):
+        aborted = asyncio.Event()  # google-adk notes the end of a run in the session if it is told before
+        async for event in self._apart.iterate(lambda: self._run(session, message, extra, aborted), aborted.set):
             yield event
 
-    async def _run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncGenerator[JsonObject, None]:
+    async def _run(
+        self, session: SessionKey, message: Content, extra: JsonObject, aborted: asyncio.Event
+    ) -> AsyncGenerator[JsonObject, None]:
         from google.adk.agents.run_config import RunConfig
         from google.genai import types
 
@@ -116,6 +122,7 @@ class AdkServer:
             new_message=types.Content.model_validate(message.to_dict()),
             invocation_id=invocation if isinstance(invocation, str) else None,
             run_config=RunConfig.model_validate({"streaming_mode": "sse", "custom_metadata": metadata}),
+            **({"abort_signal": aborted} if self._takes_abort else {}),
         )
         try:
             async for event in running:
@@ -241,7 +248,8 @@ def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]
 
 
 def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:
-    """Puts our plugin before all others, with its secret. google-adk asks no further plugin once one has answered."""
+    """Puts our plugin before all others, and returns its secret. google-adk asks no further plugin once one has
+    answered. Only its `ToolCallIntegrityPlugin` stays in front: it compares calls before ours edits them."""
     from runtime.adk_plugin import ConfirmationPlugin
 
     ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)
@@ -249,5 +257,6 @@ def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:
         ours = ConfirmationPlugin(unsigned=True)
     else:
         plugins.remove(ours)
-    plugins.insert(0, ours)
+    before = bool(plugins) and type(plugins[0]).__name__ == "ToolCallIntegrityPlugin"
+    plugins.insert(int(before), ours)
     return ours.secrets[0] if ours.secrets else None

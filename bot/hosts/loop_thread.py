@@ -30,9 +30,11 @@ class LoopThread:
         finally:
             await errand.stop()
 
-    async def iterate(self, function: Callable[[], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
+    async def iterate(
+        self, function: Callable[[], AsyncGenerator[T, None]], stopping: Callable[[], None] | None = None
+    ) -> AsyncGenerator[T, None]:
         """Yields what an iterator in the thread yields. If the caller stops early, the iterator is cancelled, and the
-        caller waits until it has ended."""
+        caller waits until it has ended. `stopping` is called in the thread just before."""
         here, heard = asyncio.get_running_loop(), asyncio.Queue[_Heard[T] | None]()
 
         async def listened() -> None:
@@ -40,7 +42,7 @@ class LoopThread:
                 async for one in made:
                     here.call_soon_threadsafe(heard.put_nowait, _Heard(one))
 
-        errand = _Errand(self._loop, listened)
+        errand = _Errand(self._loop, listened, stopping)
         errand.result.add_done_callback(lambda _: here.call_soon_threadsafe(heard.put_nowait, None))
         try:
             while (one := await heard.get()) is not None:
@@ -68,9 +70,14 @@ class _Heard(Generic[T]):
 class _Errand(Generic[T]):
     """One coroutine that runs in the thread."""
 
-    def __init__(self, there: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def __init__(
+        self,
+        there: asyncio.AbstractEventLoop,
+        function: Callable[[], Coroutine[Any, Any, T]],
+        stopping: Callable[[], None] | None = None,
+    ) -> None:
         self.result: Future[T] = Future()
-        self._there, self._function = there, function
+        self._there, self._function, self._stopping = there, function, stopping
         there.call_soon_threadsafe(self._begin)
 
     async def stop(self) -> None:
@@ -84,6 +91,8 @@ class _Errand(Generic[T]):
         self._task.add_done_callback(self._end)
 
     def _cancel(self) -> None:
+        if self._stopping is not None:
+            self._stopping()
         self._task.cancel()
 
     def _end(self, task: asyncio.Task[T]) -> None:

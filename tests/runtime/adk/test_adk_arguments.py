@@ -8,16 +8,18 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel
 
+from bot.hosts.adk_in_process import _put_plugin_first
 from runtime.adk.reading import requests_in_event
 from runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 from tests.runtime.adk.test_adk_tools import calling
-from tests.support.foreign.alone import Alone, ran, results
+from tests.support.foreign.alone import USER, Alone, ran, results
 from tests.support.foreign.tools import log as write
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -163,6 +165,41 @@ async def test_an_edit_that_the_tool_would_change_is_refused() -> None:
     said = await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2, "quiet": True}}})
     assert "window.quiet" in str(results(said, "delete"))
     assert ran() == []
+
+
+def integrity() -> BasePlugin:
+    plugins = pytest.importorskip("google.adk.plugins._tool_call_integrity_plugin")
+    made: BasePlugin = plugins.ToolCallIntegrityPlugin(secret_key=b"of calls, and not of answers")
+    return made
+
+
+async def test_google_adk_s_plugin_that_seals_calls_goes_in_front_of_ours() -> None:
+    """It compares a call with what the model wrote. After that ours puts the edit in."""
+    theirs = integrity()
+    at = called(gated(delete_project), P, theirs, ConfirmationPlugin(unsigned=True))
+    asked = await at.asks("please delete payments")
+    assert asked.defaults["recursive"] is True
+    await at.answer(asked, {"confirmed": True, "payload": {"recursive": False}})
+    assert [line["recursive"] for line in ran()] == [False]
+
+    asked = await at.asks("please delete payments")
+    stored = at.runner.session_service.sessions["clerk"][USER][at.session]  # type: ignore[attr-defined]  # in memory
+    for call in (one for event in stored.events for one in event.get_function_calls() if one.id == asked.call_id):
+        call.args = {"project": "payroll"}
+    with pytest.raises(RuntimeError, match="integrity stamp"):
+        await at.answer(asked, {"confirmed": True})
+    assert len(ran()) == 1
+
+
+def test_in_the_bot_s_process_it_stays_in_front() -> None:
+    theirs, ours = integrity(), ConfirmationPlugin(unsigned=True)
+    other = BasePlugin(name="other")
+    for given in ([theirs, other], [theirs, other, ours], [theirs, ours, other]):
+        _put_plugin_first(given)
+        assert [type(one) for one in given] == [type(theirs), ConfirmationPlugin, BasePlugin]
+    given = [other, theirs]
+    _put_plugin_first(given)
+    assert type(given[0]) is ConfirmationPlugin
 
 
 async def test_a_call_that_nobody_is_asked_about_stays_google_adk_s() -> None:

@@ -22,6 +22,7 @@ from runtime.jsontypes import JsonObject
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     workflow = pytest.importorskip("google.adk.workflow")
+    tool_node_module = pytest.importorskip("google.adk.workflow._tool_node")
     workflow_input = pytest.importorskip("google.adk.events.request_input")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -45,7 +46,9 @@ class Flow:
     """A workflow that pays what is asked for, once somebody has approved it."""
 
     def __init__(self, node: Any, secret: str | None = SECRET) -> None:
-        root = workflow.Workflow(name="flow", edges=[(workflow.START, wanted, node)])
+        root = node
+        if not isinstance(node, workflow.Workflow):
+            root = workflow.Workflow(name="flow", edges=[(workflow.START, wanted, node)])
         plugins = [ConfirmationPlugin(secret=secret)] if secret else [ConfirmationPlugin(unsigned=True)]
         config = ResumabilityConfig(is_resumable=True)
         app = App(name="flow", root_agent=root, plugins=plugins, resumability_config=config)
@@ -203,6 +206,29 @@ async def test_i_answer_a_question_in_the_bots_place(name: str) -> None:
     with pytest.raises(Exception, match="Not signed"):
         async for _ in at.runner.run_async(user_id="ann", session_id="made", invocation_id=invocation):
             pass
+
+
+@pytest.mark.skipif(not hasattr(tool_node_module, "apply_confirmation_gate"), reason="google-adk before 2.11")
+async def test_a_tool_as_a_node_gets_what_people_saw() -> None:
+    def refund(amount: int, notify: bool = True) -> None:
+        paid.append(amount if notify else 0)
+
+    def asks_for(node_input: types.Content) -> JsonObject:
+        amount = int((node_input.parts or [])[0].text or 0)
+        return {"amount": amount} if amount else {"amount": 1, "dry_run": True}
+
+    paid.clear()
+    root = workflow.Workflow(
+        name="flow", edges=[(workflow.START, asks_for, FunctionTool(refund, require_confirmation=True))]
+    )
+    at = Flow(root)
+    await at.begin()
+    asked = await at.asks(5)
+    assert (asked.arguments, asked.defaults) == ({"amount": 5}, {"notify": True})
+    await at.answer(asked, signed(asked))
+    refused = await at.tell(types.Part(text="0"))
+    assert "'dry_run'" in str([event.output for event in refused])
+    assert (paid, [one for event in refused for one in requests_in_event(event)]) == ([5], [])
 
 
 async def test_without_a_secret_google_adk_reads_answers_as_it_does() -> None:
