@@ -53,9 +53,18 @@ def _matching(pattern: str, wanted: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _without_credentials(url: str) -> str:
+    if re.match(r"[^/]*//[^/]*@", url):
+        raise ValueError("must have no user and password in it, since addresses are logged: set token_env or headers")
+    return url
+
+
 _WITHOUT_SLASH = AfterValidator(lambda url: url.rstrip("/"))
 _SERVER = Annotated[
-    StrictStr, _matching(r"https?://[^\s/]+(/\S*)?", 'an address such as "http://adk:8000"'), _WITHOUT_SLASH
+    StrictStr,
+    AfterValidator(_without_credentials),
+    _matching(r"https?://[^\s/]+(/\S*)?", 'an address such as "http://adk:8000"'),
+    _WITHOUT_SLASH,
 ]
 _CHANNEL = Annotated[StrictStr, _matching(r"[CG][A-Z0-9_]+", 'the channel\'s id, such as "C0AUDIT"')]
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")

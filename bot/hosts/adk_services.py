@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import make_url
 
 from runtime.errors import Invalid
+from runtime.store.private import make_private_file, make_private_folder
 from runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def session_service(store_url: str) -> BaseSessionService:
         from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
         try:
-            sqlite: BaseSessionService = SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
+            file = make_private_file(path.with_name(f"{path.stem}-adk{path.suffix}"))
+            sqlite: BaseSessionService = SqliteSessionService(str(file))
             return sqlite
         except RuntimeError as error:
             raise Invalid(f"The agent's sessions can't be opened: {error}") from error
@@ -69,7 +71,7 @@ def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactSe
     if path is None:
         return InMemoryArtifactService()
     try:
-        return FileArtifactService(path.with_name(f"{path.stem}-adk-artifacts"))
+        return FileArtifactService(make_private_folder(path.with_name(f"{path.stem}-adk-artifacts")))
     except OSError as error:
         raise Invalid(f"The agent's artifacts can't be kept next to the store: {error.strerror or error}") from error
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from bot.store.open import SCHEMA, SCHEMAS
 from bot.store.refused_features import REMEMBERED, RefusedFeature, refused_features
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
+from runtime.store.private import FILE, FOLDER
 from runtime.store.schema import StoreSchema, version
 from runtime.target import load_object
 
@@ -106,16 +108,16 @@ def _refused_feature(one: RefusedFeature) -> Finding:
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:
-    """Finds store files that others may read."""
+    """Finds files of the store, and of google-adk beside it, that others may read."""
     path = _file(url)
     if path is None:
         return
-    for beside in ("", "-wal", "-shm", ".lock", ".sock"):
-        file = path.with_name(path.name + beside)
+    for file in sorted({*path.parent.glob(f"{escape(path.name)}*"), *path.parent.glob(f"{escape(path.stem)}-adk*")}):
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode & 0o777
             if mode & 0o077:
-                yield warn(file.name, f"others on this machine may use it ({mode:o}): chmod 600 {file}")
+                wanted = FOLDER if file.is_dir() else FILE
+                yield warn(file.name, f"others on this machine may use it ({mode:o}): chmod {wanted:o} {file}")
 
 
 def _file(url: str) -> Path | None:

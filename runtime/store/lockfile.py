@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from runtime.errors import StoreError
+from runtime.store.private import open_private
 
 if sys.platform == "win32":
     import msvcrt
@@ -25,10 +26,6 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-PRIVATE_MODE = 0o600
-"""The mode of the store's files, which only their user may read: they contain tokens, arguments and votes."""
-
-
 class LockFile:
     """The file `x.db.lock` next to `x.db`. It stays when the lock is released: if it were removed, two processes could
     hold the lock."""
@@ -36,7 +33,7 @@ class LockFile:
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".lock")
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
+            self._descriptor = open_private(path)
         except OSError as error:
             raise StoreError(
                 f"{path} can't be written ({error.strerror}). The store needs a directory that exists and "

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import queue
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +18,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from runtime.errors import StoreError
-from runtime.store.lockfile import PRIVATE_MODE, LockFile
+from runtime.store.lockfile import LockFile
+from runtime.store.private import make_private_file
 from runtime.store.sqlite_writer import SqliteWriter, as_store_error
 from runtime.store.transaction import Admission, Limits, R, SqlDialect, Tx
 from runtime.store.wakeups import Hub
@@ -164,16 +164,9 @@ def _raw(connection: Connection) -> sqlite3.Connection:
     return raw
 
 
-def _make_private(path: Path) -> None:
-    """Creates the file so that only its user can read it. An existing file keeps its mode. SQLite gives its write-ahead
-    log and its index the mode of the database."""
-    with suppress(OSError):  # SQLite has a better error for this
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE))
-
-
 def _connect(path: Path | None) -> sqlite3.Connection:
     if path is not None:
-        _make_private(path)
+        make_private_file(path)
     try:
         raw = sqlite3.connect(path if path is not None else ":memory:", timeout=BUSY_SECONDS, isolation_level=None)
         with _closed_unless_ready(raw):

@@ -178,6 +178,8 @@ WRONG = [
     ("[agent]\nurl = 'adk:8000'\napp = 'x'", 'agent.url: must be an address such as "http://adk:8000"'),
     ("[agent]\nurl = 'http://x'\napp = 'x'\ntimeout = 5", "agent.timeout: must be a text such as"),
     ("agent = 'x'", 'agent: must be a table, not "x"'),
+    ("[agent]\napp = 'a'\nurl = 'http://ann:hush@adk:8000'", "agent.url: must have no user and password in it, since"),
+    ("[agent]\napp = 'a'\nurl = 'ftp://ann:hush@adk:8000'", "agent.url: must have no user and password in it, since"),
     ("[store]\nurl = 'mysql://x'", 'store.url: must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'),
     ("[store]\nlease = '0s'", "store.lease: must be longer than nothing"),
     ("[store]\nlease = '20m'", "store.lease: must be between 1s and 10m: after that time"),

@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 
 import pytest
 
+from bot.hosts.adk_services import artifact_service, session_service
 from bot.operations.check import readable_by_others
 from bot.operations.control import serve_control
 from bot.operations.findings import warn
@@ -33,6 +34,8 @@ async def makes(path: str, umask: str) -> None:
     os.umask(int(umask, 8))
     url = f"sqlite:///{path}"
     store = await open_store(url, "a secret of thirty-two characters!")
+    artifact_service({}, url)
+    await session_service(url).create_session(app_name="clerk", user_id="ann", session_id="s")
     async with serve_control(socket_path(url), {}):
         print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in Path(path).parent.iterdir()}))
     await store.close()
@@ -45,7 +48,8 @@ async def made(path: Path, umask: str) -> dict[str, str]:
         said = await process.stdout.read()
         await process.close()
         errors.seek(0)
-        assert errors.read() == b""
+        wrong = errors.read()
+        assert wrong == b"", wrong.decode()
     modes: dict[str, str] = json.loads(said)
     return modes
 
@@ -53,7 +57,8 @@ async def made(path: Path, umask: str) -> dict[str, str]:
 @pytest.mark.parametrize("umask", ["000", "022", "077"])
 async def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, umask: str) -> None:
     modes = await made(tmp_path / "x.db", umask)
-    assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x.db.sock"), "0o600")
+    assert modes.pop("x-adk-artifacts") == "0o700"
+    assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x.db.sock", "x-adk.db"), "0o600")
     assert list(readable_by_others(f"sqlite:///{tmp_path / 'x.db'}")) == []
 
 
@@ -64,8 +69,12 @@ async def test_a_store_that_others_may_read_already_is_left_and_reported(tmp_pat
     path.chmod(0o640)
     modes = await made(path, "022")
     assert (modes["x.db"], modes["x.db.lock"]) == ("0o640", "0o600")
-    (finding,) = readable_by_others(f"sqlite:///{path}")
-    assert finding == warn("x.db", f"others on this machine may use it (640): chmod 600 {path}")
+    folder = tmp_path / "x-adk-artifacts"
+    folder.chmod(0o755)
+    assert [*readable_by_others(f"sqlite:///{path}")] == [
+        warn("x-adk-artifacts", f"others on this machine may use it (755): chmod 700 {folder}"),
+        warn("x.db", f"others on this machine may use it (640): chmod 600 {path}"),
+    ]
     assert list(readable_by_others("postgresql://confirm@database/confirm")) == []
 
 

@@ -1,0 +1,29 @@
+"""The one maker of what is kept beside a store. Only its user may use it: it holds tokens, arguments and votes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+FILE, FOLDER = 0o600, 0o700
+
+
+def open_private(path: Path) -> int:
+    """Opens the file, and creates it if there is none. An existing one keeps its mode."""
+    return os.open(path, os.O_RDWR | os.O_CREAT, FILE)
+
+
+def make_private_file(path: Path) -> Path:
+    """For a library that opens files with the mode from the umask. SQLite gives the files beside a database its mode.
+    What can't be made here is left to the library, which has a better error."""
+    with suppress(OSError):
+        os.close(open_private(path))
+    return path
+
+
+def make_private_folder(path: Path) -> Path:
+    """Nobody else gets to the files in it, whatever their modes are."""
+    with suppress(OSError):
+        path.mkdir(FOLDER)
+    return path
