@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bot.confirmation.model import SessionKey
 from bot.hosts import adk_services
@@ -116,13 +116,14 @@ class AdkServer:
         from google.genai import types
 
         metadata, invocation = extra.get("customMetadata"), extra.get("invocationId")
+        told: dict[str, Any] = {"abort_signal": aborted} if self._takes_abort else {}
         running = self.runner.run_async(
             user_id=session.user,
             session_id=session.id,
             new_message=types.Content.model_validate(message.to_dict()),
             invocation_id=invocation if isinstance(invocation, str) else None,
             run_config=RunConfig.model_validate({"streaming_mode": "sse", "custom_metadata": metadata}),
-            **({"abort_signal": aborted} if self._takes_abort else {}),
+            **told,
         )
         try:
             async for event in running:

@@ -13,7 +13,7 @@ from google.adk.tools.function_tool import FunctionTool
 from bot.confirmation.model import SessionKey
 from bot.hosts.adk_in_process import AdkServer
 from runtime.adk_plugin import ConfirmationPlugin
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object
 from runtime.wire import Content, FunctionResponse, Part
 from tests.support.foreign.alone import USER, Alone, ran
 from tests.support.foreign.tools import log as write
@@ -89,9 +89,8 @@ async def test_an_approved_call_that_was_cancelled_has_no_result_and_runs_when_p
     server: AdkServer, tool: Lingering
 ) -> None:
     asked = await read(server, Part(text="please linger long"))
-    (request,) = {
-        one["functionCall"]["id"] for event in asked for one in parts(event) if "originalFunctionCall" in str(one)
-    }  # type: ignore[index, call-overload]
+    calls = [as_object(one["functionCall"]) for event in asked for one in parts(event) if "functionCall" in one]
+    (request,) = {call["id"] for call in calls if call["name"] == "adk_request_confirmation"}
     yes = Part(
         function_response=FunctionResponse(
             id=str(request), name="adk_request_confirmation", response={"confirmed": True}
