@@ -104,12 +104,14 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def requests_in(event: Event) -> Iterator[Request]:
-    """All requests in an event, in either dialect. Partial events and a user's own parts have none."""
+    """All requests in an event, in either dialect. Partial events, a user's own parts, and what a model calls or a tool
+    returns under this name have none."""
     if event.partial or event.author == "user":
         return
+    waiting = event.pausing_ids()
     for part in (event.content.parts if event.content else None) or ():
         asking: FunctionCall | FunctionResponse | None = part.function_call or part.function_response
-        if asking is None or asking.name != REQUEST_CONFIRMATION or not asking.id:
+        if asking is None or asking.name != REQUEST_CONFIRMATION or asking.id not in waiting:
             continue
         carried = asking.args if isinstance(asking, FunctionCall) else asking.response
         call = original_call_from(asking)
@@ -117,6 +119,7 @@ def requests_in(event: Event) -> Iterator[Request]:
             request = ConfirmationRequest.model_validate(carried)
         except ValidationError as error:
             raise Invalid(f"The confirmation request {asking.id} is malformed at {_first_problem(error)}.") from error
+        assert asking.id is not None
         if isinstance(asking, FunctionResponse) and not call.id:
             call = call.model_copy(update={"id": asking.id})
         yield Request(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -230,6 +231,12 @@ class Event(WireModel):
     @property
     def text(self) -> str:
         return self.content.text if self.content else ""
+
+    def pausing_ids(self) -> set[str]:
+        """The ids of the parts that wait for people. A model chooses the name of a call, but only ADK lists its id. An
+        id that several parts have counts for none of them, since it is unknown which of them ADK meant."""
+        times = Counter([*(call.id for call in self.calls()), *(given.id for given in self.responses())])
+        return {one for one in self.long_running_tool_ids or () if times[one] == 1}
 
     def is_final_response(self) -> bool:
         """Whether nothing more follows from this event by itself, like ADK's helper of the same name."""

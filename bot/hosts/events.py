@@ -29,6 +29,10 @@ _READ = (
 )
 _STATES = ("agentState", "endOfAgent")
 
+ABORTED = "INVOCATION_ABORTED"
+"""The error code of the events with which google-adk 2.11 and later close a run whose reader hung up. They answer every
+open call of the run, also requests that people can still answer, and so they say nothing about any of them."""
+
 _LATEST = 1e11
 """A larger number of seconds is not plausible: it is in milliseconds."""
 
@@ -57,7 +61,7 @@ def time_of(event: Event) -> float | None:
 
 def message_in(event: Event) -> AgentMessage | None:
     """The agent's message in an event, or the error of its model."""
-    if event.author == USER:
+    if event.author == USER or event.error_code == ABORTED:
         return None
     failed = bool(event.error_code or event.error_message) and not event.text.strip()
     text = (event.error_message or event.error_code or "") if failed else event.text

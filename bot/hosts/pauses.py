@@ -65,23 +65,25 @@ class PauseRequest:
 
 def pause_requests_in(event: Event, node: str = "") -> Iterator[PauseRequest]:
     """The questions and nodes' confirmations in an event. `node`: the path of the node that wrote the event."""
+    waiting = event.pausing_ids()
     for call in event.calls():
-        if call.name == REQUEST_INPUT and call.id:
+        if call.id is None or call.id not in waiting:
+            continue
+        if call.name == REQUEST_INPUT:
             named = bound_to_event(call.id, event.id)
             made = _confirmation if call.id.startswith(WORKFLOW_CONFIRMATION) else _question
             yield made(event, call, named, node)
-        elif call.id in (event.long_running_tool_ids or ()) and not (call.name or "").startswith(OF_THE_FRAMEWORK):
+        elif not (call.name or "").startswith(OF_THE_FRAMEWORK):
             yield _choice(event, call) or _operation(event, call)
 
 
 def other_waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
     """The other things that an event waits for, by call id."""
-    long_running = set(event.long_running_tool_ids or ())
+    waiting = event.pausing_ids()
     for call in event.calls():
         name = call.name or ""
-        if not call.id or name in (REQUEST_CONFIRMATION, REQUEST_INPUT):
-            continue
-        if name.startswith(OF_THE_FRAMEWORK) and call.id in long_running:
+        asked = name in (REQUEST_CONFIRMATION, REQUEST_INPUT)
+        if call.id and call.id in waiting and name.startswith(OF_THE_FRAMEWORK) and not asked:
             what = "a sign-in" if name == REQUEST_CREDENTIAL else name
             yield call.id, _unanswered_wait(event, call.id, name, UNKNOWN.format(name=what))
 

@@ -20,6 +20,7 @@ from operator import itemgetter
 
 from bot.confirmation.model import Ask, OutcomeKind
 from bot.hosts.events import (
+    ABORTED,
     Move,
     NodeOutput,
     asks_in_response,
@@ -35,6 +36,8 @@ from bot.hosts.events import (
 from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapshot, UnansweredWait
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import (
+    CHOICE_TOOL,
+    OF_THE_FRAMEWORK,
     PauseRequest,
     form_of,
     other_waits_in,
@@ -275,7 +278,7 @@ class _SessionParts:
             by_root=bool(node) and "/" not in node and not adk_request.branch,
             answered=len(given) if part is None else self.answered[part],
             ended_empty=adk_request.request.id in self.ended_empty,
-            asked_anew=part is not None and self.latest[part] != adk_request.request.id,
+            asked_anew=part is not None and self.latest.get(part) != adk_request.request.id,
             given=tuple(one for _, one in given),
             before=responses[first - 1][1] if first else None,
             after=responses[first][1:] if first < len(responses) else None,
@@ -335,6 +338,8 @@ def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput
     if event.author == USER:
         _add_message(gathered, event)
         return
+    if event.error_code == ABORTED:
+        return
     if gathered.words:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
     if gathered.run is not None:
@@ -344,12 +349,22 @@ def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput
     if output is not None:
         _add_output(gathered, event, output)
     for response in event.responses():
+        if (response.name or "").startswith(OF_THE_FRAMEWORK) or response.name == CHOICE_TOOL:
+            _answered_by_agent(gathered, response.id or "")
         if response.name != REQUEST_CONFIRMATION:
             kept = gathered.responses.setdefault(response.id or "", [])
             kept.append((next(gathered.places), response.response or {}, time_of(event)))
     said = message_in(event)
     if said is not None:
         gathered.said.append(said)
+
+
+def _answered_by_agent(gathered: _SessionParts, part_id: str) -> None:
+    """Drops a question that the agent answered by itself, such as in a callback: it waits for nobody."""
+    gathered.waits.pop(part_id, None)
+    request = gathered.latest.get(part_id)
+    if request is not None and request not in gathered.given:
+        del gathered.latest[part_id], gathered.adk_requests[request]
 
 
 def _gather_requests(gathered: _SessionParts, event: Event, node: str) -> None:

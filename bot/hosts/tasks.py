@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from blocks.text import fit_visible
+from bot.hosts.events import ABORTED
 from bot.hosts.host import AgentMessage, MessageDelta, RunOutput, Task, TaskState
 from bot.hosts.pauses import OF_THE_FRAMEWORK
 from bot.hosts.reading import WAITS
@@ -41,7 +42,7 @@ def run_output(event: Event, said: AgentMessage | None) -> Iterator[RunOutput]:
 
 def tasks_in(event: Event) -> Iterator[Task]:
     """The calls that this event says something about. Later events may say more about the same call."""
-    if event.partial or event.author == USER:
+    if event.partial or event.author == USER or event.error_code == ABORTED:
         return
     for call in event.calls():
         if call.id and _is_a_task(call.name or ""):

@@ -26,8 +26,10 @@ def answered(response: Any, id_: str | None = "r-1") -> Answer:
 
 
 def event(*parts: Any, **more: Any) -> Event:
+    waiting = [one["id"] for part in parts for one in part.values() if "id" in one]
+    content = {"role": "model", "parts": list(parts)}
     return Event.model_validate(
-        {"author": "bank", "invocationId": "e-1", "content": {"role": "model", "parts": list(parts)}, **more}
+        {"author": "bank", "invocationId": "e-1", "content": content, "longRunningToolIds": waiting, **more}
     )
 
 
@@ -224,7 +226,7 @@ FOUND = Request(
 
 
 def test_python_go_and_java_ask_with_a_call_of_its_own_id() -> None:
-    assert list(requests_in(event(request(), longRunningToolIds=["r-1"]))) == [FOUND]
+    assert list(requests_in(event(request()))) == [FOUND]
 
 
 def test_js_asks_as_the_user_with_its_map_beside() -> None:
@@ -235,7 +237,7 @@ def test_js_asks_as_the_user_with_its_map_beside() -> None:
 
 
 def test_adk_rs_asks_with_a_response_of_the_calls_id() -> None:
-    [found] = requests_in(event(request("response", "call-1"), longRunningToolIds=["call-1"]))
+    [found] = requests_in(event(request("response", "call-1")))
     assert (found.id, found.call.id, found.dialect) == ("call-1", "call-1", "response")
     nameless = {"originalFunctionCall": {"name": "transfer_money"}, "toolConfirmation": {"hint": "?"}}
     part = {"functionResponse": {"id": "call-7", "name": NAME, "response": nameless}}
@@ -253,7 +255,7 @@ def test_the_payload_comes_along() -> None:
         original_function_call=FunctionCall(name="request_time_off", args={"days": 5}),
         tool_confirmation=ToolConfirmation(hint="How many?", payload={"approved_days": 0}),
     )
-    [found] = requests_in(Event(author="hr", content=Content(parts=[asked.as_part("r-9", "call")])))
+    [found] = requests_in(event(asked.as_part("r-9", "call").to_dict(), author="hr"))
     assert (found.hint, found.payload) == ("How many?", {"approved_days": 0})
 
 
@@ -262,13 +264,27 @@ def test_the_payload_comes_along() -> None:
     [
         event(request(), partial=True),
         event(request(), author="user"),
+        event(request(), longRunningToolIds=None),
+        event(request("response", "call-1"), longRunningToolIds=["r-1"]),
+        event(request(), {"functionCall": {"id": "r-1", "name": "report"}}),
         event({"functionCall": {"name": NAME, "args": ASKED}}),
         event({"functionCall": {"id": "r-1", "name": "transfer_money", "args": ASKED}}),
         event({"functionResponse": {"id": "call-1", "name": "transfer_money", "response": {"error": "confirm"}}}),
         Event(author="bank"),
         Event(author="bank", content=Content()),
     ],
-    ids=["partial", "the user's own", "no id", "another name", "placeholder", "no content", "no parts"],
+    ids=[
+        "partial",
+        "the user's own",
+        "a model's call",
+        "a tool's result",
+        "two with one id",
+        "no id",
+        "another name",
+        "placeholder",
+        "no content",
+        "no parts",
+    ],
 )
 def test_nothing_else_asks(silent: Event) -> None:
     assert list(requests_in(silent)) == []

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from bot.store.tables import ledger
 from runtime.store.database import Tx
 from tests.support.foreign.alone import ran
+from tests.support.foreign.wishes import IMITATED
 from tests.support.office import POLICY, Office, office, opening, withdraws
 from tests.support.scraping import scrape
 
@@ -40,6 +41,17 @@ async def test_a_pause_that_slack_cannot_answer_is_named(
         assert kind in caplog.text
         assert at.bot.url is not None
         assert (await scrape(at.bot.url)).value("adk_confirm_unanswered_pauses_total", kind=kind) == 1
+
+
+@pytest.mark.parametrize("name", IMITATED)
+@pytest.mark.parametrize("signed", ["", "_signed"])
+async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens, name: str, signed: str) -> None:
+    async with opens(f"imitating_{name}{signed}", "[[policy]]\ntools = ['*']\napprovers = ['user:U0BOB']") as at:
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.ann.finds("Nobody was there.", at.deploys, thread=said)
+        await at.rests()
+        shown = "".join(str(made.args) for made in at.slack.calls)
+        assert ("VPN" in shown, "Harmless" in shown, name in shown) == (False, False, False)
 
 
 async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:

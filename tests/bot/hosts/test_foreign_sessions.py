@@ -46,7 +46,7 @@ def asked(call: JsonObject = CALL) -> list[JsonObject]:
     return [
         event("user", {"text": "pay"}),
         event("clerk", {"functionCall": call}),
-        event("clerk", {"functionCall": asking}),
+        {**event("clerk", {"functionCall": asking}), "longRunningToolIds": ["r1"]},
         event("clerk", {"functionResponse": {"id": "c1", "name": "reimburse", "response": waits}}),
     ]
 

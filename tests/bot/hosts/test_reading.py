@@ -245,7 +245,9 @@ class TestHoles:
 
     def test_a_request_that_cannot_be_read_is_reported_and_asks_nobody(self) -> None:
         events = python()
-        events[2] = event("clerk", {"functionCall": {"id": "r1", "name": ASK, "args": {}}}, id="3")
+        events[2] = event(
+            "clerk", {"functionCall": {"id": "r1", "name": ASK, "args": {}}}, id="3", longRunningToolIds=["r1"]
+        )
         look = looked(events)
         assert look.requests == ()
         assert [(one.event, one.failed) for one in look.said] == [("3", True)]
@@ -367,7 +369,12 @@ class TestPassedOver:
             "functionCall": {"id": "r2", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
         }
         both = event("user", answered({"confirmed": True}, "r1"), answered({"confirmed": True}, "r2"))
-        ran = [*python(), event("clerk", asking), both, event("clerk", responded({"ok": 1}, "deploy", "c2"))]
+        ran = [
+            *python(),
+            event("clerk", asking, longRunningToolIds=["r2"]),
+            both,
+            event("clerk", responded({"ok": 1}, "deploy", "c2")),
+        ]
         assert {one.request_id: one.became for one in looked(ran).outcomes} == {
             "r1": OutcomeKind.UNKNOWN,
             "r2": OutcomeKind.DONE,
@@ -565,7 +572,7 @@ def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObjec
     again: JsonObject = {
         "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
     }
-    asking = read([*python(), event("hr", again)]).adk_request("r1")
+    asking = read([*python(), event("hr", again, longRunningToolIds=["r1"])]).adk_request("r1")
     assert asking is not None
     assert asking.twice is twice
     assert asking.request.call.arguments == {"amount": 1500}
@@ -578,9 +585,8 @@ def test_a_session_of_thousands_is_read_in_one_go() -> None:
     for number in range(many):
         call: JsonObject = {"id": f"c{number}", "name": "reimburse", "args": {}}
         args: JsonObject = {"originalFunctionCall": call, "toolConfirmation": HINT}
-        events.append(
-            event("clerk", {"functionCall": {"id": f"r{number}", "name": ASK, "args": args}}, id=f"a{number}")
-        )
+        asking: JsonObject = {"functionCall": {"id": f"r{number}", "name": ASK, "args": args}}
+        events.append(event("clerk", asking, id=f"a{number}", longRunningToolIds=[f"r{number}"]))
     for number in range(many):
         events.append(event("user", answered({"confirmed": True}, f"r{number}"), id=f"b{number}"))
         events.append(event("clerk", responded({"result": number}, call=f"c{number}"), id=f"d{number}"))

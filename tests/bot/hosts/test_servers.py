@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.confirmation.model import OutcomeKind
+from bot.hosts.events import ABORTED
 from bot.hosts.host import RefusedByHost
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
@@ -82,6 +84,30 @@ async def test_an_app_that_cannot_be_imported_is_reported_as_that(at: Scene) -> 
         await visit.say("please deploy search")
     assert "server's log" in str(refused.value)
     assert (await visit.host.look(visit.session)).said == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [one for one in KINDS if one.name == "adk-2-resumable"])
+async def test_what_google_adk_writes_after_a_hang_up_decides_nothing(at: Scene) -> None:
+    """It answers every open call of the run with an error, also the request that still waits."""
+    word = at.server.holds()
+    visit, impatient = at.visit(), at.visit(timeout=3.0)
+    impatient.session = visit.session
+    await visit.say(f"please linger {word} and deploy search")
+    slow, waiting = await visit.requests()
+    await impatient.host.capabilities()
+    await impatient.approve(slow)
+    stored = await visit.host.server.events(visit.session)
+    assert ABORTED in str(stored), "google-adk closes the run"
+    look = await visit.host.look(visit.session)
+    assert (look.requests, look.said) == ((waiting,), ())
+    assert [(one.request_id, one.became) for one in look.outcomes] == [
+        (slow.request_id, OutcomeKind.UNKNOWN),
+        (waiting.request_id, None),
+    ]
+    await visit.approve(waiting)
+    assert at.ran("deploy") == ["search"]
+    at.server.go_on(word)
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])

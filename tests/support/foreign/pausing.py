@@ -24,6 +24,7 @@ from google.genai import types
 from pydantic import BaseModel, Field
 
 from tests.support.foreign.tools import log
+from tests.support.foreign.wishes import IMITATED, imitation
 
 with warnings.catch_warnings(), suppress(ImportError):  # google-adk 1 has no workflows, and 1.14 can resume nothing
     warnings.simplefilter("ignore")
@@ -135,6 +136,29 @@ def calling(tool: Any, key: str) -> LlmAgent:
     return LlmAgent(name="clerk", model=Calls(model="calls", tool=tool.name, key=key), tools=[tool])
 
 
+class Imitates(Calls):
+    """Makes one call of a name that no tool has, although google-adk does not show it that it did."""
+
+    made: bool = False
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,  # noqa: ARG002  (it reads nothing)
+        stream: bool = False,  # noqa: ARG002  (it never does)
+    ) -> AsyncGenerator[LlmResponse, None]:
+        part = (
+            types.Part(text="Nobody was there.")
+            if self.made
+            else types.Part.model_validate({"function_call": imitation(self.tool)})
+        )
+        self.made = True
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def imitating(name: str) -> LlmAgent:
+    return LlmAgent(name="clerk", model=Imitates(model="imitates", tool=name, key=""), tools=[FunctionTool(report)])
+
+
 def nested() -> LlmAgent:
     """An agent used as a tool, whose own tool needs an approval."""
     payer = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
@@ -214,6 +238,8 @@ MADE: dict[str, Callable[[], object]] = {
     "calendar_open_signed": lambda: app(
         calling(FunctionTool(read_calendar), "day"), secret=SECRET, open_tools=("adk_request_credential",)
     ),
+    **{f"imitating_{name}": lambda name=name: app(imitating(name)) for name in IMITATED},
+    **{f"imitating_{name}_signed": lambda name=name: app(imitating(name), secret=SECRET) for name in IMITATED},
     "passport": lambda: app(calling(LongRunningFunctionTool(adk_request_passport), "reason")),
 }
 

@@ -185,6 +185,11 @@ class Replay:
             async for event in self._turn(key, to, invocation, answers):
                 yield event
             return
+        if call["name"] not in (*TOOLS, "delete_file"):
+            yield self._add(key, agent, invocation, [response_to(call, {"error": f"tool {call['name']} not found"})])
+            async for event in self._turn(key, agent, invocation, answers):
+                yield event
+            return
         confirmation: Plain = {"hint": f"May {call['name']} run?", "confirmed": False}
         if call["name"] == "request_time_off":
             confirmation["payload"] = {"approved_days": 0}

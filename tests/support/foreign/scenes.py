@@ -20,6 +20,7 @@ from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.visit import Visit
+from tests.support.foreign.wishes import IMITATED
 
 
 @dataclass
@@ -181,6 +182,16 @@ async def mcp(at: Scene) -> None:
     assert "notes.txt" in str(outcome.result)
     await visit.deny(await visit.asks("please delete plans.txt"))
     assert at.ran("delete_file") == ["notes.txt"]
+
+
+@scene("a model makes calls under the names of the framework's requests: nobody is asked")
+async def imitated(at: Scene) -> None:
+    for name in IMITATED:
+        visit = at.visit()
+        await visit.say(f"please imitate {name} {visit.session.id}")
+        look = await visit.host.look(visit.session)
+        assert (look.requests, look.waits, look.outcomes) == ((), (), ()), name
+        assert "originalFunctionCall" not in str(look.said), look.said
 
 
 # Once
