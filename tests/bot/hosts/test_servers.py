@@ -97,7 +97,7 @@ async def test_what_google_adk_writes_after_a_hang_up_decides_nothing(at: Scene)
     slow, waiting = await visit.requests()
     await impatient.host.capabilities()
     await impatient.approve(slow)
-    stored = await visit.host.server.events(visit.session)
+    stored = await at.hosts[0].server.events(visit.session)
     assert ABORTED in str(stored), "google-adk closes the run"
     look = await visit.host.look(visit.session)
     assert (look.requests, look.said) == ((waiting,), ())

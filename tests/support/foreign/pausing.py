@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from fastapi.openapi.models import APIKey, APIKeyIn
@@ -155,8 +156,9 @@ class Imitates(Calls):
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
-def imitating(name: str) -> LlmAgent:
-    return LlmAgent(name="clerk", model=Imitates(model="imitates", tool=name, key=""), tools=[FunctionTool(report)])
+def imitating(name: str, secret: str | None = None) -> App:
+    model = Imitates(model="imitates", tool=name, key="")
+    return app(LlmAgent(name="clerk", model=model, tools=[FunctionTool(report)]), secret=secret)
 
 
 def nested() -> LlmAgent:
@@ -238,8 +240,8 @@ MADE: dict[str, Callable[[], object]] = {
     "calendar_open_signed": lambda: app(
         calling(FunctionTool(read_calendar), "day"), secret=SECRET, open_tools=("adk_request_credential",)
     ),
-    **{f"imitating_{name}": lambda name=name: app(imitating(name)) for name in IMITATED},
-    **{f"imitating_{name}_signed": lambda name=name: app(imitating(name), secret=SECRET) for name in IMITATED},
+    **{f"imitating_{name}": partial(imitating, name) for name in IMITATED},
+    **{f"imitating_{name}_signed": partial(imitating, name, SECRET) for name in IMITATED},
     "passport": lambda: app(calling(LongRunningFunctionTool(adk_request_passport), "reason")),
 }
 
