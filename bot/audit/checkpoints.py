@@ -29,9 +29,11 @@ class Checkpoint:
     previous: str
     sealed: str
 
-    def __str__(self) -> str:
-        """The line for the log and the channel. An anchor file consists of such lines."""
-        return f"checkpoint {self.number} {stamp(self.at)} {self.sealed}"
+    def publish(self, keys: LedgerKeys) -> str:
+        """The line for the log and the channel. An anchor file consists of such lines. Only a holder of the secret can
+        write one."""
+        said = f"checkpoint {self.number} {stamp(self.at)} {self.sealed}"
+        return f"{said} {keys.checkpoint.of({'line': said})}"
 
 
 def checkpoint(before: Checkpoint | None, heads: Mapping[str, Head], at: datetime, keys: LedgerKeys) -> Checkpoint:
@@ -52,23 +54,25 @@ class Anchor:
     fingerprints: Mapping[int, str]
 
     @classmethod
-    def parse(cls, text: str) -> Anchor:
-        """Reads checkpoint lines as `str(checkpoint)` writes them, whatever a log or a channel put before or after.
+    def parse(cls, text: str, keys: LedgerKeys) -> Anchor:
+        """Reads checkpoint lines as `publish` writes them, whatever a log or a channel put before or after. A line that
+        somebody else wrote there does not count.
 
         Of several lines with one number the first counts: what was published can't be changed later.
-
-        >>> Anchor.parse("12:00 INFO checkpoint 7 2030-01-01T12:00:00.000000+00:00 " + "ab" * 32).fingerprints[7][:4]
-        'abab'
         """
         found: dict[int, str] = {}
-        for number, sealed in _ANCHORED.findall(text):
-            found.setdefault(int(number), sealed)
+        for said, number, sealed, written in _ANCHORED.findall(text):
+            if keys.checkpoint.matches({"line": said}, written):
+                found.setdefault(int(number), sealed)
         if not found:
-            raise Invalid("The anchor holds no checkpoint. Its lines read: checkpoint <number> <time> <fingerprint>.")
+            raise Invalid(
+                "The anchor holds no checkpoint that was sealed with this secret. "
+                "Its lines read: checkpoint <number> <time> <fingerprint> <fingerprint of the line>."
+            )
         return cls(found)
 
 
-_ANCHORED = re.compile(r"\bcheckpoint (\d{1,18}) \S+ ([0-9a-f]{64})\b")
+_ANCHORED = re.compile(r"\b(checkpoint (\d{1,18}) \S{1,40} ([0-9a-f]{64})) ([0-9a-f]{64})\b")
 
 
 def _content(point: Checkpoint) -> JsonObject:

@@ -17,6 +17,7 @@ from bot.commands.common import CommandLine, names_option, options, paint, stand
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
+    from bot.audit.ledger import LedgerKeys
     from bot.audit.verification import Report
     from bot.operations.names import Namer
     from bot.store.audit_log import LineFilter
@@ -203,7 +204,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     from bot.store.audit_verify import verify_ledger
 
     keys = LedgerKeys(secret_of(call.settings))
-    known = _anchor(anchor) if anchor else None
+    known = _anchor(anchor, keys) if anchor else None
 
     async def look() -> Report:
         async with call.reading() as database:
@@ -214,7 +215,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     return 0 if report.broken is None else 1
 
 
-def _anchor(name: str) -> Anchor:
+def _anchor(name: str, keys: LedgerKeys) -> Anchor:
     from bot.audit.checkpoints import Anchor
     from runtime.errors import Invalid
 
@@ -223,7 +224,7 @@ def _anchor(name: str) -> Anchor:
     except OSError as error:
         why = error.strerror or error
         raise Invalid(command_texts.ANCHOR_UNREADABLE.format(path=name, why=why)) from error
-    return Anchor.parse(text)
+    return Anchor.parse(text, keys)
 
 
 # Purge

@@ -83,7 +83,7 @@ async def _look_up(settings: Settings, facts: CallFacts) -> tuple[KnownNames, To
     from bot.slack.identity import slack_client
     from runtime.errors import ConfirmError
 
-    client = slack_client(settings) if settings.environment.bot_token is not None else None
+    client = slack_client(settings, patient=True) if settings.environment.bot_token is not None else None
     tools = None
     try:
         if settings.agent is not None:

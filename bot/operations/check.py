@@ -57,7 +57,7 @@ async def check_all(settings: Settings) -> CheckResult:
     rows = [] if tools is None else coverage(settings.policies, tools)
     found += [finding async for finding in _slack(settings)]
     entries = [str(entry) for policy in settings.policies.entries for entry in policy.approvers]
-    client = slack_client(settings) if settings.environment.bot_token is not None else None
+    client = slack_client(settings, patient=True) if settings.environment.bot_token is not None else None
     return CheckResult(found, rows, await names_of(client, entries if rows else ()))
 
 
@@ -65,7 +65,7 @@ async def _slack(settings: Settings) -> AsyncIterator[Finding]:
     if settings.environment.app_token is not None:
         yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:
-        async for finding in check_workspace(slack_client(settings), settings):
+        async for finding in check_workspace(slack_client(settings, patient=True), settings):
             yield finding
 
 

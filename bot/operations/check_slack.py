@@ -13,11 +13,11 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.config.environment import Environment
 from bot.config.settings import Settings
-from bot.operations.findings import Finding, either, fine, fix
+from bot.operations.findings import Finding, either, fine, fix, note
 from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
 from bot.slack.directory.names import person_name
-from bot.slack.outbound.errors import why_unreached
+from bot.slack.outbound.errors import PATIENT, why_unreached
 from bot.slack.scopes import scopes_for
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
@@ -29,7 +29,7 @@ Judge = Callable[[AsyncSlackResponse], tuple[bool, str]]
 async def check_app_token(environment: Environment) -> Finding:
     """Asks for a Socket Mode address. Nothing connects to it, and it expires."""
     assert environment.app_token is not None
-    client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
+    client = AsyncWebClient(base_url=environment.api_url, retry_handlers=PATIENT)
     token = environment.app_token.get_secret_value()
     return await _check("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
 
@@ -39,6 +39,9 @@ async def check_workspace(client: AsyncWebClient, settings: Settings) -> AsyncIt
         answer = await client.auth_test()
     except SlackApiError as error:
         code = str(error.response["error"])
+        if code == "ratelimited":
+            yield note("Slack", _NOT_ASKED)
+            return
         yield fix("Slack", f"the bot's token was not accepted ({code}): install the app again")
         return
     except UNREACHABLE as error:
@@ -87,6 +90,8 @@ async def _check(
         answer = await ask()
     except SlackApiError as error:
         code = str(error.response["error"])
+        if code == "ratelimited":
+            return note(what, _NOT_ASKED)
         return fix(what, fixes.get(code, f"Slack says {code}"))
     except UNREACHABLE as error:
         return fix(what, f"Slack could not be asked, {why_unreached(error)}: run this again")
@@ -101,8 +106,9 @@ _FIXES = {
     "user_not_visible": "the app can't see this account: name somebody of this workspace",
     "channel_not_found": "the app can't see this channel: invite it with /invite",
     "missing_scope": "a scope is missing: add it and install the app again",
-    "ratelimited": "Slack wants to be asked less often: run this again in a minute",
 }
+
+_NOT_ASKED = "not checked, since Slack wants to be asked less often: run this again in a minute"
 
 _APP_TOKEN = {
     "invalid_auth": "was not accepted: make an app-level token with connections:write, under Basic Information",

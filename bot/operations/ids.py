@@ -10,11 +10,11 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.directory.names import person_name
-from bot.slack.outbound.errors import why_unreached
+from bot.slack.outbound.errors import PATIENT, why_unreached
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
-PAGE = 200
+PAGE = 1000
 PAGES = 50
 """How many pages of a very large workspace are read."""
 
@@ -37,13 +37,15 @@ class NamedId:
 
 async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
     """Everything whose name, address or id contains `wanted`, in any case: groups, then channels, then people."""
-    client = AsyncWebClient(token, base_url=api_url, retry_handlers=[])
+    client = AsyncWebClient(token, base_url=api_url, retry_handlers=PATIENT)
     try:
         found = [one async for one in _groups(client)]
         found += [one async for one in _channels(client)]
         found += [one async for one in _people(client)]
     except SlackApiError as error:
         code = str(error.response["error"])
+        if code == "ratelimited":
+            raise LookupFailed("Slack wants to be asked less often. Run this again in a minute.") from error
         raise LookupFailed(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
     except (aiohttp.ClientError, OSError) as error:
         raise LookupFailed(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error

@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
-from bot.slack.outbound.errors import Later, trouble_from
+from bot.slack.outbound.errors import PATIENT, Later, trouble_from
 from runtime.rest.listening import CannotServe
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,13 @@ class BotIdentity:
     bot: str
 
 
-def slack_client(settings: Settings) -> AsyncWebClient:
-    """A client without the SDK's own retries, which post twice if an answer is lost."""
+def slack_client(settings: Settings, *, patient: bool = False) -> AsyncWebClient:
+    """A client without the SDK's own retries, which post twice if an answer is lost. `patient`: for a command, which
+    has no limits of its own and waits as long as Slack says."""
     token = settings.environment.bot_token
     value = None if token is None else token.get_secret_value()
-    return AsyncWebClient(value, base_url=settings.environment.api_url, retry_handlers=[])
+    again = PATIENT if patient else []
+    return AsyncWebClient(value, base_url=settings.environment.api_url, retry_handlers=again)
 
 
 async def identify(client: AsyncWebClient) -> BotIdentity:

@@ -116,12 +116,13 @@ class CheckpointJob:
             )
 
     async def _tell(self, made: Checkpoint) -> None:
-        log.info("%s", made)
+        line = made.publish(self._keys)
+        log.info("%s", line)
         if self._post is None:
             return
         try:
             async with asyncio.timeout(_POSTING):
-                await self._post(str(made))
+                await self._post(line)
         except (ConfirmError, TimeoutError) as error:
             # The log has this checkpoint, and the next one in the channel covers it.
             why = str(error) or f"no answer within {_POSTING:g} seconds"

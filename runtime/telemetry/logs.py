@@ -35,6 +35,7 @@ CARRIERS = frozenset(
 """Libraries that handle what no log may hold."""
 
 _OPENING = re.compile(r"[^(:{\[<=\"'`%\n]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MOST_CAUSES = 10
 
 _session: ContextVar[str | None] = ContextVar("session", default=None)
@@ -82,7 +83,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         ids = ", ".join(f"{name} {value}" for name, value in _ids().items())
         line = f"{record.levelname} {record.name}: {_message(record)}{f' [{ids}]' if ids else ''}"
-        return "\n".join([line, *(f"  {part}" for part in _failure(record))])
+        return "\n".join(_CONTROL.sub(_spell, part) for part in (line, *(f"  {part}" for part in _failure(record))))
 
 
 class JsonFormatter(logging.Formatter):
@@ -99,6 +100,11 @@ class JsonFormatter(logging.Formatter):
             **({"error": failure} if failure else {}),
         }
         return json.dumps(line, ensure_ascii=False)
+
+
+def _spell(control: re.Match[str]) -> str:
+    """The escape of a character that would end the line, or that a terminal obeys. Names in messages may have some."""
+    return control.group().encode("unicode_escape").decode()
 
 
 def _ids() -> dict[str, str]:

@@ -52,7 +52,7 @@ def heads(lines: Sequence[LedgerLine], upto: int) -> dict[str, Head]:
 
 FIRST = checkpoint(None, heads(LINES, 2), NOON, SECRET)
 SECOND = checkpoint(FIRST, heads(LINES, 9), NOON + timedelta(hours=1), SECRET)
-ANCHOR = Anchor.parse(f"{FIRST}\nsome log line\n2030 INFO {SECOND}")
+ANCHOR = Anchor.parse(f"{FIRST.publish(SECRET)}\nsome log line\n2030 INFO {SECOND.publish(SECRET)}", SECRET)
 
 
 def found(
@@ -110,7 +110,7 @@ class TestSound:
         assert found([replace(line, at=line.at.astimezone(east)) for line in LINES]).finding is Integrity.CONSISTENT
 
     def test_lines_after_the_last_checkpoint_only_need_to_fit(self) -> None:
-        assert found(LINES, [FIRST], Anchor.parse(str(FIRST))).anchored == 1
+        assert found(LINES, [FIRST], Anchor.parse(FIRST.publish(SECRET), SECRET)).anchored == 1
 
 
 BREAKS: dict[str, tuple[list[LedgerLine], str, int, str]] = {
@@ -181,7 +181,7 @@ class TestCheckpoints:
 
     def test_a_ledger_written_anew_with_the_secret_is_not_the_one_that_was_told_of(self) -> None:
         anew = checkpoint(None, heads(LINES, 2), NOON + timedelta(hours=3), SECRET)
-        report = found(checkpoints=[anew], anchor=Anchor.parse(str(FIRST)))
+        report = found(checkpoints=[anew], anchor=Anchor.parse(FIRST.publish(SECRET), SECRET))
         assert report.broken == Broken("checkpoints", None, "checkpoint 1 is not the one that the anchor tells of")
 
     def test_each_stands_on_the_one_before(self) -> None:
@@ -190,11 +190,19 @@ class TestCheckpoints:
         assert report.broken == Broken("checkpoints", None, "checkpoint 2 does not continue the one before it")
 
     def test_what_was_told_first_is_the_anchor(self) -> None:
-        assert Anchor.parse(f"{FIRST}\nsomebody said: checkpoint 1 then {'ab' * 32}").fingerprints == {1: FIRST.sealed}
+        anew = checkpoint(None, heads(LINES, 2), NOON + timedelta(hours=3), SECRET)
+        log = f"{FIRST.publish(SECRET)}\n{anew.publish(SECRET)}"
+        assert Anchor.parse(log, SECRET).fingerprints == {1: FIRST.sealed}
+
+    def test_what_somebody_else_writes_where_checkpoints_are_published_is_none(self) -> None:
+        seal = "ab" * 32
+        for forged in (f"checkpoint 1 then {seal}", f"checkpoint 1 then {seal} {seal}", FIRST.publish(LedgerKeys("x"))):
+            anchor = Anchor.parse(f"INFO no such tool: {forged}\n{FIRST.publish(SECRET)}", SECRET)
+            assert anchor.fingerprints == {1: FIRST.sealed}
 
     def test_an_anchor_without_checkpoints_says_what_it_should_hold(self) -> None:
         with pytest.raises(Invalid, match="checkpoint <number> <time> <fingerprint>"):
-            Anchor.parse("nothing of the kind")
+            Anchor.parse("nothing of the kind", SECRET)
 
 
 @given(st.data())

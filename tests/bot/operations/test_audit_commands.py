@@ -235,7 +235,10 @@ async def test_it_verifies(at: Backoffice) -> None:
         (["export", "--since", "last week"], "--since 'last week' is not a point in time. Write 2030-01-31, "),
         (["export", "--until", "2030-02-31"], "--until '2030-02-31' is not a point in time"),
         (["verify", "--anchor", "none.txt"], "none.txt can't be read as an anchor: No such file or directory. "),
-        (["verify", "--anchor", "adk-confirm.toml"], "The anchor holds no checkpoint. Its lines read: checkpoint "),
+        (
+            ["verify", "--anchor", "adk-confirm.toml"],
+            "The anchor holds no checkpoint that was sealed with this secret. ",
+        ),
         (["show", "x", "--config", "none.toml"], "none.toml: there is no such file; name one with --config, or "),
     ],
 )

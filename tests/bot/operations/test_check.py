@@ -166,6 +166,14 @@ async def test_a_group_that_is_gone(at: Setup) -> None:
     assert "FIX group:S0GONE there is no such user group, or it is switched off" in said
 
 
+async def test_a_slack_that_wants_to_be_asked_less_often_is_asked_again_and_is_no_mistake(at: Setup) -> None:
+    at.people()
+    at.slack.faults.limits("usergroups.users.list", retry_after=0.1)
+    assert "FIX" not in await at.says(code=0)
+    at.slack.faults.limits("usergroups.users.list", retry_after=0, times=None)
+    assert "note group:S0ONCALL not checked, since Slack wants to be asked less often" in await at.says(code=0)
+
+
 async def test_tokens(at: Setup) -> None:
     at.people()
     said = await at.says(SLACK_BOT_TOKEN="xoxb-wrong", SLACK_APP_TOKEN="xapp-wrong")

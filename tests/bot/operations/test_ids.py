@@ -39,6 +39,8 @@ async def test_ids_are_found_by_name(
         found = json.loads("\n".join(await said("S0ONCALL", "--json")))["found"]
         assert found == [{"entry": "group:S0ONCALL", "name": "@oncall", "note": "oncall"}]
         assert await said("nobody") == ["Nobody, no group and no channel that the app sees has “nobody” in its name."]
+        slack.faults.limits("users.list", retry_after=0)
+        assert await said("Lee") == ["user:U0LEE  lee  (lee@example.com)"]
         slack.install.scopes = slack.install.scopes - {"usergroups:read"}
         assert await asyncio.to_thread(main, ["ids"]) == 2
         assert "Slack refused (missing_scope). `adk-confirm check` says" in capsys.readouterr().err

@@ -203,8 +203,8 @@ async def sealed(at: Backoffice) -> str:
     made = (await at.database.run(seal_moved, KEYS, timedelta(hours=1), at_once=True)).made
     assert made is not None
     with (at.directory / "anchor.log").open("a") as log:
-        log.write(f"INFO adk_confirm.audit: {made}\n")
-    return str(made)
+        log.write(f"INFO adk_confirm.audit: {made.publish(KEYS)}\n")
+    return made.publish(KEYS)
 
 
 def forge_the_end(tx: Tx) -> None:

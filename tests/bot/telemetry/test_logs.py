@@ -251,7 +251,13 @@ int("Z0RA")
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()], ids=["text", "json"])
 def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
     point = checkpoint(None, {}, NOON, KEYS)
-    assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).fingerprints == {1: point.sealed}
+    line = lines_of(formatter, "adk_confirm.audit", "%s", point.publish(KEYS))
+    assert Anchor.parse(line, KEYS).fingerprints == {1: point.sealed}
+
+
+def test_nobody_begins_a_line_of_the_log_with_what_they_name_something() -> None:
+    line = lines_of(TextFormatter(), "bot.x", "no tool %s", "x\nINFO bot.y: approved\x1b[1m\u2028\x85")
+    assert line == "ERROR bot.x: no tool x\\nINFO bot.y: approved\\x1b[1m\\u2028\\x85"
 
 
 def test_ids_hold_for_what_is_inside() -> None:

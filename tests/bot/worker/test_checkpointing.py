@@ -113,7 +113,7 @@ async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
     made = await store.read(all_of)
     assert [len(point.heads) for point in made] == [AT_ONCE, AT_ONCE, 5]
     assert len({chain for point in made for chain in point.heads}) == count
-    assert [record.getMessage() for record in caplog.records] == [str(made[-1])]
+    assert [record.getMessage() for record in caplog.records] == [made[-1].publish(KEYS)]
 
 
 async def test_a_chain_that_somebody_writes_to_just_now_is_not_waited_for(postgres_url: str, clock: Clock) -> None:
@@ -217,7 +217,7 @@ async def test_it_is_reported_in_the_log_and_in_the_channel(store: Database, cap
     await running
     second = await channel.posted.get()
     assert [record.getMessage() for record in caplog.records] == [first, second]
-    report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text))
+    report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text, KEYS))
     assert (report.finding, report.anchored) == (Integrity.UNTAMPERED, 2)
 
 
