@@ -34,25 +34,31 @@ _MARKS = (
     "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
     "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u302a-\u302f\ufe20-\ufe2f]"
 )
-_UNSEEN = (
-    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u070f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
-    "\u2028-\u202e\u205f-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
-    "\U0001107f\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001fffe\U0001ffff\U000e0000-\U0010ffff]"
+_BLANK = (  # printable for Python, but nothing to be seen
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\ufffd"
+    "\U0001107f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-_NOTABLE = re.compile(f"(?P<emoji>{_EMOJI})|(?<={_MARKS}{{5}}){_MARKS}+|{_UNSEEN}")
+_LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧο"
+_DISGUISED = rf"(?<!\w)(?=\w*[A-Za-z])(?=\w*[{_LATIN_TWINS}])[A-Za-z0-9_{_LATIN_TWINS}]+(?!\w)"
+_ODD = f"(?<={_MARKS}{{5}}){_MARKS}+|{_BLANK}|{_DISGUISED}"
+_CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
+_NOTABLE = re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def visible(text: str, keep: str = "") -> str:
     """The text with characters escaped that a reader can't see, or that would move other text: controls, direction
-    overrides, zero-width and private-use characters, odd spaces, stacks of accents. No-break spaces and the parts of
-    well-formed emoji stay. `keep` may name newline and tab."""
+    overrides, zero-width and private-use characters, spaces of other kinds, stacks of accents; and letters of other
+    scripts in a word that looks Latin. Wide spaces in Chinese and Japanese stay, and the parts of well-formed emoji.
+    `keep` may name newline and tab."""
     if text.isascii() and text.isprintable():
         return text
 
     def spell(match: re.Match[str]) -> str:
         found = match.group()
-        return found if match.group("emoji") or found in keep else "".join(map(_escape, found))
+        if match.lastgroup == "fine" or found in keep or (match.lastgroup is None and found.isprintable()):
+            return found
+        return "".join(letter if letter.isascii() and letter.isprintable() else _escape(letter) for letter in found)
 
     return _NOTABLE.sub(spell, text)
 
