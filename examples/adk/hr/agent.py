@@ -8,8 +8,8 @@ In the bot's process, or on ADK's own server with the bot in front of it:
                                                    url = "http://127.0.0.1:8000"
                                                    app = "hr"
 
-It uses Gemini: set GOOGLE_API_KEY. If ADK_CONFIRM_PLUGIN_SECRET is set for both, and `secret_env` names it, the server
-accepts answers only from the bot.
+It uses Gemini: set GOOGLE_API_KEY. On a server, set ADK_CONFIRM_PLUGIN_SECRET for both, and name it with `secret_env`:
+the plugin accepts answers only from the bot.
 """
 
 from __future__ import annotations
