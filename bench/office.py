@@ -163,7 +163,6 @@ async def serve(config: Path) -> None:
     from bot.slack.directory import channels
     from bot.slack.outbound import client, methods
     from bot.slack.outbound.calls import CallLimits
-    from runtime.interpreter import tune_the_interpreter
 
     limits = None
     if _NO_LIMITS in os.environ:
@@ -172,7 +171,6 @@ async def serve(config: Path) -> None:
         vars(channels)["CHANNEL_INFO"] = replace(methods.CHANNEL_INFO, per_minute=100_000)
         limits = CallLimits(posts=10_000)
     async with running_bot(load_settings(config, os.environ), limits=limits) as bot:
-        tune_the_interpreter()
         print(bot.url, flush=True)
         await asyncio.Event().wait()
 

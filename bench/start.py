@@ -20,8 +20,7 @@ _IMPORTS = (
 )
 _SERVE = "import bot.commands.serve, bot.app"
 _LIBRARIES = """
-import gc, importlib, os
-gc.disable()  # as `serve` does
+import importlib, os
 for name in {}:
     importlib.import_module(name)
 os._exit(0)  # `serve` is not measured at its end either

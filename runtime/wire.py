@@ -7,8 +7,8 @@ does not break an older client. Nothing here imports google's packages.
 from __future__ import annotations
 
 import json
-import os
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -28,33 +28,16 @@ USER = "user"
 Dialect = Literal["call", "response"]
 
 
-_random: list[bytes] = []
-"""For the next ids. Each call of the system costs as much as an event, since other threads may run meanwhile."""
-os.register_at_fork(after_in_child=_random.clear)
-
-
-def _random_uuid() -> str:
-    """A UUID of version 4, written here, since `uuid.UUID` takes several times as long."""
-    try:
-        drawn = _random.pop()
-    except IndexError:
-        many = os.urandom(16 * 256)
-        _random.extend(many[at : at + 16] for at in range(16, len(many), 16))
-        drawn = many[:16]
-    digits, variant = drawn.hex(), "89ab"[drawn[8] & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
 def new_call_id() -> str:
-    return f"adk-{_random_uuid()}"
+    return f"adk-{uuid.uuid4()}"
 
 
 def new_invocation_id() -> str:
-    return f"e-{_random_uuid()}"
+    return f"e-{uuid.uuid4()}"
 
 
 def new_event_id() -> str:
-    return _random_uuid()
+    return str(uuid.uuid4())
 
 
 class WireModel(BaseModel):

@@ -17,7 +17,6 @@ from hypothesis import settings
 
 from bot.sandbox.server.delivery import Outbox
 from bot.sandbox.workspace.tickets import Tickets
-from runtime.interpreter import GARBAGE_THRESHOLDS
 from runtime.store.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
@@ -55,7 +54,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keeps the garbage collector from looking at what was imported and collected. These 600,000 objects stay until
-    the end, and each full look at them takes a third of a second. As in a process that serves, it looks more seldom."""
+    the end, and each full look at them takes a third of a second. It looks more seldom, too."""
     gc.disable()
     try:
         return (yield)
@@ -63,7 +62,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
+        gc.set_threshold(20_000, 50, 20)
 
 
 def pytest_sessionfinish() -> None:

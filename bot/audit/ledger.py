@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from blocks.ledger_kinds import LineKind as LineKind
 from bot.audit.fingerprint import Fingerprints
 from bot.audit.seen_lines import SeenLines
 from runtime.jsontypes import JsonObject, canonical
-from runtime.replacing import replace
 
 SYSTEM = "system"
 GENESIS = "0" * 64

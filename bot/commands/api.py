@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from bot.commands.common import PORT, without_garbage_collections
+from bot.commands.common import PORT
 
 DEFAULT_STORE = "sqlite:///adk-confirm.db"
 
@@ -34,7 +34,6 @@ DEFAULT_STORE = "sqlite:///adk-confirm.db"
     metavar="ORIGIN",
     help="A page that may use the API from a browser, such as http://localhost:4200; repeatable.",
 )
-@without_garbage_collections()
 def api(
     agents: tuple[str, ...],
     host: str,

@@ -11,14 +11,12 @@ takes half a second to load.
 from __future__ import annotations
 
 import asyncio
-import gc
 import getpass
 import io
 import json as json_module
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
@@ -39,17 +37,6 @@ PORT = click.IntRange(0, 65535)
 FILE = click.Path(path_type=Path)
 
 R = TypeVar("R")
-
-
-@contextmanager
-def without_garbage_collections() -> Iterator[None]:
-    """For a command that serves, as a decorator. What it loads stays, and searching it for garbage takes a fifth of
-    the start. Once everything is loaded, `tune_the_interpreter` lets the collections begin."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import command_texts
-from bot.commands.common import PORT, without_garbage_collections
+from bot.commands.common import PORT
 from runtime.errors import ConfirmError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ class DemoFailed(ConfirmError):
 @click.option("--port", type=PORT, default=DEMO_PORT, show_default=True, help="The page's port; 0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
-@without_garbage_collections()
 def demo(port: int, no_browser: bool, check: bool) -> int:
     """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
     from runtime.rest.listening import CannotServe
@@ -51,14 +50,12 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
 
 async def _show(port: int, *, browser: bool) -> int:
     from bot.demo.stage import running_demo
-    from runtime.interpreter import tune_the_interpreter
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running_demo(port) as demo:
-        tune_the_interpreter()
         print(command_texts.DEMO.format(url=demo.url), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.

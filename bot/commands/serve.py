@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands.common import CommandLine, options, without_garbage_collections
+from bot.commands.common import CommandLine, options
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 @click.command()
 @options()
-@without_garbage_collections()
 def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
     from bot.config.settings import SettingsError, serving_problems
@@ -48,11 +47,9 @@ def serve(call: CommandLine) -> int:
 
 async def _until_stopped(settings: Settings, file: Path) -> None:
     from bot.app import running_bot
-    from runtime.interpreter import tune_the_interpreter
 
     stopping = _stop_future()
     async with running_bot(settings, file=file) as bot:
-        tune_the_interpreter()
         print(f"Listening at {bot.url}.", flush=True)
         await stopping
         print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)

@@ -8,14 +8,13 @@ function. Callers look up what it needs beforehand and pass it as `Facts`. Whate
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
 from blocks.ledger_kinds import Reason as Reason
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
 from bot.policy.model import Policy, may_decide
-from runtime.replacing import replace
 
 
 class Act(StrEnum):

@@ -46,6 +46,7 @@ session's mailbox, which is stored in the same transaction.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from bot.audit.fingerprint import Fingerprints
@@ -63,7 +64,6 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, chan
 from bot.policy.approvers import SLACK, Person, is_operator
 from bot.policy.model import Policy
 from runtime.jsontypes import Json
-from runtime.replacing import replace
 
 
 def open_confirmation(

@@ -7,6 +7,7 @@ Slack's signed request, the decision when votes that count make it. A part count
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 
@@ -19,7 +20,6 @@ from bot.confirmation.exact_json import check_json
 from bot.confirmation.model import AskedCall, Confirmation, Revision, Vote, VoteKind, VoteState
 from bot.policy.approvers import Person
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.replacing import replace
 
 
 @cache

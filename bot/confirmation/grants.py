@@ -8,7 +8,7 @@ vote now. So nobody lets their own call through.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -23,7 +23,6 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policy
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
-from runtime.replacing import replace
 
 LONGEST_SESSION = timedelta(hours=24)
 """A thread has no end, but a grant must have one: `grant = "session"` lasts this long at most."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
@@ -20,7 +20,6 @@ from bot.policy.approvers import Person
 from bot.policy.model import CallFacts, FrozenPolicy
 from bot.policy.redaction import Redactor
 from runtime.jsontypes import Json, JsonObject
-from runtime.replacing import replace
 
 
 class State(StrEnum):

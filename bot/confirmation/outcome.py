@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from bot.audit.fingerprint import Fingerprints, same_fingerprint
@@ -26,7 +26,6 @@ from bot.confirmation.states import (
 from bot.policy.approvers import Person
 from bot.policy.redaction import own_words
 from runtime.jsontypes import as_object, canonical
-from runtime.replacing import replace
 
 UNKNOWN_FOR = timedelta(hours=24)
 """After this time without an answer from people, the session gets "nobody knows"."""

@@ -3,6 +3,7 @@ deadline itself is set where a confirmation opens: `decision.py`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -13,7 +14,6 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import lapse_again, settle
 from bot.confirmation.states import ConfirmationEvent, Transition, next_version
-from runtime.replacing import replace
 
 
 class DueWork(StrEnum):

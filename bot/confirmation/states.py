@@ -7,7 +7,7 @@ There are two tables: one for the decision, one for the outcome that is copied f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -17,7 +17,6 @@ from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Decision, Outcome, OutcomeKind, State
 from bot.policy.approvers import Person
 from runtime.errors import Conflict
-from runtime.replacing import replace
 
 
 class ConfirmationEvent(StrEnum):

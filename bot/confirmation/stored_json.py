@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from threading import Lock
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +13,6 @@ from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
-from runtime.recent_dict import RecentDict
 
 T = TypeVar("T")
 
@@ -42,33 +40,12 @@ def _delivery() -> TypeAdapter[Delivery]:
 
 
 def row_to_json(row: Confirmation) -> str:
-    stored = _text(_row(), row)
-    if row.doubt is None:
-        _remember(stored, row)
-    return stored
+    return _text(_row(), row)
 
 
 def row_from_json(stored: str) -> Confirmation:
     """Raises `UnreadableRecord` for anything that is not a row."""
-    with _LOCK:
-        known = _RECENT.get(stored)
-    if known is None:
-        known = _read(_row(), stored, "confirmation")
-    _remember(stored, known)
-    return known
-
-
-_LONGEST = 8_000
-_LOCK = Lock()  # several threads use this
-_RECENT: RecentDict[str, Confirmation] = RecentDict(2_000)
-"""Rows that were read recently, by their stored text. A row is read many times between two changes, and parsing is the
-most expensive part."""
-
-
-def _remember(stored: str, row: Confirmation) -> None:
-    if len(stored) <= _LONGEST:
-        with _LOCK:
-            _RECENT[stored] = row
+    return _read(_row(), stored, "confirmation")
 
 
 def delivery_to_json(delivery: Delivery) -> str:

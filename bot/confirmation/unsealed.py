@@ -6,6 +6,7 @@ under the policy in the file, which is not in the database, and people vote agai
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from bot.audit.fingerprint import Fingerprints
@@ -26,7 +27,6 @@ from bot.confirmation.outcome import record_altered
 from bot.confirmation.states import Transition, next_version
 from bot.policy.model import CallRefusal, GoverningPolicy
 from bot.policy.redaction import own_words
-from runtime.replacing import replace
 
 MOST_NAMED = 10
 

@@ -8,6 +8,7 @@ same way, so the first stored click comes first.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -34,7 +35,6 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next
 from bot.confirmation.unsealed import without_unsealed
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
 from runtime.errors import Invalid
-from runtime.replacing import replace
 
 
 def store_vote(row: Confirmation, vote: Vote) -> Transition:

@@ -13,16 +13,12 @@ It ends when its input ends, so that nothing is left when the demo itself is kil
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-
-if __name__ == "__main__":
-    gc.disable()  # as `serve` does, before it loads anything
 
 from bot.app import running_bot
 from bot.config.settings import Settings, parse_settings
@@ -32,7 +28,6 @@ from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, THREADS
 from examples.oncall import agent
 from runtime import ToolContext
-from runtime.interpreter import tune_the_interpreter
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.tool import Tool, Toolset
@@ -73,7 +68,6 @@ async def serve(settings: Settings, ahead: float) -> None:
         return time.time() + ahead
 
     async with running_bot(settings, clock=clock, limits=LIMITS) as bot:
-        tune_the_interpreter()
         print(bot.url, flush=True)
         while line := (await orders.readline()).decode():
             order, _, value = line.strip().partition(" ")

@@ -75,7 +75,7 @@ class HomeTabs:
 
     async def _mark_due(self) -> None:
         try:
-            if await self._database.read_few(is_behind):
+            if await self._database.read(is_behind):
                 await self._database.run(mark_tabs_due)
         except StoreError as error:
             log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)

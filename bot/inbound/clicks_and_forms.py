@@ -214,7 +214,7 @@ class ClicksAndForms:
         if view["callback_id"] not in FORMS:
             await ack()
             return
-        row = None if ref is None else await self._database.read_few(read_confirmation, ref.id)
+        row = None if ref is None else await self._database.read(read_confirmation, ref.id)
         if ref is None or row is None:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -23,7 +23,6 @@ from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, objects
-from runtime.replacing import replace
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 

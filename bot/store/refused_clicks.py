@@ -8,7 +8,7 @@ refusal.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 
@@ -18,7 +18,6 @@ from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import step_content
 from bot.store.tables import ledger
 from runtime.jsontypes import Json, JsonObject
-from runtime.replacing import replace
 from runtime.store.database import Tx
 
 TRIES = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +33,6 @@ from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
 from runtime.jsontypes import canonical
-from runtime.replacing import replace
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
 

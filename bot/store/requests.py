@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -26,7 +26,6 @@ from bot.store.repository import Session, has_mail, lock_session, moment, now, p
 from bot.store.speakers import warn_of_session
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject, canonical
-from runtime.replacing import replace
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 

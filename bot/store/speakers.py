@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts
 from bot.confirmation.effects import Step, UnsealedPart
@@ -9,7 +11,6 @@ from bot.confirmation.model import Confirmation
 from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, now, session_is_sealed
-from runtime.replacing import replace
 from runtime.store.database import Tx
 
 

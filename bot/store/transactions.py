@@ -6,7 +6,7 @@ result. Nothing here calls Slack or a host: callers pass in what they looked up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, select
 
@@ -23,7 +23,6 @@ from bot.store.repository import chain_of, lock_confirmation, moment, now, save,
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
 from runtime.calls.call import Call
-from runtime.replacing import replace
 from runtime.run.fingerprints import StartCheck
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared

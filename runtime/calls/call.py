@@ -8,13 +8,12 @@ begins only after a person approved it, and with exactly the arguments that were
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
 from runtime.errors import Conflict
 from runtime.jsontypes import Json, JsonObject, canonical, same
-from runtime.replacing import replace
 
 REJECTED = "tool call was rejected by the user"
 NO_ANSWER = "nobody answered"

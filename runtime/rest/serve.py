@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from runtime.agent import Agent
-from runtime.interpreter import tune_the_interpreter
 from runtime.rest.api import make_app
 from runtime.rest.guard import Guard
 from runtime.rest.listening import listen, server_for
@@ -62,7 +61,6 @@ async def _until_stopped(serving: ServerOptions) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with serving_at(serving) as (url, store):
-        tune_the_interpreter()
         names = ", ".join(agent.name for agent in serving.agents)
         print(f"Serving {names} at {url}, with the store {store}.", flush=True)
         if serving.sealer is None:

@@ -120,7 +120,7 @@ class AppSessions(ABC):
             return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key)))
 
         database = await self.open()
-        return await (database.read if since is None else database.read_few)(read)
+        return await database.read(read)
 
     def _name(self, user_id: str, session_id: str) -> SessionId:
         return SessionId(self.app_name, user_id, session_id)

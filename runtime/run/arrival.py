@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
-from runtime.replacing import replace
 from runtime.run.decisions import CallDecision, decide, one_per_call
 from runtime.run.fingerprints import CallFingerprints, Sealer
 from runtime.run.message import IncomingMessage

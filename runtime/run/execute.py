@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runtime.calls.call import (
     INTERRUPTED,
@@ -26,7 +26,6 @@ from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, message_of
 from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject, same
-from runtime.replacing import replace
 from runtime.signature import BadArguments, Bound
 from runtime.telemetry import tracing
 from runtime.tool import Tool, ToolOutcomeUnknown, default_hint

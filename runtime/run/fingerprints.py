@@ -9,11 +9,10 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runtime.calls.call import ALTERED, INTERRUPTED, Call, CallState, Finish, Lose, Refuse, step
 from runtime.jsontypes import Json, canonical
-from runtime.replacing import replace
 from runtime.store.records import CALL, SessionId
 from runtime.store.transaction import Tx
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from runtime.calls.call import Call
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
-from runtime.replacing import replace
 from runtime.run.fingerprints import CallFingerprints, CallGuard, refuse_to_start
 from runtime.run.session_cache import CachedSession
 from runtime.store.database import Database, OutcomeUnknown, Tx
@@ -19,9 +19,6 @@ from runtime.store.lookup import read_view_events
 from runtime.store.records import Invocation, Rows, SessionChange, StoredSession
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
-
-_FEW = 20
-"""Up to this many new events are written as single rows."""
 
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
@@ -73,9 +70,8 @@ class Journal:
         """The history as the agent's model sees it. Call this after a `flush`: it reads events that the view has
         missed."""
         view = self._live.views.setdefault(agent, View(agent))
-        if missed := self._live.events - view.seen:
-            read = self._database.read_few if missed <= _FEW else self._database.read
-            for event in await read(read_view_events, self.stored.key, view.seen):
+        if self._live.events > view.seen:
+            for event in await self._database.read(read_view_events, self.stored.key, view.seen):
                 view.add(event)
         return view
 

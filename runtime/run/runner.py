@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Literal, Self
@@ -16,7 +17,6 @@ from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models
-from runtime.replacing import replace
 from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Arrival, find_answered_calls
 from runtime.run.decisions import CallDecision, decide, one_per_call
@@ -198,7 +198,7 @@ class Runner(AppSessions):
     async def take_up(self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None) -> Run:
         """Resumes what a process that died left of the session, if anything."""
         name = self._name(user_id, session_id)
-        if await (await self.open()).read_few(active, name):
+        if await (await self.open()).read(active, name):
             return await self._sequencer.enter(replace(self._arrival(name), stop=stop))
         return _empty_run()
 
@@ -227,7 +227,7 @@ class Runner(AppSessions):
                 replace(arrival, incoming=incoming, approved=approved), streaming=streaming
             )
         database = await self.open()
-        found = await database.read_few(find_answered_calls, name, incoming, arrival.sender)
+        found = await database.read(find_answered_calls, name, incoming, arrival.sender)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
         decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
@@ -237,7 +237,7 @@ class Runner(AppSessions):
             return await self._sequencer.enter(arrival, streaming=streaming)
         # Nothing new. Resume what a process that died left of it, if anything.
         asking = [call.invocation_id for _, call in found or ()]
-        owed = await database.read_few(active, name, asking)
+        owed = await database.read(active, name, asking)
         if owed:
             return await self._sequencer.enter(replace(self._arrival(name), stop=arrival.stop), streaming=streaming)
         return _empty_run()

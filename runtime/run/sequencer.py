@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from runtime.errors import Busy, ConfirmError
-from runtime.replacing import replace
 from runtime.run.arrival import AcceptedMessage, Arrival, enter
 from runtime.run.journal import Journal
 from runtime.run.live_run import Run

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -19,7 +19,6 @@ from runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_a
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
-from runtime.replacing import replace
 from runtime.run.agent_paths import Paths
 from runtime.run.ask_model import ask_model, content_with_ids, describe_failure
 from runtime.run.execute import (
@@ -245,7 +244,7 @@ class Work:
             if whole is None:
                 return None
             given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
-            taken = await self._app.database.read_few(known_calls, self._journal.stored.key, given) if given else ()
+            taken = await self._app.database.read(known_calls, self._journal.stored.key, given) if given else ()
             event = self._answer(invocation, event_id, whole, taken)
             self._add(event)
         except BaseException as error:

@@ -85,11 +85,6 @@ class Database:
         """Runs a reading transaction on a consistent snapshot. It never waits for writers."""
         return await self._engine.read(lambda tx: fn(self._with_context(tx), *args, **kwargs))
 
-    async def read_few(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Like `read`, for functions that read a few rows. On SQLite they run on the event loop, since a thread would
-        cost more than the rows."""
-        return await self._engine.read_few(lambda tx: fn(self._with_context(tx), *args, **kwargs))
-
     async def run_if_alone(self, fn: Callable[[Tx], None]) -> None:
         """Runs `fn` once at the start of a process, if no other process works on the store, and before any other can.
 

@@ -232,7 +232,7 @@ class Lease:
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Reads what belongs to the row: a few rows."""
-        return await self._database.read_few(fn, *args, **kwargs)
+        return await self._database.read(fn, *args, **kwargs)
 
     def waiter(self, *topics: str) -> Waiter:
         return self._database.waiter(*topics)
@@ -244,7 +244,7 @@ class Lease:
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self._released):
             asked = clock()
-            left = await self._database.read_few(remaining, self._table, self._where, self.token)
+            left = await self._database.read(remaining, self._table, self._where, self.token)
             if left is None:
                 self.lost.set()
             elif left < self._term / 3:

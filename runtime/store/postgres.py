@@ -117,9 +117,6 @@ class PostgresEngine:
     async def read(self, work: Callable[[Tx], R]) -> R:
         return await self._submit(self._reads, self._read_gate, work)
 
-    async def read_few(self, work: Callable[[Tx], R]) -> R:
-        return await self.read(work)
-
     async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
         if self._wire is None:
             raise StoreError("The store was opened for reading only.")

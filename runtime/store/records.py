@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -13,7 +13,6 @@ from runtime.calls.call import Call, CallState
 from runtime.context import DEEPEST
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
-from runtime.replacing import replace
 from runtime.store.shared_state import split_state
 from runtime.wire import Event
 

@@ -67,9 +67,6 @@ class SqliteEngine:
         assert self._writer is not None
         return await self._writer.run(work, read_only=True)
 
-    async def read_few(self, work: Callable[[Tx], R]) -> R:
-        return await self.read(work) if self._readers is None else self._readers.run_here(work)
-
     async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
         await self.write(work)  # this process is the only one that writes
 
@@ -96,10 +93,6 @@ class _Readers:
     async def run(self, work: Callable[[Tx], R]) -> R:
         self._check_open()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
-
-    def run_here(self, work: Callable[[Tx], R]) -> R:
-        self._check_open()
-        return self._read(work)
 
     async def close(self) -> None:
         self._closed = True

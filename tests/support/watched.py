@@ -32,9 +32,3 @@ class Watched(Database):
         result = await super().read(fn, *args, **kwargs)
         await self._watch("after", getattr(fn, "__name__", ""))
         return result
-
-    async def read_few(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        await self._watch("before", getattr(fn, "__name__", ""))
-        result = await super().read_few(fn, *args, **kwargs)
-        await self._watch("after", getattr(fn, "__name__", ""))
-        return result

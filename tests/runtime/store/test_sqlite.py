@@ -228,24 +228,6 @@ async def test_readers_do_not_wait_for_a_writer_that_takes_long(sqlite_url: str)
     await database.close()
 
 
-async def test_a_few_rows_are_read_on_the_event_loop_even_while_a_writer_takes_long(sqlite_url: str) -> None:
-    def counted_here(tx: Tx) -> tuple[int, int]:
-        return count(tx), threading.get_ident()
-
-    database = await Database.open(sqlite_url)
-    await database.run(create)
-    await database.run(put, 1)
-    go_on = threading.Event()
-    writing = asyncio.create_task(database.run(lambda _: go_on.wait()))
-    assert [await database.read_few(counted_here) for _ in range(20)] == [(1, threading.get_ident())] * 20
-    assert not writing.done()
-    go_on.set()
-    await writing
-    await database.close()
-    with pytest.raises(StoreError, match="The store is closed"):
-        await database.read_few(count)
-
-
 async def test_files_that_are_no_store_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"There is no store at .*/store\.db yet"):
         await Database.open(f"sqlite:///{tmp_path}/store.db", read_only=True)
