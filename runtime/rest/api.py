@@ -115,7 +115,7 @@ class Api:
         return as_json({"version": _version(), "language": "python", "language_version": python})
 
     async def openapi_json(self, _: web.Request) -> web.Response:
-        return as_json(openapi(_version()))
+        return as_json(openapi(_version(), self.routes()))
 
     async def list_apps(self, request: web.Request) -> web.Response:
         names = sorted(self._runners)

@@ -1,7 +1,7 @@
 """The endpoints that ADK's browser page needs besides a conversation: the parts of an app, and developer tools.
 
-We have no developer tools: no evaluations, traces, graphs, artifacts or YAML builder. The page shows these panes empty
-if the answer is empty, and shows an error if there is no answer.
+We have no developer tools: no evaluations, traces, graphs or YAML builder. What the page asks of them while people talk
+and approve is answered with nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from runtime.agent import Agent
-from runtime.errors import ConfirmError, Invalid, NotFound
 from runtime.jsontypes import Json, JsonObject
 from runtime.rest.answers import as_json
 from runtime.run.runner import Runner
@@ -22,17 +21,9 @@ _NOTHING: tuple[tuple[str, Json], ...] = (
     ("/config/telemetry", {"telemetry": False}),
     ("/dev/apps/{app}/build_graph_image", {}),
     ("/dev/apps/{app}/debug/trace/session/{session}", []),
-    ("/dev/apps/{app}/eval-results", {"evalResultIds": []}),
-    ("/dev/apps/{app}/eval-sets", {"evalSetIds": []}),
     ("/dev/apps/{app}/eval_results", []),
     ("/dev/apps/{app}/eval_sets", []),
-    ("/dev/apps/{app}/graph", {}),
-    ("/dev/apps/{app}/metrics-info", {"metricsInfo": []}),
-    ("/dev/apps/{app}/tests", []),
-    ("/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", {}),
-    ("/apps/{app}/users/{user}/sessions/{session}/artifacts", []),
 )
-_ARTIFACT = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact:.+}"
 
 
 def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
@@ -52,11 +43,6 @@ def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
         *(web.get(path, _value_endpoint(value, runner_of)) for path, value in _NOTHING),
         web.get("/dev/apps/{app}/build_graph", structure),
         web.get("/dev/apps/{app}/builder", no_yaml),
-        web.get(
-            "/dev/apps/{app}/debug/trace/{event}", _error_endpoint(NotFound("Trace not found: this server keeps none."))
-        ),
-        web.get(_ARTIFACT, _error_endpoint(NotFound("Artifact not found: this server keeps none."))),
-        web.patch("/apps/{app}/users/{user}/memory", _error_endpoint(Invalid("Memory service is not configured."))),
     ]
 
 
@@ -110,13 +96,6 @@ def _node(agent: Agent) -> JsonObject:
         "type": "agent",
         "sub_agents": [_node(child) for child in agent.sub_agents],
     }
-
-
-def _error_endpoint(error: ConfirmError) -> Handler:
-    async def refuse(_: web.Request) -> web.Response:
-        raise error
-
-    return refuse
 
 
 def _value_endpoint(value: Json, runner_of: Callable[[str], Runner]) -> Handler:

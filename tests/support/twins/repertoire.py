@@ -357,4 +357,3 @@ async def around_it(client: Client) -> None:
     await client.request("GET", "/run")
     await client.request("GET", "/apps/nobody/app-info")
     await client.create()
-    await client.request("GET", f"{client.sessions}/s/artifacts")
