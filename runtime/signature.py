@@ -13,7 +13,6 @@ from functools import cached_property, partial
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
 from runtime.context import ReadonlyContext, as_json
@@ -24,14 +23,6 @@ from runtime.wire import json_text
 
 CONTEXT_NAME = "tool_context"
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-class _Schemas(GenerateJsonSchema):
-    """A default without a JSON form is left out of the schema."""
-
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
 
 class BadArguments(Invalid):
@@ -155,7 +146,7 @@ class Signature:
     @cached_property
     def schema(self) -> JsonObject:
         try:
-            schema: JsonObject = self.model.model_json_schema(by_alias=True, schema_generator=_Schemas)
+            schema: JsonObject = self.model.model_json_schema(by_alias=True)
         except PydanticUserError as error:
             raise self._no_json(error) from error
         schema.pop("title", None)

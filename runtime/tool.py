@@ -145,8 +145,8 @@ class FunctionTool:
         self._signature = Signature.of(func)
         if not self.name.isidentifier():
             raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")
-        self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
         _ = self._signature.defaults  # a default that can't be shown is reported here
+        self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
         self._verify = self._companion(verify, "verify") if verify else None
         self._title = self._check_title(title) if title is not None else None
         self._gate = (

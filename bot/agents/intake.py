@@ -55,6 +55,8 @@ class Intake:
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
             found = await self._governing_policy(call)
+        if request.undeclared and isinstance(found, GoverningPolicy):
+            found = _undeclared(request, found)
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, CallRefusal):
             return opening
@@ -159,11 +161,14 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
     )
 
 
+def _undeclared(request: HostRequest, found: GoverningPolicy) -> CallRefusal:
+    known = ", ".join(as_object((request.tool_schema or {}).get("properties"))) or "none"
+    names = f"{', '.join(request.undeclared):.300} (there are: {known:.300})"
+    detail = Redactor(found.policy.redact, request.arguments).mask_text(names)
+    return CallRefusal(CallRefusalReason.UNDECLARED, found.index, detail)
+
+
 def _unshowable(request: HostRequest) -> CallRefusal | None:
-    if request.undeclared:
-        known = ", ".join(as_object((request.tool_schema or {}).get("properties"))) or "none"
-        detail = f"{', '.join(request.undeclared):.300} (there are: {known:.300})"
-        return CallRefusal(CallRefusalReason.UNDECLARED, detail=own_words(detail))  # names, no values
     try:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")

@@ -5,6 +5,7 @@ Fast with a server that starts at once, our replay of ADK Go's; slow with a real
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from bot.store.repository import chain_of
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
-from tests.support.foreign.rig import Foreign
+from tests.support.foreign.rig import Foreign, foreign, replay
 from tests.support.office import POLICY, Office, office
 
 SERVERS = [
@@ -62,6 +63,20 @@ async def test_an_approval_runs_the_call_on_their_server(at: Office, server: For
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     await at.ann.finds("paid", at.deploys, thread=card)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+async def test_arguments_that_their_tool_does_not_declare_are_refused(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = json.dumps({"type": "object", "properties": {"sum": {}}})
+    with foreign(tmp_path, *replay("go"), DECLARES=schema) as server:
+        async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as at:
+            said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
+            await at.ann.finds("The tool has no such arguments: amount (there are: sum).", at.deploys, thread=said)
+            await at.ann.finds("I see: The call reimburse", at.deploys, thread=said)
+            await at.rests()
+            assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
+        assert server.ran() == []
 
 
 async def test_a_reason_reaches_the_agent(at: Office, server: Foreign) -> None:

@@ -6,6 +6,8 @@ missing session and `null` for an empty list, and the `time` of its events is in
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterable
 
@@ -23,7 +25,14 @@ RESPONSE = {"id", "name", "response", "willContinue", "scheduling", "parts"}
 
 class Go(Replay):
     def routes(self) -> list[web.RouteDef]:
-        return [web.get("/version", self.version), *super().routes()]
+        declared = [web.get("/apps/{app}/app-info", self.declared)] if "DECLARES" in os.environ else []
+        return [web.get("/version", self.version), *declared, *super().routes()]
+
+    async def declared(self, _: web.Request) -> web.Response:
+        """As google-adk does: a server with another schema than its tool's."""
+        schema = json.loads(os.environ["DECLARES"])
+        tool = {"functionDeclarations": [{"name": "reimburse", "parametersJsonSchema": schema}]}
+        return web.json_response({"agents": {"clerk": {"tools": [tool]}}})
 
     async def version(self, _: web.Request) -> web.Response:
         return web.json_response({"version": "1.4.0", "language": "go", "language_version": "go1.26.7"})
