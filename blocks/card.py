@@ -3,8 +3,6 @@ row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, OverflowMenuElement
 
 from blocks import words
@@ -12,16 +10,9 @@ from blocks.card_text import approval_status, confirm_withdraw, heading, notices
 from blocks.content import CARD, DrawnCall, asked_by_line, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from blocks.kit import Message, actions, blocks_json, button, confirm, header, menu, small_print
-from blocks.newer import as_table, fold, has_table
-from blocks.readable import WIDTH
-from blocks.rich import Line, Piece, beside_each_other, rich, say, spoken, text
-from blocks.text import MESSAGE_TEXT, units
+from blocks.rich import Line, beside_each_other, rich, say, text
+from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face
-
-_DECIDES = (Face.WAITING, Face.APPROVED, Face.RUNNING, Face.UNKNOWN)
-"""In these states what runs is always visible. Afterwards the card is a record and can be folded."""
-_WORTH_FOLDING = 3
-"""The fewest lines that are folded. Fewer lines are no higher than the title of the fold."""
 
 
 def card(view: CardView) -> Message:
@@ -38,11 +29,13 @@ def card(view: CardView) -> Message:
 
     blocks: list[Block] = [header(heading(view), named("title"))]
     if became:
-        blocks += [as_table(became, named("outcome")), *small_print([asked_by_line(view)], named("asked"))]
+        blocks += [rich(became, named("outcome")), *small_print([asked_by_line(view)], named("asked"))]
     if what.intro:
         blocks.append(rich(what.intro, named("ask")))
     if what.arguments:
-        blocks.append(_call_block(view, what.arguments, named("what"), tables=not has_table(became)))
+        beside = view.face is not Face.WAITING
+        arguments = beside_each_other(what.arguments, words.DOT) if beside else what.arguments
+        blocks.append(rich(arguments, named("what")))
     for part, pieces in (("votes", votes), ("notices", wrong)):
         if pieces:
             blocks.append(rich(pieces, named(part)))
@@ -55,22 +48,6 @@ def card(view: CardView) -> Message:
         blocks=blocks_json(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
-
-
-def _call_block(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
-    """What would run, or what ran. A message can have only one table. An answer is never folded."""
-    answer = view.wants_payload and view.answered
-    if view.face is not Face.WAITING:
-        arguments = beside_each_other(arguments, words.DOT)
-    if view.face not in _DECIDES and not answer and sum(map(_lines, arguments)) >= _WORTH_FOLDING:
-        return fold(arguments, words.DETAILS, block_id)
-    return as_table(arguments, block_id) if tables else rich(arguments, block_id)
-
-
-def _lines(piece: Piece) -> int:
-    """How many lines it takes on a phone, roughly."""
-    texts = ["".join(map(spoken, piece.spans))] if isinstance(piece, Line) else piece.text.split("\n")
-    return sum(-(-max(units(one), 1) // WIDTH) for one in texts)
 
 
 def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:

@@ -20,7 +20,6 @@ from blocks.fieldset import Fieldset, FieldsRead, fieldset
 from blocks.full_view import FILE_READ, room_beside_fields, seen_whole, split_pages, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
-from blocks.newer import AlertLevel, alert
 from blocks.rich import Line, Piece, Say, join_list, line, name, rich
 from blocks.schema import FormSchema, Schema, property_names
 from blocks.view import Argument, CardView, GrantOffer
@@ -35,10 +34,8 @@ PAYLOAD = "answer"
 
 
 def _consequence(view: CardView) -> Block:
-    """What submitting the edit does. Shown as a warning if it undoes an approval, or denies the call."""
-    said = _intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)
-    level = AlertLevel.WARNING if view.edit_denies or view.votes else AlertLevel.INFO
-    return alert(rich([said], "consequence"), said, level)
+    """What submitting the edit does."""
+    return rich([_intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)], "consequence")
 
 
 def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
@@ -187,8 +184,7 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
 def withdraw_form(view: CardView) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
     _, consequence = confirm_withdraw(view)
-    said = line(consequence)
-    blocks = [_heading(view), alert(rich([said], "consequence"), said, AlertLevel.WARNING)]
+    blocks = [_heading(view), rich([line(consequence)], "consequence")]
     return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
 
 

@@ -20,7 +20,6 @@ from blocks.content import WHOLE, asked_by_line, content
 from blocks.ids import Action, Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.model_json import as_json
-from blocks.newer import AlertLevel, alert
 from blocks.rich import Box, Line, Link, Piece, Quote, line, markup, rich
 from blocks.text import VIEW_BLOCKS, pieces, units, visible
 from blocks.values import json_text
@@ -120,9 +119,8 @@ def run_again_form(view: CardView) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
     pages = split_pages(what_runs(view), _name(view), *room_beside_fields(0))
     may, seen = seen_whole(view, pages)
-    twice = line(words.CONFIRM_RUN_AGAIN[1])
-    warning = [alert(one, twice, AlertLevel.WARNING) for one in small_print([twice], "twice")]
-    blocks = [*_frame(view), *pages.blocks, *seen, *warning]
+    twice = small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
+    blocks = [*_frame(view), *pages.blocks, *seen, *twice]
     submit = words.RUN_AGAIN if may else None
     metadata = Ref(view.id, view.revision).encode()
     return modal(Callback.RUN_AGAIN, words.TITLE_RUN_AGAIN, blocks, metadata=metadata, submit=submit)
@@ -154,7 +152,7 @@ def _length_warning(view: CardView) -> list[Block]:
         note = line(words.TOO_MUCH, file=Link(view.file_link, words.THE_FILE))
     else:
         note = line(words.TOO_MUCH_YET)
-    return [alert(rich([note], "too_much"), note, AlertLevel.WARNING)]
+    return [rich([note], "too_much")]
 
 
 # -- as a file

@@ -25,24 +25,20 @@ from blocks import words
 from blocks.ids import Action, Callback
 from blocks.model_json import JsonObject as JsonObject
 from blocks.model_json import as_json
-from blocks.newer import Takes, accept_nothing, newest_form
 from blocks.rich import Line, Piece, markup, text
 from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The text and blocks for `chat.postMessage` and `chat.update`, without the place. It always has both.
-
-    The blocks may carry newer forms of themselves (`newer.newest_form`).
-    """
+    """The text and blocks for `chat.postMessage` and `chat.update`, without the place. It always has both."""
 
     text: str
     blocks: tuple[JsonObject, ...]
     metadata: JsonObject = field(default_factory=dict)
 
-    def payload(self, takes: Takes = accept_nothing) -> JsonObject:
-        payload: JsonObject = {"text": self.text, "blocks": list(newest_form(self.blocks, takes))}
+    def payload(self) -> JsonObject:
+        payload: JsonObject = {"text": self.text, "blocks": list(self.blocks)}
         return payload | {"metadata": self.metadata} if self.metadata else payload
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.rich import Column, Line, Link, Say, Supplied, TableRow, TextSpan, When, join, spoken
+from blocks.rich import Line, Link, Say, Supplied, TextSpan, When, join, spoken
 from blocks.text import fit_visible, right_to_left, units, visible
 from blocks.values import json_text, spell_on_one_line, spell_value
 
@@ -224,44 +224,10 @@ def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
         return _as_json(list(value))
     if not whole:
         kept = kept[: max(lines - 1, 0)]
-    below = _lines(kept, value, formats)
+    below = [Line((Say("• "), *row)) for row in kept]
     if not whole and kept:
         below.append(Line((Say(words.AND_MORE.format(count=f"{len(value) - len(kept):,}")),)))
     return Readable((Say(words.counted(len(value), name)),), tuple(below), whole=whole)
-
-
-_MOST_COLUMNS = 4
-
-
-def _lines(rows: Sequence[tuple[TextSpan, ...]], value: Sequence[JsonValue], formats: Mapping[str, str]) -> list[Line]:
-    """A line for each row. They become a table if it fits on a phone, where nothing may be out of sight."""
-    lines = [Line((Say("• "), *row)) for row in rows]
-    objects = [item for item in value[: len(rows)] if isinstance(item, dict)]
-    keys = list(objects[0]) if objects else []
-    cells = [tuple(_member(item[key], formats, key) for key in item) for item in objects]
-    if len(objects) != len(rows) or len(rows) < _FEWEST_ROWS or any(list(item) != keys for item in objects):
-        return lines
-    names = [visible(readable_name(key)) or '""' for key in keys]
-    if not 1 < len(keys) <= _MOST_COLUMNS or not _fits_a_phone(names, cells):
-        return lines
-    columns = tuple(
-        Column(name, all(isinstance(item[key], int | float) and not isinstance(item[key], bool) for item in objects))
-        for name, key in zip(names, keys, strict=True)
-    )
-    return [TableRow(line.spans, columns, row) for line, row in zip(lines, cells, strict=True)]
-
-
-_FEWEST_ROWS = 2
-
-
-def _fits_a_phone(names: Sequence[str], rows: Sequence[Sequence[tuple[TextSpan, ...]]]) -> bool:
-    """Whether each row would take one line."""
-    widths = (max(units(name), *(_length(row[at]) for row in rows)) for at, name in enumerate(names))
-    return sum(widths) + _PADDING * len(names) <= WIDTH
-
-
-_PADDING = 4
-"""Roughly how much the edges of a cell take, in characters."""
 
 
 def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:

@@ -113,22 +113,6 @@ class ShortLine(Line):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table. `name` is supplied text."""
-
-    name: str
-    is_number: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow(Line):
-    """A line that becomes a row of a table where tables are possible. The rows of a table have the same `columns`."""
-
-    columns: tuple[Column, ...]
-    cells: tuple[tuple[TextSpan, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Quote:
     """Text that somebody else wrote. The bar next to it shows that these are not our words."""
 

@@ -11,7 +11,6 @@ from blocks import words
 from blocks.ids import Action, Callback, checked_id
 from blocks.kit import JsonObject, Message, actions, button, message, modal
 from blocks.ledger_kinds import Reason
-from blocks.newer import AlertLevel, alert
 from blocks.rich import Line, Prose, Quote, Say, TextSpan, call_name, code, join_list, line, name, rich, say
 from blocks.step_views import Counted, VerdictView
 from blocks.text import fit_visible
@@ -24,16 +23,12 @@ def counting_view() -> JsonObject:
 
 def verdict_modal(view: VerdictView) -> JsonObject:
     title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_COUNTING
-    return modal(Callback.SHOW, title, [_alert(verdict(view), "verdict", _level(view))])
+    return modal(Callback.SHOW, title, [rich([verdict(view)], "verdict")])
 
 
 def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
     """The results of several calls that were decided together. `waiting`: some are not counted yet."""
-    blocks: list[Block] = []
-    for index, view in enumerate(views):
-        said, name = _batch_line(view), f"verdict.{index}"
-        refused = view.counted is Counted.REFUSED
-        blocks.append(_alert(said, name, _level(view)) if refused else rich([said], name))
+    blocks: list[Block] = [rich([_batch_line(view)], f"verdict.{index}") for index, view in enumerate(views)]
     blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
     return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
 
@@ -43,12 +38,7 @@ def verdict_message(view: VerdictView) -> Message:
 
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
-    """A view with one sentence: why no form opens, or why nothing was done."""
-    return modal(Callback.SHOW, title, [_alert(_sentence(sentence), "notice", AlertLevel.WARNING)])
-
-
-def looking_up_view(sentence: str, title: str) -> JsonObject:
-    """A view with one sentence while something is looked up."""
+    """A view with one sentence: why no form opens, why nothing was done, or that something is looked up."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
 
@@ -111,19 +101,6 @@ def _refusal(view: VerdictView) -> tuple[TextSpan, ...]:
         entry = code(view.unresolved)
         row = (*say(words.UNRESOLVED_ENTRY, entry=entry), Say(" "), *row)
     return row
-
-
-def _alert(said: Line, block_id: str, level: AlertLevel) -> Block:
-    return alert(rich([said], block_id), said, level)
-
-
-def _level(view: VerdictView) -> AlertLevel:
-    match view.counted:
-        case Counted.REFUSED:
-            return AlertLevel.WARNING
-        case Counted.APPROVED | Counted.EDITED | Counted.RUN_AGAIN | Counted.SETTLED:
-            return AlertLevel.SUCCESS
-    return AlertLevel.INFO
 
 
 def _sentence(sentence: str) -> Line:

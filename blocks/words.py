@@ -83,7 +83,6 @@ DOT = " · "
 NO_ARGUMENTS = "No arguments"
 DEFAULTS = "Not given, so by default"
 UNBOUND = "The server does not say which arguments this tool takes."
-DETAILS = "Details"  # what a decided card folds away
 HIDDEN_VALUE = "🔒 hidden"
 NOTHING = "nothing"
 NONE = "none"
@@ -582,8 +581,6 @@ WHY_SHORT = {
 
 AGENT_FAILED = "⚠️ The agent could not answer."
 TRIED_AGAIN = "🔁 Trying again."
-THINKING = "is thinking…"
-INTERRUPTED = "(interrupted)"
 
 # -- to somebody who wrote in a thread
 
@@ -663,38 +660,6 @@ BECAME_NOTHING = "not counted. "
 
 def became_more(left: int) -> str:
     return f"approved, {left} more needed"
-
-
-# -- the tool calls of a reply
-
-TASKS = {  # what a task says of a call that has a card; a result or an error takes its place
-    Face.WAITING: "Waits for approval",
-    Face.APPROVED: "Approved, not started yet",
-    Face.RUNNING: "Approved, running",
-    Face.DONE: "",
-    Face.FAILED: "Failed",
-    Face.DENIED: "Denied",
-    Face.REFUSED: "Did not run",
-    Face.EXPIRED: "Expired: nobody decided in time",
-    Face.LAPSED: "Approved, but did not start in time",
-    Face.WITHDRAWN: "Withdrawn",
-    Face.ELSEWHERE: "Answered outside this app",
-    Face.UNKNOWN: "Outcome unknown: people are asked what happened",
-}
-TASK_SETTLED = {True: "It took effect", False: "It did not take effect", None: "Nobody knows whether it took effect"}
-TASK_WAITS_FOR_ANSWER = "Waits for an answer"
-TASK_NO_RESULT = "Ended without a result"
-TASK_CARD = "Card"
-TASK_SIGNS = {"pending": "⏳", "in_progress": "▶️", "complete": "✅", "error": "❌"}
-TASK_LINE = "{sign} {title}{note}"
-
-
-def tasks_title(calls: int, waiting: int, failed: int) -> str:
-    """`3 tool calls, 1 waiting`."""
-    parts = [f"{calls} tool call{'s' if calls != 1 else ''}"]
-    parts += [f"{waiting} waiting"] if waiting else []
-    parts += [f"{failed} not done"] if failed else []
-    return ", ".join(parts)
 
 
 def duration(seconds: float) -> str:

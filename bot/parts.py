@@ -19,8 +19,6 @@ from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LedgerKeys
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
-from bot.cards.reactions import Reactions
-from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import PolicyReloader
@@ -42,7 +40,6 @@ from bot.slack.directory.directory import Directory
 from bot.slack.identity import BotIdentity
 from bot.slack.outbound.calls import CallLimits, Calls, Workspace
 from bot.slack.outbound.client import Sender
-from bot.slack.outbound.feature_support import FeatureSupport
 from bot.store.replicas import Replicas
 from bot.telemetry.metrics import Metrics
 from bot.worker.checkpoint_job import CheckpointJob
@@ -104,7 +101,7 @@ class Parts:
             replicas=self.replicas.alive,
             clock=self.monotonic,
         )
-        return Sender(calls, features=FeatureSupport(self.monotonic, self.database))
+        return Sender(calls)
 
     @cached_property
     def directory(self) -> Directory:
@@ -117,19 +114,12 @@ class Parts:
         return Cards(self.sender, self.directory)
 
     @cached_property
-    def agent_sessions(self) -> AgentSessions:
-        return AgentSessions(self.sender, self.rules)
-
-    @cached_property
     def thread(self) -> Thread:
-        tasks = self.settings.slack.tasks == "plan"
-        streaming = Streaming(self.sender, self.agent_sessions, self.monotonic, tasks=tasks)
-        return Thread(self.sender, self.directory.names, streaming)
+        return Thread(self.sender, self.directory.names)
 
     @cached_property
     def thread_worker(self) -> ThreadWorker:
-        reactions = Reactions(self.sender) if self.settings.slack.reactions else None
-        return ThreadWorker(self.thread, reactions, self.agent_sessions)
+        return ThreadWorker(self.thread, AgentSessions(self.sender, self.rules))
 
     @cached_property
     def home_query(self) -> HomeQuery:
@@ -148,7 +138,7 @@ class Parts:
     @cached_property
     def session_worker(self) -> SessionWorker:
         intake = Intake(self.directory, self.sender, self.rules)
-        return SessionWorker(self.host, self.thread, intake, self.rules, self.backpressure)
+        return SessionWorker(self.host, self.sender, self.database, intake, self.rules, self.backpressure)
 
     @cached_property
     def worker(self) -> Worker:

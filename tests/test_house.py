@@ -217,7 +217,6 @@ MAY_SLEEP = {
     "support/lab.py": "a model that takes its time",
     "support/failover.py": "PostgreSQL says nowhere when a standby follows",
     "bench/test_replicas.py": "time has to pass for three processes and a database",
-    "bot/cards/test_task_dialogues.py": "a call that runs for longer than it takes a reply to begin",
     "bot/leasing/test_freezes.py": "time has to pass for a database while a process is frozen",
     "bot/store/test_store_away.py": "how long a database is away is what the test is about",
     "bot/hosts/test_time_outs.py": "a server that says nothing",

@@ -13,7 +13,6 @@ from bot.sandbox.people.plain import Reader
 from bot.sandbox.people.seen import controls
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace import records
-from bot.slack.outbound.message_ids import lines_in
 from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 
@@ -81,9 +80,6 @@ def _messages(slack: FakeSlack) -> Iterator[Message]:
                 buttons = tuple(filter(None, (element_label(element) for _, element in controls(message.blocks))))
                 text = reader.message(message)
                 yield Message(place, message.ts, kind, about, text, buttons)
-                session = _session(message)
-                if kind == "said" and lines_in(message.metadata, session):
-                    yield Message(place, message.ts, "lines", session, text, buttons)
 
 
 def _mark(message: records.Message) -> tuple[Kind, str]:

@@ -27,8 +27,6 @@ from bot.hosts.host import (
     RequestLost,
     RunOutput,
     SessionSnapshot,
-    Task,
-    TaskState,
     Unreachable,
     UserWords,
 )
@@ -71,16 +69,6 @@ class Deliveries:
             return await self._settlement(session, mail, stop)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         return self._host.answer(session.session, answers, stop=stop) if answers else None
-
-    def starting_calls(self, mail: Mail) -> list[Task]:
-        """The calls that start when this mail is delivered. No event reports them."""
-        calls = []
-        for letter in mail.letters:
-            if letter.confirmation is not None and _is_approval(letter):
-                asked = mail.about(letter).asked
-                if asked.ask in (Ask.CONFIRMATION, Ask.NODE):
-                    calls.append(Task(call_id=asked.call_id, tool=asked.tool, state=TaskState.RUNNING))
-        return calls
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""

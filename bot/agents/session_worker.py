@@ -12,11 +12,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from bot.agents.intake import Intake, request_facts
-from bot.agents.progress import LiveDisplay, ProgressDisplay
+from bot.agents.streaming import RunDisplay
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
 from bot.confirmation import decision_texts
@@ -34,12 +34,13 @@ from bot.hosts.host import (
     RequestLost,
     SendSeparately,
     SessionSnapshot,
-    Task,
     Unreachable,
 )
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
 from bot.leasing.put_off import PutOff
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.downloads import attachments
 from bot.store.mailbox import (
     DecisionsAhead,
     Letter,
@@ -52,7 +53,7 @@ from bot.store.mailbox import (
     refuse_letter,
     session_done,
 )
-from bot.store.outbox import leave_unfinished, say_later, say_waits, spoken_events
+from bot.store.outbox import say_later, say_waits, spoken_events
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS
@@ -60,7 +61,7 @@ from bot.store.transactions import close_unneeded_request, copy_report, record_a
 from bot.telemetry.tracing import work_span
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
+from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.telemetry import tracing
 
@@ -78,32 +79,23 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-class RunThread(Protocol):
-    """What a run needs of the thread. Lasting messages go through the outbox instead."""
-
-    @property
-    def display(self) -> LiveDisplay: ...
-
-    async def fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
-        """Downloads the files that came with a message."""
-        ...
-
-
 class SessionWorker:
     def __init__(
         self,
         host: Host,
-        thread: RunThread,
+        sender: Sender,
+        database: Database,
         intake: Intake,
         rules: RulesInForce,
         backpressure: Backpressure | None = None,
     ) -> None:
-        self._host, self._thread, self._intake, self._rules = host, thread, intake, rules
+        self._host, self._sender, self._database = host, sender, database
+        self._intake, self._rules = intake, rules
         self._backpressure = backpressure or Backpressure()
 
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
-        parts = (self._host, self._thread, self._intake, self._rules, self._backpressure)
+        parts = (self._host, self._sender, self._database, self._intake, self._rules, self._backpressure)
         await _LeasedSession(lease, *parts).attend(key)
 
 
@@ -114,13 +106,14 @@ class _LeasedSession:
         self,
         lease: Lease,
         host: Host,
-        thread: RunThread,
+        sender: Sender,
+        database: Database,
         intake: Intake,
         rules: RulesInForce,
         backpressure: Backpressure,
     ) -> None:
-        self._lease, self._host, self._thread, self._backpressure = lease, host, thread, backpressure
-        self._intake, self._rules = intake, rules
+        self._lease, self._host, self._sender, self._database = lease, host, sender, database
+        self._intake, self._rules, self._backpressure = intake, rules, backpressure
         self._deliveries = Deliveries(lease, host, rules)
         self._under_way: frozenset[int] = frozenset()
         self._stops = lease.waiter(STOPS)
@@ -147,9 +140,8 @@ class _LeasedSession:
                 with work_span("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[AgentMessage] = []
                     with self._with_priority(letters[0]) as self._started:
-                        tasks = await self._deliver(session, mail, held)
+                        await self._deliver(session, mail, held)
                     await self._store_news(session, letters[0], held)
-                    await self._store_task_reply(session, letters[0], tasks)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
@@ -210,9 +202,8 @@ class _LeasedSession:
             sent.update(one.id for one in mail.letters)
             try:
                 with self._with_priority(mail.letters[0]) as self._started:
-                    tasks = await self._deliver(session, mail, [])
+                    await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
-                await self._store_task_reply(session, mail.letters[0], tasks)
             except (Unreachable, SendSeparately, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
                 return
@@ -223,30 +214,25 @@ class _LeasedSession:
         """Gives a decision priority over all work that can wait, until the agent answers."""
         return nullcontext(_no_priority) if letter.confirmation is None else self._backpressure.starting_call()
 
-    async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
-        """Sends letters and shows what the agent does. Returns the tool calls that are shown and have no reply after
-        them."""
+    async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> None:
+        """Sends letters and shows what the agent does."""
         letters = mail.letters
         attachments: tuple[Attachment, ...] = ()
         stopped = mail.stopped
         if letters[0].files:
-            attachments = await self._wait_and_send_decisions(session, self._thread.fetch(letters[0].files))
+            attachments = await self._wait_and_send_decisions(session, self._fetch(letters[0].files))
             stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
         stop = asyncio.Event()
         if stopped:
             stop.set()
-        if mail.left:
-            await self._lease.run(leave_unfinished, session.key)
         exchange = await self._deliveries.exchange(session, mail, attachments, stop)
         if exchange is None:
-            return ()
+            return
         await self._lease.sure()
-        display = ProgressDisplay(self._thread.display, self._lease, session)
-        may_hide = self._may_hide(mail.rows)
-        for task in [] if may_hide else self._deliveries.starting_calls(mail):
-            display.task(task)
+        display = RunDisplay(self._sender, self._database, self._lease, session)
         try:
-            listening = self._listen(session, letters[0], exchange, display, held if may_hide else None)
+            hides = self._may_hide(mail.rows)
+            listening = self._listen(session, letters[0], exchange, display, held if hides else None)
             await self._run_and_watch(session, letters[0], listening, stop)
         except Unreachable:
             await self._deliveries.record_not_reached(session, letters)
@@ -259,16 +245,17 @@ class _LeasedSession:
                 raise NotNow(error.again_after, str(error)) from error
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
+        except asyncio.CancelledError:
+            display.end()
+            await display.ended()
+            raise
         finally:
             display.end()
-        return display.unanswered_tasks()
 
-    async def _store_task_reply(self, session: Session, letter: Letter, tasks: Sequence[Task]) -> None:
-        """Stores a reply that shows tool calls and has no text."""
-        invocation = next((task.invocation_id for task in tasks if task.invocation_id), "")
-        if invocation:
-            said = AgentMessage(event=f"tasks:{letter.mark}"[:256], author="", text="", invocation_id=invocation)
-            await self._lease.run(say_later, session.key, said, None, tasks)
+    async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+        """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
+        why."""
+        return await attachments(self._sender.client(), files)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """Says on the cards of approved calls, and once in the thread, that delivery is tried again."""
@@ -289,7 +276,7 @@ class _LeasedSession:
         session: Session,
         letter: Letter,
         exchange: Exchange,
-        display: ProgressDisplay,
+        display: RunDisplay,
         held: list[AgentMessage] | None,
     ) -> None:
         """Stores what the agent says. If `held` is a list, messages are collected there, because they may quote a call
@@ -297,10 +284,6 @@ class _LeasedSession:
         looks = letter.confirmation is not None
         async for item in exchange:
             self._started()
-            if isinstance(item, Task):
-                if held is None:
-                    display.task(item)
-                continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
                 await self._look_while_running(session, letter)
             looks = letter.confirmation is not None and isinstance(item, AgentMessage)
@@ -309,7 +292,8 @@ class _LeasedSession:
             elif isinstance(item, MessageDelta):
                 display.add_part(item)
             else:
-                await self._put_in_outbox(session, item, letter, display.end_reply())
+                with display.whole_reply() as reply:
+                    reply.kept = await self._put_in_outbox(session, item, letter, reply.ts)
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a policy, of the current file or of a stored call, may hide something in this session."""
@@ -429,13 +413,14 @@ class _LeasedSession:
             log.info("not copied: %s", error)  # the row has changed; the next look sorts it out
 
     async def _put_in_outbox(
-        self, session: Session, said: AgentMessage, letter: Letter | None = None, tasks: Sequence[Task] = ()
-    ) -> None:
-        """Puts a message into the outbox. If the agent failed on a person's message (`letter`), the person can try
-        again. Other failures are retried automatically."""
+        self, session: Session, said: AgentMessage, letter: Letter | None = None, into: str | None = None
+    ) -> bool:
+        """Puts a message into the outbox, and returns whether it was not there before. If the agent failed on a
+        person's message (`letter`), the person can try again. Other failures are retried automatically. `into`: the
+        message that showed it while it was written."""
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
-        await self._lease.run(say_later, session.key, said, retry, tasks)
+        return await self._lease.run(say_later, session.key, said, retry, into)
 
 
 def _grouping(capabilities: Capabilities | None) -> tuple[bool, bool]:

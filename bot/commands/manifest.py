@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES
 from runtime.errors import Invalid
 
 _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
@@ -16,26 +15,15 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
 
 @click.command()
 @click.option("--http", metavar="URL", help="The bot's public address, such as https://confirm.example.com.")
-@click.option("--classic", is_flag=True, help="Without Slack's agent features, for an app that is not an agent.")
-def manifest(http: str | None, classic: bool) -> int:
+def manifest(http: str | None) -> int:
     """Print the manifest to create the Slack app from: api.slack.com/apps → Create New App → From a manifest."""
-    print(manifest_text(http, classic=classic), end="")
+    print(manifest_text(http), end="")
     return 0
 
 
-def manifest_text(url: str | None = None, *, classic: bool = False) -> str:
-    """`manifest.yml`. With a URL, changed for an app that Slack reaches there. `classic`: the app is not an agent."""
-    text = _without_agent(_text()) if classic else _text()
-    return text if url is None else _over_http(text, _address(url))
-
-
-def _without_agent(text: str) -> str:
-    """Removes the parts that declare the app as an agent."""
-    text = re.sub(r"^  agent_view:.*\n(?:    .*\n)+", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^# `adk-confirm manifest --classic`.*\n", "", text, flags=re.MULTILINE)
-    for name in (*AGENT_SCOPES, *AGENT_EVENTS):
-        text = re.sub(rf"^      - {name}\b.*\n", "", text, flags=re.MULTILINE)
-    return text
+def manifest_text(url: str | None = None) -> str:
+    """`manifest.yml`. With a URL, changed for an app that Slack reaches there."""
+    return _text() if url is None else _over_http(_text(), _address(url))
 
 
 def _address(url: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,6 @@ from pydantic import (
     Field,
     PlainValidator,
     SecretStr,
-    StrictBool,
     StrictStr,
     ValidationError,
     field_validator,
@@ -141,9 +140,7 @@ MOST_PROMPTS, LONGEST_PROMPT = 4, 300
 
 class Slack(_Table):
     listen: StrictStr = "127.0.0.1:3000"
-    reactions: StrictBool = False
     prompts: tuple[StrictStr, ...] = ()
-    tasks: Literal["plan", "off"] = "plan"  # whether a reply shows the tool calls that lead to it
 
     @field_validator("prompts")
     @classmethod

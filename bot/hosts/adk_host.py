@@ -16,7 +16,7 @@ from dataclasses import replace
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts import reading
-from bot.hosts.events import event_from, message_in
+from bot.hosts.events import event_from, message_in, run_output
 from bot.hosts.host import (
     AgentMessage,
     CallAltered,
@@ -46,7 +46,6 @@ from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
-from bot.hosts.tasks import run_output
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
+from bot.hosts.events import run_output
 from bot.hosts.host import (
     AgentMessage,
     Capabilities,
@@ -21,7 +22,6 @@ from bot.hosts.host import (
     UserWords,
 )
 from bot.hosts.pauses import answer_from_form, form_of
-from bot.hosts.tasks import run_output
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.jsontypes import JsonObject, canonical

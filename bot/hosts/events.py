@@ -6,13 +6,14 @@ seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (Go),
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from pydantic import ValidationError
 
-from bot.hosts.host import AgentMessage
+from bot.hosts.host import AgentMessage, MessageDelta, RunOutput
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, as_object, as_text
 from runtime.wire import USER, Event
@@ -188,3 +189,11 @@ def _seconds(time: Json) -> float:
 
 def _snake(camel: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
+
+
+def run_output(event: Event, said: AgentMessage | None) -> Iterator[RunOutput]:
+    """What a host yields for one event of a run. `said`: the message in it, if it is complete."""
+    if said is not None and not event.partial:
+        yield said
+    elif event.partial and event.text:
+        yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)

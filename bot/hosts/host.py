@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.confirmation.effects import Settlement
@@ -181,32 +180,7 @@ class MessageDelta:
     invocation_id: str = ""
 
 
-class TaskState(StrEnum):
-    RUNNING = "running"
-    WAITING = "waiting"  # for people
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A tool call of the current run and its progress. `result` is one short line. Like a `MessageDelta`, it is only
-    for display: `look` has the real outcome."""
-
-    call_id: str
-    tool: str
-    state: TaskState
-    result: str = ""
-    invocation_id: str = ""
-
-    def then(self, later: Task) -> Task:
-        """The task after a later report on it. A call that waits does not end in the run that asked."""
-        if self.state is TaskState.WAITING and later.state in (TaskState.DONE, TaskState.FAILED):
-            return self
-        return replace(later, tool=later.tool or self.tool)
-
-
-RunOutput = AgentMessage | MessageDelta | Task
+RunOutput = AgentMessage | MessageDelta
 """What comes from a run while it goes on."""
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -21,13 +19,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
 from bot.inbound.message_events import is_ignored
-from bot.inbound.payloads import at_of
 from bot.leasing.backpressure import Backpressure
 from bot.slack.identity import BotIdentity
-from bot.slack.outbound.calls import Workspace
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
-from runtime.jsontypes import JsonObject
 from runtime.rest.listening import CannotServe, server_for
 
 _WAYS = {
@@ -44,24 +39,17 @@ logging.getLogger("slack_bolt.AsyncApp").addFilter(
 )
 
 
-InAnAck = Callable[[Workspace, JsonObject], JsonObject]
-"""Adapts a view to what its workspace is known to accept (`Sender.in_an_ack`)."""
-
-
 class AckMeter(Protocol):
     def acked(self, way: str, seconds: float, *, stored: bool) -> None: ...
 
 
 class TimedApp(AsyncApp):
     """Bolt with a meter for acks. Background work waits while a click is being answered. Messages that are ignored are
-    only acknowledged.
+    only acknowledged."""
 
-    Blocks that a workspace may not accept are removed from every view in an ack.
-    """
-
-    def __init__(self, meter: AckMeter, backpressure: Backpressure, in_an_ack: InAnAck, **settings: Any) -> None:
+    def __init__(self, meter: AckMeter, backpressure: Backpressure, **settings: Any) -> None:
         super().__init__(**settings)  # Bolt's own
-        self._meter, self._backpressure, self._in_an_ack = meter, backpressure, in_an_ack
+        self._meter, self._backpressure = meter, backpressure
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         if is_ignored(req.body):
@@ -72,16 +60,9 @@ class TimedApp(AsyncApp):
         began = time.perf_counter()
         with self._backpressure.handling_click():
             answer = await super().async_dispatch(req)
-        if way == "form":
-            self._adapt_view(req, answer)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter.acked(way, time.perf_counter() - began, stored=answer.status == HTTPStatus.OK)
         return answer
-
-    def _adapt_view(self, req: AsyncBoltRequest, answer: BoltResponse) -> None:
-        response = json.loads(answer.body) if answer.body.startswith("{") else {}
-        if isinstance(view := response.get("view"), dict):
-            answer.body = json.dumps({**response, "view": self._in_an_ack(at_of(req.body), view)})
 
 
 def _way_of_acting(req: AsyncBoltRequest) -> str | None:
@@ -91,9 +72,7 @@ def _way_of_acting(req: AsyncBoltRequest) -> str | None:
     return _WAYS.get(str(req.body.get("type")))
 
 
-def bolt(
-    settings: Settings, identity: BotIdentity, meter: AckMeter, backpressure: Backpressure, in_an_ack: InAnAck
-) -> AsyncApp:
+def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, backpressure: Backpressure) -> AsyncApp:
     environment = settings.environment
     secret = environment.signing_secret
     assert environment.bot_token is not None
@@ -111,7 +90,6 @@ def bolt(
     return TimedApp(
         meter,
         backpressure,
-        in_an_ack,
         name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=environment.api_url, retry_handlers=[]),

@@ -71,7 +71,7 @@ class Commands:
         if confirmation is None:
             looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         else:
-            looking = verdict.looking_up_view(LOOKING, words.TITLE_HISTORY)
+            looking = verdict.notice_modal(LOOKING, words.TITLE_HISTORY)
         turn = self._sender.turn_for_view(at, person_of(body).user)
         opened = await self._sender.open_view(turn, body["trigger_id"], looking)
         if confirmation is not None:

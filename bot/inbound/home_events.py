@@ -68,7 +68,7 @@ class HomeEvents:
             await self._homes.opened(HomeReader(person=Person(at.team, str(event["user"])), at=at))
         await ack()
         channel = str(event.get("channel") or "")
-        if event.get("tab") == "messages" and at.team and channel and self._prompts.wanted(at):
+        if event.get("tab") == "messages" and at.team and channel and self._prompts.wanted:
             self._errands.begin("the suggested prompts", self._prompts.suggest(at, channel))
 
     # Several together

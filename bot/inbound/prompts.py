@@ -7,7 +7,6 @@ import logging
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
-from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.methods import SUGGEST_PROMPTS
 from runtime.jsontypes import JsonObject
 
@@ -22,9 +21,10 @@ class Prompts:
         self._sender = sender
         self._prompts: list[JsonObject] = [{"title": _short(one), "message": one} for one in prompts]
 
-    def wanted(self, at: Workspace) -> bool:
-        """Whether there are prompts to suggest, unless Slack is known to refuse them."""
-        return bool(self._prompts) and self._sender.features.accepts(at, Feature.PROMPTS)
+    @property
+    def wanted(self) -> bool:
+        """Whether there are prompts to suggest."""
+        return bool(self._prompts)
 
     async def suggest(self, at: Workspace, channel: str) -> None:
         """Suggests the prompts. Errors are ignored, since nobody waits for them."""
@@ -37,8 +37,7 @@ class Prompts:
                 patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
-            if not await self._sender.features.note_refusal(at, Feature.PROMPTS, trouble):
-                log.info("no prompts are suggested: %s", trouble)
+            log.info("no prompts are suggested: %s", trouble)
 
 
 def _short(prompt: str) -> str:

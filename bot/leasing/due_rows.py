@@ -41,11 +41,13 @@ def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (wha
 
 @dataclass(frozen=True)
 class ClaimedRow:
-    """A row that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes."""
+    """A row that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `left`: another
+    process had it and did not release it."""
 
     token: str
     due_at: float
     turn: str = ""
+    left: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ class RowKind:
 
     `deadline` says when a row must be processed even if it was put off for longer, or parked. `turn` is the column that
     says whose a row is: rows of one person or thread get half of the slots at most, so that hundreds of them delay
-    nobody else. `overtaken` is called when this process lost a row's lease: its last message may have reached Slack
-    after those of the new holder, which must check. `urgent` rows do not wait for clicks, but leave them some room.
+    nobody else. `overtaken` is called when a row's lease passes to another process without a release: by the new
+    holder, and by the former one once it notices, since its last message may reach Slack after those of the new holder.
+    `urgent` rows do not wait for clicks, but leave them some room.
     """
 
     table: Table
@@ -99,7 +102,9 @@ def claim_due(
     token, until = secrets.token_hex(16), now + term
     if found:
         statements.claim.many(tx, [{"row": row.key, "token": token, "until": until} for row in found])
-    claimed = [(str(row.key), ClaimedRow(token, row.due_at, _turn_of(row))) for row in found]
+    claimed = [
+        (str(row.key), ClaimedRow(token, row.due_at, _turn_of(row), row.lease_token is not None)) for row in found
+    ]
     if len(claimed) == room:
         return claimed, 0.0
     ours = at_work.keys() | {key for key, _ in claimed}
@@ -125,7 +130,12 @@ def _statements(table: Table, key: Column[str] | Column[int], turn: Turn) -> _St
     row = bindparam("row", type_=key.type)
     is_due = table.c.due_at <= now, free(table, now)
     whose = literal(None).label("turn") if turn is None else turn.label("turn")
-    due = select(key.label("key"), table.c.due_at, whose).where(*is_due).order_by(table.c.due_at).limit(most)
+    due = (
+        select(key.label("key"), table.c.due_at, table.c.lease_token, whose)
+        .where(*is_due)
+        .order_by(table.c.due_at)
+        .limit(most)
+    )
     next_due = select(key, table.c.due_at).where(table.c.due_at.is_not(None), free(table, now))
     next_lapse = select(key, table.c.lease_until).where(table.c.lease_token.is_not(None))
     held = {"lease_token": bindparam("token", type_=String), "lease_until": bindparam("until", type_=Double)}

@@ -157,6 +157,8 @@ class LeaseLoop:
         with kind.log_context(key):
             try:
                 async with lease:
+                    if claim.left:
+                        await self._call_overtaken(key)
                     await self._attend_once(key, claim, lease)
             except LeaseLost:
                 log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)

@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
 from typing import TypeVar
@@ -20,12 +19,9 @@ from bot.operations.check_slack import check_app_token, check_workspace
 from bot.operations.coverage import Coverage, coverage, coverage_findings
 from bot.operations.findings import Finding, Severity, either, fine, fix, note, warn
 from bot.operations.names import KnownNames, names_of
-from bot.operations.operator_times import format_time
 from bot.policy.approvers import Approver, ApproverKind
 from bot.slack.identity import slack_client
-from bot.slack.outbound.feature_support import INSTEAD, Feature
-from bot.store.open import SCHEMA, SCHEMAS
-from bot.store.refused_features import REMEMBERED, RefusedFeature, refused_features
+from bot.store.open import SCHEMAS
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
 from runtime.store.private import FILE, FOLDER
@@ -88,9 +84,6 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
             yield finding
         for schema in SCHEMAS:
             yield _schema(schema, await database.read(version, schema))
-        if await database.read(version, SCHEMA) == SCHEMA.version:
-            for one in await database.read(refused_features):
-                yield _refused_feature(one)
         if database.dialect == "postgresql":
             for finding in await database.read(durability):
                 yield finding
@@ -98,13 +91,6 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         yield fix("schema", str(error))
     finally:
         await database.close()
-
-
-def _refused_feature(one: RefusedFeature) -> Finding:
-    where = f" in {one.channel}" if one.channel else ""
-    again = format_time(datetime.fromtimestamp(one.at + REMEMBERED, UTC))
-    said = f"refused{where} ({one.code}), so {INSTEAD[Feature(one.feature)]}; tried again after {again}"
-    return note(f"{one.team} {one.feature}", said)
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:

@@ -23,6 +23,5 @@ AGENT_EVENTS = frozenset({"agent_session_stopped", "app_context_changed"})
 
 
 def scopes_for(slack: Slack) -> frozenset[str]:
-    """The scopes that these settings need. Reactions and suggested prompts have scopes of their own."""
-    reactions = {"reactions:write"} if slack.reactions else set()
-    return SCOPES | reactions | (AGENT_SCOPES if slack.prompts else frozenset())
+    """The scopes that these settings need. Suggested prompts have one of their own."""
+    return SCOPES | (AGENT_SCOPES if slack.prompts else frozenset())

@@ -9,7 +9,6 @@ month are deleted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -47,15 +46,6 @@ def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     return None
 
 
-def begin_together(tx: Tx, scope: str, marks: Sequence[str]) -> bool:
-    """Notes the first attempt of several posts. Returns False and notes nothing if one of them was begun before."""
-    if any(earlier_attempts(tx, scope, mark) is not None for mark in marks):
-        return False
-    for mark in marks:
-        begin(tx, scope, mark)
-    return True
-
-
 def earlier_attempts(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     row = _EARLIER.first(tx, scope_=scope, mark_=mark)
     return None if row is None else EarlierAttempts(row.at, row.tries)
@@ -74,9 +64,6 @@ class Attempts:
 
     async def begin(self, scope: str, mark: str) -> EarlierAttempts | None:
         return await self._lease.run(begin, scope, mark)
-
-    async def begin_together(self, scope: str, *marks: str) -> bool:
-        return await self._lease.run(begin_together, scope, marks)
 
     async def earlier(self, scope: str, mark: str) -> EarlierAttempts | None:
         return await self._lease.read(earlier_attempts, scope, mark)

@@ -14,10 +14,9 @@ from sqlalchemy import Row, bindparam, case, exists, null, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.model import Confirmation, State
-from bot.store.agent_sessions import note_run_ended
+from bot.store.agent_sessions import end_work
 from bot.store.attempts import earlier_attempts
 from bot.store.ledger_lines import write_step
-from bot.store.outbox import is_left_from_before
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
 from bot.store.sealed_rows import letter_is_sealed
 from bot.store.tables import confirmations, mail, sessions, switches
@@ -111,7 +110,6 @@ class Mail:
 
     letters: tuple[Letter, ...]
     paused: bool
-    left: bool  # an earlier run ended and left an unfinished reply
     rows: tuple[Confirmation, ...]
     stopped: bool = False  # somebody stopped the run about the first letter
     ended: bool = False  # nothing is left to do in the session, and this is stored
@@ -126,11 +124,10 @@ def read_mail(
     letters = next_letters(tx, key, together=together, several=several, decisions_ahead=decisions_ahead)
     rows = tuple(session_confirmations(tx, key)) if letters or together else ()
     if not letters:
-        return Mail((), paused=False, left=False, rows=rows)
+        return Mail((), paused=False, rows=rows)
     return Mail(
         letters,
         paused=read_pause(tx) is not None,
-        left=is_left_from_before(tx, key),
         rows=rows,
         stopped=is_stopped(tx, key, letters[0].id),
     )
@@ -229,7 +226,7 @@ def session_done(tx: Tx, key: str, *, together: bool = False, again: float | Non
 def _set_due(tx: Tx, key: str, due_at: float | None) -> None:
     """Stores that a run has ended, and when the session is due again."""
     _REST(tx, key_=key, due_at_=due_at)
-    note_run_ended(tx, key)
+    end_work(tx, key)
 
 
 PAUSED = "paused"

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import make_url, update
+from sqlalchemy import make_url, select, update
 
 from bot.audit.ledger import LedgerKeys, LedgerLine
 from bot.store.checkpoints import secret_fits
-from bot.store.tables import ATTENDED, metadata
+from bot.store.outbox import note_possible_copies
+from bot.store.tables import ATTENDED, metadata, sessions
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
 from runtime.store.open import SCHEMA as RUNTIME_SCHEMA
@@ -71,6 +72,8 @@ async def _open_database(url: str, secret: str, clock: Callable[[], float] | Non
 def free_all(tx: Tx) -> None:
     """Frees all leases, since no other process can be using this store."""
     free_sessions(tx)
+    for key in tx.execute(select(sessions.c.key).where(sessions.c.lease_token.is_not(None))).scalars().all():
+        note_possible_copies(tx, key)  # of the reply that its process was writing
     for table in ATTENDED.values():
         held = update(table).where(table.c.lease_token.is_not(None))
         tx.execute(held.values(lease_token=None, lease_until=None))

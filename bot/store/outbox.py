@@ -1,8 +1,7 @@
 """What must still be posted in a session's thread: ledger lines and the agent's messages. Transaction functions.
 
 A run stores messages here and the thread worker posts them. Each message comes after the ledger line that was the last
-when it was stored. Its text is kept until it is posted, or until the last tool call that it shows has ended. A reply
-that is streamed has a row of its own.
+when it was stored. Its text is kept until it is posted.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import bindparam, delete, func, insert, literal, or_, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from bot.audit.ledger import LedgerLine, LineKind
-from bot.hosts.host import AgentMessage, Task, UnansweredWait
+from bot.hosts.host import AgentMessage, UnansweredWait
+from bot.store.agent_sessions import ShownStatus, read_status
 from bot.store.attempts import earlier_attempts, forget_attempt
 from bot.store.ledger_lines import lines_to_tell
-from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
@@ -28,18 +27,8 @@ from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
-LIVE = "live"
-_BEGUN, _CUT = "begun:", "cut:"
-"""What may stand before a streamed reply's `ts` in its row. `begun`: its post has begun, at this time by our clock, and
-Slack has not answered. `cut`: its run has ended, and another has begun. Only this module reads or writes these."""
-
-_LOOK_AGAIN = 2.0
-"""Seconds between checks, while a reply is streamed, that its run still goes on."""
-
 _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
-_LONGEST_FREEZE = 86_400.0
-
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
 _WORDS = Prepared(
     select(spoken)
@@ -54,7 +43,7 @@ _HAS_SPOKEN = Prepared(
 _POSTED = Prepared(
     update(spoken)
     .where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
-    .values(ts=bindparam("ts_"), body=None, plan=bindparam("plan_"))
+    .values(ts=bindparam("ts_"), body=None)
 )
 _POSTED_UP_TO = Prepared(
     update(sessions)
@@ -70,48 +59,33 @@ _LAST_POSTED = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bind
 @dataclass(frozen=True)
 class NextPost:
     """What to post next: ledger lines in one message, an agent's message, or both in this order. `retry`: the letter
-    that failed, for "Try again". `tasks`: the tool calls that the streamed message showed."""
+    that failed, for "Try again". `into`: the message that showed the reply while it was written."""
 
     lines: Sequence[LedgerLine] = ()
     said: AgentMessage | None = None
     retry: str | None = None
-    tasks: tuple[Task, ...] = ()
+    into: str | None = None
 
 
 @dataclass(frozen=True)
 class SaidInThread:
-    """An agent's message and the Slack message that shows it. `plan`: its tool calls, if they can still change."""
+    """An agent's message and the Slack message that shows it."""
 
     event: str
     ts: str
-    plan: Plan | None = None
 
 
-@dataclass(frozen=True)
-class UnfinishedReply:
-    """A reply that is being streamed. `ts`: its message, if Slack has answered; `at`: when that was posted or begun, as
-    Slack writes times. `cut`: its run has ended, and another has begun."""
-
-    ts: str | None
-    at: str
-    invocation: str
-    cut: bool
-
-    @property
-    def since(self) -> float:
-        return float(self.at)
-
-
-def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
-    """Stores an agent's message for posting, unless it was stored before. `tasks`: the tool calls that were shown with
-    it."""
+def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, into: str | None = None) -> bool:
+    """Stores an agent's message for posting, and returns whether it was not stored before. `into`: the message that
+    showed it while it was written."""
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
-        return
+        return False
     number = (_LAST_NUMBER.first(tx, key_=key).number or 0) + 1
-    body = canonical(_message_json(said, retry, tasks))
+    body = canonical(_message_json(said, retry, into))
     _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=_head(tx, key), number_=number)
     mark_thread_due(tx, key)
+    return True
 
 
 @dataclass(frozen=True)
@@ -138,31 +112,31 @@ def next_post(tx: Tx, key: str) -> NextPost | None:
     return replace(_stored_words(words.event, json.loads(words.body)), lines=before)
 
 
-def mark_all_posted(tx: Tx, key: str, again: float | None = None) -> None:
-    """Marks the thread as up to date, unless something came meanwhile. `again`: look again in this many seconds."""
+def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None:
+    """Marks the thread as up to date, unless something came meanwhile. `status`: as it was last looked at."""
     lock_thread(tx, key)
     doubt = earlier_attempts(tx, key, _COPIES)
     times = [
         tx.now() if next_post(tx, key) is not None else None,
-        None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN,
         None if doubt is None else doubt.at + _SLACK_IS_LATE,
-        None if again is None else tx.now() + again,
+        None if status is None or status.again is None else tx.now() + status.again,
+        None if status is None or status.wanted is read_status(tx, key).wanted else tx.now(),
     ]
     thread_done(tx, key, min((at for at in times if at is not None), default=None))
 
 
 def note_possible_copies(tx: Tx, key: str) -> None:
     """Makes the thread's next lease holder look for copies: a process that lost the lease may have posted the same
-    things."""
+    things, or a reply was seen that did not come."""
     looked_for = {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}
     tx.execute(insert_if_absent(tx.dialect, attempts), looked_for)
     mark_thread_due(tx, key)
 
 
-def copies_since(tx: Tx, key: str) -> float | None:
-    """The time from which to look for copies, or None."""
+def copies_until(tx: Tx, key: str) -> float | None:
+    """When something may have been posted that should not be there, or None."""
     doubt = earlier_attempts(tx, key, _COPIES)
-    return None if doubt is None else doubt.at - _LONGEST_FREEZE
+    return None if doubt is None else doubt.at
 
 
 def note_copy_search(tx: Tx, key: str) -> None:
@@ -188,7 +162,7 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
     if seq is not None:
         posted_up_to(tx, key, seq)
     if said is not None:
-        _POSTED(tx, key_=key, event_=said.event, ts_=said.ts, plan_=stored_plan(said.plan))
+        _POSTED(tx, key_=key, event_=said.event, ts_=said.ts)
 
 
 def last_posted(tx: Tx, key: str) -> int:
@@ -227,14 +201,14 @@ def _head(tx: Tx, key: str) -> int:
     return 0 if head is None else int(head.seq)
 
 
-def _message_json(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
+def _message_json(said: AgentMessage, retry: str | None, into: str | None) -> JsonObject:
     return {
         "author": said.author,
         "text": said.text,
         "invocation": said.invocation_id,
         "failed": said.failed,
         "retry": retry,
-        "tasks": [task_json(task) for task in tasks],
+        "into": into,
     }
 
 
@@ -247,95 +221,7 @@ def _stored_words(event: str, part: JsonObject) -> NextPost:
         failed=bool(part["failed"]),
     )
     retry = None if part["retry"] is None else str(part["retry"])
-    return NextPost(said=said, retry=retry, tasks=tasks_from(part["tasks"]))
-
-
-# Streamed replies
-
-_ON_THEIR_WAY = or_(spoken.c.event == LIVE, spoken.c.event.startswith(f"{LIVE}:"))
-_LEFT = Prepared(
-    select(spoken.c.event, spoken.c.ts)
-    .where(spoken.c.session == bindparam("key_"), spoken.c.body.is_(None), _ON_THEIR_WAY)
-    .limit(1)
-)
-_UNFINISHED = Prepared(
-    select(spoken.c.event, spoken.c.ts, spoken.c.plan).where(
-        spoken.c.session == bindparam("key_"),
-        spoken.c.body.is_(None),
-        or_(_ON_THEIR_WAY, spoken.c.plan.is_not(None)),
-    )
-)
-
-
-@dataclass(frozen=True)
-class UnfinishedParts:
-    """The parts of a thread that are not final. `live`: a reply that is being streamed. `stale`: a reply whose run
-    died, or ended without the whole reply."""
-
-    live: bool
-    stale: bool
-    plans: tuple[Plan, ...]
-
-
-def read_unfinished(tx: Tx, key: str) -> UnfinishedParts:
-    rows = _UNFINISHED.all(tx, key_=key)
-    plans = tuple(plan_from(row.event, row.ts, row.plan) for row in rows if row.plan is not None)
-    live = [row for row in rows if row.plan is None]
-    cut = any(row.ts.startswith(_CUT) for row in live)
-    stale = cut or (bool(live) and _nothing_to_say(tx, key) and _is_idle(tx, key))
-    return UnfinishedParts(live=bool(live), stale=stale, plans=plans)
-
-
-def note_begun(tx: Tx, key: str, invocation: str) -> None:
-    """A streamed reply is about to be posted."""
-    note_live(tx, key, invocation, f"{_BEGUN}{tx.now():.3f}")
-
-
-def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
-    """A streamed reply has a message."""
-    lock_session(tx, key)
-    forget_live(tx, key)
-    tx.execute(insert(spoken).values(session=key, event=f"{LIVE}:{invocation}"[:256], ts=ts))
-    mark_thread_due(tx, key)
-
-
-def forget_live(tx: Tx, key: str) -> None:
-    tx.execute(delete(spoken).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY))
-
-
-def read_left(tx: Tx, key: str) -> UnfinishedReply | None:
-    row = _LEFT.first(tx, key_=key)
-    if row is None:
-        return None
-    stored = row.ts.removeprefix(_CUT)
-    return UnfinishedReply(
-        ts=None if stored.startswith(_BEGUN) else stored,
-        at=stored.removeprefix(_BEGUN),
-        invocation=row.event.partition(":")[2],
-        cut=row.ts.startswith(_CUT),
-    )
-
-
-def _is_idle(tx: Tx, key: str) -> bool:
-    """Whether no run is at work. A process that takes over a dead run releases its lease too."""
-    idle = select(sessions.c.key).where(sessions.c.key == key, sessions.c.lease_token.is_(None))
-    return tx.execute(idle).first() is not None
-
-
-def is_left_from_before(tx: Tx, key: str) -> bool:
-    """Whether an earlier run left an unfinished reply that no message will replace."""
-    left = read_left(tx, key)
-    return left is not None and not left.cut and _nothing_to_say(tx, key)
-
-
-def leave_unfinished(tx: Tx, key: str) -> None:
-    """Called when a run begins. Leaves an unfinished reply of an earlier run to the thread worker, which closes it. The
-    new run does not touch it, since two workers would then edit the same message."""
-    lock_session(tx, key)
-    if is_left_from_before(tx, key):
-        here = update(spoken).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY)
-        tx.execute(here.values(ts=literal(_CUT).concat(spoken.c.ts)))
-        mark_thread_due(tx, key)
+    return NextPost(said=said, retry=retry, into=None if part["into"] is None else str(part["into"]))
 
 
 def _nothing_to_say(tx: Tx, key: str) -> bool:

@@ -29,7 +29,6 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
 from bot.policy.redaction import own_words
-from bot.store.agent_sessions import close_purged
 from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
 from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
@@ -214,8 +213,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
         return gone
     forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at, dry_run=dry_run)
     if session is not None:
-        tx.execute(update(spoken).where(spoken.c.session == key, _KEEPS_WORDS).values(body=None, plan=None))
-        close_purged(tx, key)
+        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
         if forgotten:
             # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
             tx.execute(delete(spoken).where(spoken.c.session == key))
@@ -235,7 +233,6 @@ def _delete_letters(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool
     return len(letters)
 
 
-_KEEPS_WORDS = or_(spoken.c.body.is_not(None), spoken.c.plan.is_not(None))
 _SETTLED = and_(
     or_(
         confirmations.c.state.in_([State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED]),

@@ -235,7 +235,7 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
     """Saves a change: the row, its ledger lines, its message to the session, and its grant."""
     row = change.row
-    wait = seconds_until_posted(tx, session.key, row, {step.kind for step in change.steps})
+    wait = seconds_until_posted(tx, row, {step.kind for step in change.steps})
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool, wait=wait)
     values = _columns(tx, row)

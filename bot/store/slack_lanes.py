@@ -13,7 +13,7 @@ from sqlalchemy import Double, bindparam, case, func, insert, select, update
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation, State
-from bot.store.tables import cards, mail, sessions, threads
+from bot.store.tables import cards, sessions, threads
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
 from runtime.store.upsert import prepared_insert_if_absent
@@ -22,17 +22,11 @@ CARDS = "bot:cards"
 THREADS = "bot:threads"
 """The topics of the two lanes, notified when a row may be due."""
 
-MANY_CARDS = 8
-"""With more due cards than this, cards come before any status."""
-
 CARDS_FIRST = 0.5
 """How long lines wait at a time while a card is about to be posted, since people decide on the card."""
 
 SOON = 1.0
 """A call that ends within this many seconds of its approval gets one line and one update of its card for both."""
-
-REPLY_SOON = 1.5
-"""A reply that follows the end of its call within this many seconds is one message with the line about it."""
 
 _NOW: dict[str, object] = {"due_at": bindparam("due_at_"), "parked_at": None, "failures": 0}
 _OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_NOW))
@@ -40,7 +34,6 @@ _OWE_THREAD = Prepared(update(threads).where(threads.c.session == bindparam("key
 _LATER = bindparam("due_at_", type_=Double)
 _NOT_BEFORE = {**_NOW, "due_at": case((threads.c.due_at <= _LATER, threads.c.due_at), else_=_LATER)}
 _OWE_THREAD_LATER = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOT_BEFORE))
-_LETTER = Prepared(select(mail.c.id).where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None)).limit(1))
 _LOCK_THREAD = Prepared(for_update(select(threads.c.session).where(threads.c.session == bindparam("key_"))))
 _CARD = ("confirmation", "session", "team", "due_at")
 _NEW_CARD = Prepared(insert(cards).inline().values({name: bindparam(f"{name}_") for name in _CARD}))
@@ -91,7 +84,7 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     tx.notify(THREADS, due_at)
 
 
-def seconds_until_posted(tx: Tx, key: str, row: Confirmation, kinds: Collection[LineKind]) -> float:
+def seconds_until_posted(tx: Tx, row: Confirmation, kinds: Collection[LineKind]) -> float:
     """How long lines of these kinds about `row` wait for what comes first, or follows soon and is said with them."""
     if LineKind.ASKED in kinds and row.state is State.WAITING:
         return CARDS_FIRST
@@ -99,13 +92,7 @@ def seconds_until_posted(tx: Tx, key: str, row: Confirmation, kinds: Collection[
         return SOON
     if LineKind.BEGUN in kinds and row.runs and row.decision is not None:
         return max(0.0, row.decision.at.timestamp() + SOON - tx.now())
-    ended = LineKind.DONE in kinds or LineKind.FAILED in kinds
-    return REPLY_SOON if ended and reply_may_follow(tx, key) else 0.0
-
-
-def reply_may_follow(tx: Tx, key: str) -> bool:
-    """Whether the agent still has something to read, and may answer it."""
-    return _LETTER.first(tx, key_=key) is not None
+    return 0.0
 
 
 def lock_thread(tx: Tx, key: str) -> None:

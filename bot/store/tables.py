@@ -101,7 +101,6 @@ spoken = Table(
     Column("body", Text),  # until it is posted: the text, after which line, and in which order
     Column("after_seq", Integer),
     Column("number", Integer),
-    Column("plan", Text),  # while tool calls that it shows can change: the calls and the text
     sqlite_with_rowid=False,
 )
 
@@ -295,7 +294,7 @@ partial_index(
 Index("bot_homes_opened", homes.c.opened_at)
 
 
-def _lane_table(name: str, *key: Column[str]) -> Table:
+def _lane_table(name: str, *key: Column[str] | Column[int]) -> Table:
     """Columns of a row that says what must be sent to Slack about another row. It is processed separately."""
     table = Table(
         name,
@@ -315,7 +314,12 @@ cards = _lane_table(
     Column("confirmation", String(64), primary_key=True),
     Column("session", String(512), nullable=False),
 )
-threads = _lane_table("bot_threads", Column("session", String(512), primary_key=True))
+threads = _lane_table(
+    "bot_threads",
+    Column("session", String(512), primary_key=True),
+    Column("at_work", Integer, nullable=False, server_default="0"),  # 1: its agent has been at work for a while
+    Column("status", String(16)),  # what Slack shows of it as an agent's session; NULL: it is none yet
+)
 
 attempts = Table(
     "bot_attempts",  # posts that were begun, and other marks: `attempts.py`

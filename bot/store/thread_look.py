@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from bot.confirmation.model import Confirmation
 from bot.store.mailbox import read_session
-from bot.store.outbox import NextPost, UnfinishedParts, copies_since, next_post, read_unfinished
+from bot.store.outbox import NextPost, copies_until, next_post
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.database import Tx
@@ -20,16 +20,15 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class ThreadLook:
-    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_since`: the time
-    from which to look for messages that were posted twice, or None."""
+    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_until`: when
+    something may have been posted that should not be there, or None."""
 
     at: datetime
     session: Session
     rows: tuple[Confirmation, ...]
     next_post: NextPost | None
     card_under_way: bool
-    copies_since: float | None
-    unfinished: UnfinishedParts
+    copies_until: float | None
 
 
 def look_at_thread(tx: Tx, key: str) -> ThreadLook:
@@ -39,8 +38,7 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
         rows=tuple(session_confirmations(tx, key)),
         next_post=next_post(tx, key),
         card_under_way=cards_under_way(tx, key),
-        copies_since=copies_since(tx, key),
-        unfinished=read_unfinished(tx, key),
+        copies_until=copies_until(tx, key),
     )
 
 

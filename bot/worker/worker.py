@@ -100,6 +100,7 @@ class Worker:
                 *(sessions, sessions.c.key, SESSIONS, session_worker.attend, 512),
                 log_context=lambda key: log_context(session=session_in(key)),
                 turn=WHOSE_TURN,
+                overtaken=note_possible_copies,
                 reserved=448,  # for decisions: those wait for no agent that thinks
                 urgent=True,
             ),

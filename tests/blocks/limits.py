@@ -13,11 +13,10 @@ Payload = Mapping[str, JsonValue]
 SURFACES = {"message", "modal", "home"}
 EVERYWHERE = {"header", "rich_text", "context", "actions", "divider"}
 BLOCKS_IN = {
-    "message": EVERYWHERE | {"table", "container"},
+    "message": EVERYWHERE,
     "home": EVERYWHERE,
-    "modal": EVERYWHERE | {"input", "alert"},
+    "modal": EVERYWHERE | {"input"},
 }
-IN_CONTAINER = EVERYWHERE | {"table"}
 MOST_BLOCKS = {"message": 50, "modal": 100, "home": 100}
 RICH_BYTES, MESSAGE_BYTES, VIEW_BYTES = 24_000, 30_000, 250_000
 
@@ -80,10 +79,9 @@ def _message(payload: Payload, blocks: Sequence[Payload]) -> None:
     text = payload["text"]
     assert isinstance(text, str)
     assert 1 <= units(text) <= 4000, f"a text of {units(text)}"
-    rich = sum(_bytes(block) for block in blocks if block["type"] in ("rich_text", "table", "container"))
+    rich = sum(_bytes(block) for block in blocks if block["type"] == "rich_text")
     assert rich <= RICH_BYTES, f"{rich} bytes of rich text"
     assert sum(map(_bytes, blocks)) <= MESSAGE_BYTES
-    assert sum(block["type"] == "table" for block in blocks) <= 1
     if metadata := payload.get("metadata"):
         assert set(_dict(metadata)) == {"event_type", "event_payload"}
     assert set(payload) <= {"text", "blocks", "metadata"}
@@ -132,37 +130,6 @@ def _block(block: Payload, surface: str) -> None:
     elif kind == "rich_text":
         assert block["elements"]
         _rich(block["elements"])
-    else:
-        _newer(block, surface)
-
-
-def _newer(block: Payload, surface: str) -> None:
-    match block["type"]:
-        case "alert":
-            text = _dict(block["text"])
-            assert text["type"] == "mrkdwn"
-            _length(text["text"], 200)
-            assert block["level"] in ("default", "info", "warning", "error", "success")
-        case "container":
-            _plain(block["title"], 150)
-            inside = _list(block["child_blocks"])
-            assert 1 <= len(inside) <= 10
-            for child in inside:
-                assert child["type"] in IN_CONTAINER
-                assert child["block_id"] != block["block_id"]
-                _block(child, surface)
-        case "table":
-            rows = block["rows"]
-            assert isinstance(rows, list)
-            assert 1 <= len(rows) <= 100
-            for row in map(_list, rows):
-                assert 1 <= len(row) <= 20
-                for cell in row:
-                    assert cell["type"] == "rich_text"
-                    _rich(cell["elements"])
-            settings = _list(block["column_settings"])
-            assert len(settings) == len(_list(rows[0]))
-            assert all(one["is_wrapped"] is True for one in settings), "a value could be out of sight"
 
 
 def _rich(value: JsonValue) -> None:

@@ -17,8 +17,7 @@ from blocks.full_view import everything as everything_view
 from blocks.full_view import file_text, run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, home_tab
-from blocks.kit import JsonObject, Message
-from blocks.newer import Newer, accept_nothing, kinds, newest_form, newest_view
+from blocks.kit import JsonObject
 from blocks.pointer import pointer
 from blocks.thread import thread_messages
 from blocks.verdict import (
@@ -30,7 +29,6 @@ from blocks.verdict import (
     verdicts_modal,
 )
 from tests.blocks import inert, limits, samples, strategies
-from tests.support.newer_blocks import accept_everything
 
 GOLDEN = Path(__file__).parent / "golden"
 GONE = "This is decided already. The card shows the result."
@@ -39,12 +37,8 @@ OURS |= {view.card_link for view in samples.HOME.waiting if view.card_link}
 OURS |= {samples.REIMBURSE.session_link or ""}
 
 
-def _raw(message: Message) -> JsonObject:
-    return {**message.payload(), "blocks": list(message.blocks)}
-
-
-PAYLOADS: dict[str, JsonObject] = {
-    **{f"card_{name}": _raw(card(view)) for name, view in samples.CARDS.items()},
+SENT: dict[str, JsonObject] = {
+    **{f"card_{name}": card(view).payload() for name, view in samples.CARDS.items()},
     "modal_everything": everything_view(samples.LONG),
     "modal_everything_done": everything_view(samples.DONE),
     "modal_everything_hostile": everything_view(samples.HOSTILE),
@@ -85,37 +79,12 @@ def surface(name: str) -> str:
     return {"card": "message"}.get(kind, kind)
 
 
-SENT = {name: newest_view(payload, accept_nothing) for name, payload in PAYLOADS.items()}
-"""What every workspace takes. Where newer blocks are better, there is a second form."""
-SENT |= {
-    f"{name}.newer": newer
-    for name, payload in PAYLOADS.items()
-    if (newer := newest_view(payload, accept_everything)) != SENT[name]
-}
-
-
 @pytest.mark.parametrize("name", SENT)
 def test_payload(name: str) -> None:
     payload = SENT[name]
     limits.check(payload, surface(name))
     inert.check(payload, OURS)
     compare(GOLDEN / f"{name}.json", json.dumps(payload, indent=1, ensure_ascii=False) + "\n")
-
-
-def test_each_newer_block_is_used_and_refused_by_itself() -> None:
-    """A workspace that refuses one kind still gets the others."""
-    found: set[Newer] = set()
-    for payload in PAYLOADS.values():
-        blocks = payload["blocks"]
-        assert isinstance(blocks, list)
-        raw = [block for block in blocks if isinstance(block, dict)]
-        found |= kinds(newest_form(raw, accept_everything))
-        for refused in Newer:
-            others = frozenset(Newer) - {refused}
-            assert kinds(newest_form(raw, others.__contains__)) == kinds(newest_form(raw, accept_everything)) - {
-                refused
-            }
-    assert found == set(Newer)
 
 
 def test_file() -> None:

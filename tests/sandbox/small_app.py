@@ -18,13 +18,11 @@ from blocks.history import history
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
-from blocks.newer import newest_view
 from blocks.step_views import Counted, VerdictView
 from blocks.verdict import counting_view, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
-from tests.support.newer_blocks import accept_everything
 
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 OUTSIDER = "U0MAX"
@@ -67,9 +65,7 @@ class SmallApp:
     async def tells_verdict(self) -> None:
         """What follows on “Counting…”."""
         said = VerdictView(counted=Counted.DENIED, tool=self.view.tool, decided=True)
-        await self.client.views_update(
-            view_id=self.counting_in, view=newest_view(verdict_modal(said), accept_everything)
-        )
+        await self.client.views_update(view_id=self.counting_in, view=verdict_modal(said))
 
     def _listen(self) -> None:
         self.bolt.event("app_mention")(self._on_mention)
@@ -90,9 +86,6 @@ class SmallApp:
     async def _on_mention(self, event: Body) -> None:
         place = {"channel": event["channel"], "thread_ts": event["ts"]}
         if "status" in event["text"]:
-            await self.client.assistant_threads_setStatus(
-                channel_id=event["channel"], thread_ts=event["ts"], status="is thinking…"
-            )
             stream = await self.client.chat_stream(
                 **place, recipient_team_id=event["team"], recipient_user_id=event["user"], buffer_size=1
             )
@@ -142,8 +135,7 @@ class SmallApp:
 
     async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        form = newest_view(edit_form(self.view, samples.SCHEMA), accept_everything)
-        await self.client.views_open(trigger_id=body["trigger_id"], view=form)
+        await self.client.views_open(trigger_id=body["trigger_id"], view=edit_form(self.view, samples.SCHEMA))
 
     async def _on_edited(self, ack: AsyncAck, body: Body) -> None:
         values = body["view"]["state"]["values"]

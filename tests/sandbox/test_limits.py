@@ -86,18 +86,9 @@ def words(length: int) -> Block:
     return {"type": "raw_text", "text": "x" * length}
 
 
-def table(**settings: object) -> Block:
-    return {"type": "table", "rows": [[words(1)]], "column_settings": [settings]}
-
-
-def container(children: list[Block], **fields: object) -> Block:
-    return {"type": "container", "title": plain(1), "child_blocks": children, **fields}
-
-
 CARD = {"type": "card", "title": plain(1)}
 LEAF = {"type": "text", "text": "x"}
 RICH = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [LEAF]}]}
-CELL = {"type": "raw_text", "text": "x"}
 
 AT_AND_OVER: list[tuple[str, Block, Block]] = [
     ("section text", section(text=mrkdwn(3000)), section(text=mrkdwn(3001))),
@@ -144,19 +135,6 @@ AT_AND_OVER: list[tuple[str, Block, Block]] = [
     ("no other fields", section(), section(colour="red")),
     ("a type there is", section(), {"type": "sections"}),
     ("markdown", {"type": "markdown", "text": "x" * 12_000}, {"type": "markdown", "text": "x" * 12_001}),
-    ("table rows", {"type": "table", "rows": [[CELL]] * 100}, {"type": "table", "rows": [[CELL]] * 101}),
-    ("table columns", {"type": "table", "rows": [[CELL] * 20]}, {"type": "table", "rows": [[CELL] * 21]}),
-    ("table has columns", table(align="right", is_wrapped=True), table(align="top")),
-    ("table text", {"type": "table", "rows": [[words(2500)] * 4]}, {"type": "table", "rows": [[words(2501)] * 4]}),
-    ("container", container([RICH] * 10), container([RICH] * 11)),
-    ("container title", container([RICH], title=plain(150)), container([RICH], title=plain(151))),
-    ("container has a title", container([RICH]), {"type": "container", "child_blocks": [RICH]}),
-    ("what a container takes", container([section()]), container([container([section()])])),
-    (
-        "container folds",
-        container([RICH], is_collapsible=True, default_collapsed=True),
-        container([RICH], default_collapsed=True),
-    ),
     ("card body", {**CARD, "body": mrkdwn(200)}, {**CARD, "body": mrkdwn(201)}),
     ("a card with something", CARD, {"type": "card", "subtitle": plain(1)}),
     ("carousel", {"type": "carousel", "elements": [CARD] * 10}, {"type": "carousel", "elements": [CARD] * 11}),
@@ -174,20 +152,9 @@ def test_a_limit_holds_exactly(right: Block, wrong: Block) -> None:
 @pytest.mark.parametrize(
     ("surface", "block", "fits"),
     [
-        ("message", {"type": "alert", "text": plain(1)}, False),
-        ("modal", {"type": "alert", "text": plain(1)}, True),
-        ("modal", {"type": "alert", "text": plain(200)}, True),
-        ("modal", {"type": "alert", "text": plain(201)}, False),
-        ("modal", {"type": "alert", "text": plain(1), "level": "loud"}, False),
-        ("home", {"type": "alert", "text": plain(1)}, False),
-        ("modal", {"type": "table", "rows": [[CELL]]}, False),
         ("message", asks({"type": "file_input"}), False),
         ("modal", asks({"type": "file_input"}), True),
         ("modal", {"type": "markdown", "text": "x"}, False),
-        ("home", {"type": "plan", "title": "x"}, False),
-        ("message", {"type": "plan", "title": "x"}, True),
-        ("message", {"type": "container", "title": plain(1), "child_blocks": [section()]}, True),
-        ("modal", {"type": "container", "title": plain(1), "child_blocks": [section()]}, False),
     ],
 )
 def test_a_block_has_its_surfaces(surface: Surface, block: Block, fits: bool) -> None:
@@ -205,14 +172,11 @@ def test_so_many_blocks_and_no_more(surface: Surface, most: int) -> None:
     [
         [section(block_id="same"), section(block_id="same")],
         [{"type": "actions", "elements": [button(), button()]}],
-        [{"type": "table", "rows": [[CELL]]}, {"type": "table", "rows": [[CELL]]}],
-        [{"type": "table", "rows": [[CELL]]}, container([{"type": "table", "rows": [[CELL]]}])],
-        [section(block_id="same"), container([section(block_id="same")])],
         [typed(focus_on_load=True), typed(focus_on_load=True)],
         {"type": "section"},
         "[]",
     ],
-    ids=["block_id", "action_id", "two tables", "a table inside", "block_id inside", "two focuses", "no list", "text"],
+    ids=["block_id", "action_id", "two focuses", "no list", "text"],
 )
 def test_blocks_are_checked_together(blocks: Any) -> None:
     with pytest.raises(ApiRefusal) as refused:

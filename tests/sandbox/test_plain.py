@@ -45,9 +45,7 @@ def test_mrkdwn_as_it_is_read(slack: FakeSlack, ann: Person) -> None:
         ({"type": "context", "elements": [mrkdwn("a"), plain("b")]}, "a · b"),
         ({"type": "markdown", "text": "**a**"}, "**a**"),
         ({"type": "image", "alt_text": "a graph", "image_url": "x"}, "[image: a graph]"),
-        ({"type": "table", "rows": [[{"type": "raw_text", "text": "a"}, {"type": "raw_text", "text": "b"}]]}, "a | b"),
         ({"type": "card", "title": mrkdwn("a"), "body": mrkdwn("b")}, "a\nb"),
-        ({"type": "container", "title": plain("a"), "child_blocks": [{"type": "header", "text": plain("b")}]}, "a\nb"),
         (
             {"type": "rich_text", "elements": [{"type": "rich_text_list", "style": "bullet", "elements": [
                 {"type": "rich_text_section", "elements": [{"type": "text", "text": "a"}]},

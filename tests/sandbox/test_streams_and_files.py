@@ -14,15 +14,13 @@ from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import AgentSession, Channel
 from bot.sandbox.workspace.registration import App
 
-LOOKS: dict[str, Any] = {"type": "task_update", "id": "c1", "title": "Look", "status": "in_progress"}
+WORDS: dict[str, Any] = {"type": "markdown_text", "text": "So"}
 
 
 async def test_a_reply_is_streamed_into_a_thread(
     slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel
 ) -> None:
     asked = await ann.says("how are things?", deploys)
-    await client.assistant_threads_setStatus(channel_id=deploys.id, thread_ts=asked.ts, status="is thinking…")
-    assert deploys.statuses == {asked.ts: "is thinking…"}
     stream = await client.chat_stream(
         channel=deploys.id,
         thread_ts=asked.ts,
@@ -31,7 +29,6 @@ async def test_a_reply_is_streamed_into_a_thread(
         buffer_size=1,
     )
     await stream.append(markdown_text="All ")
-    assert deploys.statuses == {}
     await stream.append(markdown_text="is **well**")
     assert "All is **well**" in ann.sees(thread=asked, place=deploys)
     metadata = {"event_type": "reply", "event_payload": {"n": 1}}
@@ -81,14 +78,7 @@ async def test_a_stream_expires(slack: FakeSlack, client: AsyncWebClient, ann: P
         ({"thread_ts": ""}, "invalid_arguments"),
         ({"markdown_text": "x" * 12_001}, "msg_too_long"),
         ({"chunks": [{"type": "song"}]}, "invalid_chunks"),
-        ({"chunks": [{"type": "task_update", "title": "Look", "status": "pending"}]}, "invalid_chunks"),
-        ({"chunks": [{**LOOKS, "status": "completed"}]}, "invalid_chunks"),
-        ({"chunks": [{**LOOKS, "title": "x" * 257}]}, "invalid_chunks"),
-        ({"chunks": [{**LOOKS, "result": "fine"}]}, "invalid_chunks"),
-        ({"chunks": [{**LOOKS, "sources": [{"type": "url", "url": "https://example.com"}]}]}, "invalid_chunks"),
-        ({"chunks": [{**LOOKS, "id": f"c{number}"} for number in range(51)]}, "invalid_chunks"),
-        ({"chunks": [LOOKS], "markdown_text": "So"}, "cannot_provide_both_markdown_text_and_chunks"),
-        ({"chunks": [LOOKS], "task_display_mode": "list"}, "invalid_arguments"),
+        ({"chunks": [WORDS], "markdown_text": "So"}, "cannot_provide_both_markdown_text_and_chunks"),
     ],
 )
 async def test_a_stream_that_slack_would_not_start(
@@ -105,32 +95,6 @@ async def test_a_stream_that_slack_would_not_start(
     with pytest.raises(SlackApiError, match=code):
         await client.api_call("chat.startStream", json=arguments)
     assert len(ann.messages(deploys)) == 1
-
-
-async def test_tasks_grow_in_a_plan_and_what_is_open_at_the_end_is_an_error(
-    client: AsyncWebClient, ann: Person
-) -> None:
-    asked = await ann.says("how are things?")
-    where: dict[str, Any] = {"channel": asked.channel, "thread_ts": asked.ts, "task_display_mode": "plan"}
-    started = await client.chat_startStream(**where, chunks=[{"type": "plan_update", "title": "Two steps"}, LOOKS])
-    at: dict[str, Any] = {"channel": asked.channel, "ts": started["ts"]}
-    await client.chat_appendStream(**at, chunks=[{"type": "markdown_text", "text": "So far "}])
-    await client.chat_appendStream(**at, chunks=[{**LOOKS, "id": "c2", "title": "Ask", "output": "one, "}])
-    await client.chat_appendStream(**at, chunks=[{**LOOKS, "status": "complete", "output": "fine"}])
-    await client.chat_appendStream(**at, chunks=[{**LOOKS, "id": "c2", "title": "Asks", "output": "two"}])
-    assert "Two steps\n[complete] Look\nfine\n[in_progress] Asks\none, two\nSo far " in ann.sees()
-    with pytest.raises(SlackApiError, match="streaming_mode_mismatch"):
-        await client.chat_appendStream(**at, markdown_text="good.")
-    await client.chat_stopStream(**at, chunks=[{"type": "markdown_text", "text": "good."}])
-    assert "[error] Asks" in ann.sees()
-    assert "So far good." in ann.sees()
-
-
-async def test_tasks_on_a_timeline_stand_between_the_words(client: AsyncWebClient, ann: Person) -> None:
-    asked = await ann.says("how are things?")
-    text = {"type": "markdown_text", "text": "First."}
-    await client.chat_startStream(channel=asked.channel, thread_ts=asked.ts, chunks=[text, LOOKS, text])
-    assert "First.\n[in_progress] Look\nFirst." in ann.sees()
 
 
 async def test_a_stream_into_a_direct_conversation_needs_no_recipient(client: AsyncWebClient, ann: Person) -> None:

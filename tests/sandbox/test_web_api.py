@@ -58,7 +58,6 @@ async def test_a_scope_is_needed() -> None:
 
 
 async def test_default_scopes_leave_out_what_a_bot_does_not_need(client: AsyncWebClient, deploys: Channel) -> None:
-    assert await refusal(client, "reactions.add", channel=deploys.id, name="ok", timestamp="1") == "missing_scope"
     assert await refusal(client, "conversations.join", channel=deploys.id) == "missing_scope"
 
 

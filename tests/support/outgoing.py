@@ -16,10 +16,8 @@ from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.ledger import Head, LedgerLine, append
-from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, CardContext
-from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
@@ -163,7 +161,7 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
     thread = await asker.says(WORDS, deploys)
     slack_thread = a_session(deploys.id, thread.ts)
     cards, lease = Cards(sender, directory), await a_lease(database)
-    writer = Thread(sender, directory.names, Streaming(sender, AgentSessions(sender)))
+    writer = Thread(sender, directory.names)
     return Outgoing(
         slack,
         database,

@@ -193,7 +193,7 @@ IMAGE = kinds(ELEMENTS, "image")
 
 
 def interactive(block: JsonObject) -> Iterator[JsonObject]:
-    """Every element of a block that a person can use, including cards in carousels and children of containers."""
+    """Every element of a block that a person can use, including cards in carousels."""
     for name in ("elements", "actions"):
         for element in objects(block.get(name)):
             if element.get("type") == "card":
@@ -204,8 +204,6 @@ def interactive(block: JsonObject) -> Iterator[JsonObject]:
         inner = as_object(block.get(name))
         if inner and inner.get("type") != "image":
             yield inner
-    for child in objects(block.get("child_blocks")):
-        yield from interactive(child)
 
 
 def element_labels(element: JsonObject) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from bot.sandbox.blockkit.blocks import Surface, complaints
 from bot.sandbox.blockkit.schema import Check, Shape, anything, boolean, choice, string, text
@@ -40,14 +40,14 @@ def check_text(message: str, *, updating: bool) -> str:
     return message[:LONGEST_TEXT]
 
 
-def check_blocks(blocks: Json, refused: Collection[str] = ()) -> list[JsonObject]:
-    """A message's blocks, if Slack would accept them. `refused`: types of blocks that it does not know yet."""
-    found = list(complaints(blocks, "message", refused=refused))
+def check_blocks(blocks: Json) -> list[JsonObject]:
+    """A message's blocks, if Slack would accept them."""
+    found = list(complaints(blocks, "message"))
     if found:
         raise ApiRefusal("invalid_blocks", messages=found, extra={"errors": list(found)})
     kept = objects(blocks)
     markdown = sum(len(as_text(block.get("text"))) for block in kept if block.get("type") == "markdown")
-    rich = sum(len(part) for block in kept if block.get("type") in ("rich_text", "container") for part in _texts(block))
+    rich = sum(len(part) for block in kept if block.get("type") == "rich_text" for part in _texts(block))
     if markdown > LONGEST_MARKDOWN or rich > LONGEST_RICH_TEXT:
         raise ApiRefusal("msg_blocks_too_long")
     return kept
@@ -55,7 +55,7 @@ def check_blocks(blocks: Json, refused: Collection[str] = ()) -> list[JsonObject
 
 def _texts(element: JsonObject) -> Iterator[str]:
     yield as_text(element.get("text"))
-    for inner in objects(element.get("elements")) + objects(element.get("child_blocks")):
+    for inner in objects(element.get("elements")):
         yield from _texts(inner)
 
 
@@ -70,13 +70,13 @@ def check_metadata(metadata: Json) -> JsonObject:
     return found
 
 
-def check_view(view: Json, surface: Surface, refused: Collection[str] = ()) -> JsonObject:
+def check_view(view: Json, surface: Surface) -> JsonObject:
     """A view that Slack would accept. What a person entered is not part of it."""
     found = as_object(view)
     if len(json.dumps(found, ensure_ascii=False).encode()) > LARGEST_VIEW:
         raise ApiRefusal("view_too_large")
     shape = _MODAL if surface == "modal" else _HOME
-    wrong = [*shape(view, "/view"), *complaints(found.get("blocks"), surface, "/view/blocks", refused)]
+    wrong = [*shape(view, "/view"), *complaints(found.get("blocks"), surface, "/view/blocks")]
     if surface == "modal" and "submit" not in found and _has_input(objects(found.get("blocks"))):
         wrong.append("[ERROR] missing required field: submit, as the view has an input [json-pointer:/view]")
     if wrong:

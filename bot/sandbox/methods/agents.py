@@ -26,7 +26,6 @@ def set_status(call: Call) -> JsonObject:
         raise ApiRefusal("user_not_in_channel")
     session = channel.sessions.setdefault(thread_ts, AgentSession(status, title, initiator))
     session.status = status
-    channel.statuses.pop(thread_ts, None)
     call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id, ts=thread_ts)
     answer: JsonObject = {"ok": True, "status": status, "title": session.title}
     if "agent_session_stopped" not in call.workspace.app.events:

@@ -23,7 +23,7 @@ def content(call: Call, *, updating: bool = False) -> Content:
     if "text" in args:
         found["text"] = check_text(args.text("text"), updating=updating)
     if "blocks" in args:
-        found["blocks"] = check_blocks(args.json("blocks", "invalid_blocks_format"), call.workspace.refused_blocks)
+        found["blocks"] = check_blocks(args.json("blocks", "invalid_blocks_format"))
     if "attachments" in args:
         found["attachments"] = objects(args.json("attachments"))
     if "metadata" in args:
@@ -55,7 +55,6 @@ def post_message(call: Call) -> JsonObject:
     if thread_ts and call.args.flag("reply_broadcast"):
         held["subtype"] = "thread_broadcast"
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
-    channel.statuses.pop(thread_ts, None)
     return _posted_message(channel, message)
 
 

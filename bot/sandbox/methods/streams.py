@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import copy
-
-from bot.sandbox.blockkit.limits import check_blocks, check_metadata
+from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
+from bot.sandbox.blockkit.schema import Shape, array, kinds, string
 from bot.sandbox.methods.agents import require_agent, session_status
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
 from bot.sandbox.workspace.records import Channel, Message, SessionStatus
-from bot.sandbox.workspace.streamed import Display, Streamed
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_text, objects
+
+_CHUNKS = array(kinds({"markdown_text": Shape({"text": string(LONGEST_MARKDOWN, 0)})}), 100, 0)
 
 
-def _new_content(call: Call, streamed: Streamed, *, live: bool = True) -> Content:
-    """The message's content with the arguments added to what came so far."""
-    after = copy.deepcopy(streamed)
-    after.grow(call.args.text("markdown_text") if "markdown_text" in call.args else None, call.args.json("chunks"))
-    if not live:
-        after.end()
-    return Content(text=after.text, blocks=after.blocks(), streamed=after, streaming_since=call.now)
-
-
-def _display(call: Call) -> Display:
-    match call.args.text("task_display_mode"):
-        case "plan":
-            return "plan"
-        case "" | "timeline":
-            return "timeline"
-    raise ApiRefusal("invalid_arguments", messages=["[ERROR] not allowed [json-pointer:/task_display_mode]"])
+def _new_content(call: Call, before: str) -> Content:
+    """The message's content with the arguments added to the text so far. Of the chunks, only text is supported."""
+    chunks = call.args.json("chunks")
+    if "markdown_text" in call.args and chunks is not None:
+        raise ApiRefusal("cannot_provide_both_markdown_text_and_chunks")
+    wrong = [] if chunks is None else list(_CHUNKS(chunks, "/chunks"))
+    if wrong:
+        raise ApiRefusal("invalid_chunks", messages=wrong)
+    fresh = "".join([call.args.text("markdown_text"), *(as_text(each.get("text")) for each in objects(chunks))])
+    if len(fresh) > LONGEST_MARKDOWN:
+        raise ApiRefusal("msg_too_long")
+    text = before + fresh
+    return Content(text=text, blocks=[{"type": "markdown", "text": text}] if text else [], streaming_since=call.now)
 
 
 def start(call: Call) -> JsonObject:
@@ -43,9 +40,8 @@ def start(call: Call) -> JsonObject:
             if not call.args.text(name):
                 raise ApiRefusal(f"missing_{name}")
         call.user(call.args.text("recipient_user_id"))
-    held = _new_content(call, Streamed(_display(call)))
+    held = _new_content(call, "")
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
-    channel.statuses.pop(thread_ts, None)
     _set_status(call, channel, thread_ts, "processing")
     return {"ok": True, "channel": channel.id, "ts": message.ts}
 
@@ -74,14 +70,14 @@ def append(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     if "markdown_text" not in call.args and "chunks" not in call.args:
         raise ApiRefusal("no_text")
-    call.workspace.messages.grow(channel, message, **_new_content(call, message.streamed or Streamed()))
+    call.workspace.messages.grow(channel, message, **_new_content(call, message.text))
     return {"ok": True, "channel": channel.id, "ts": message.ts}
 
 
 def stop(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     below = check_blocks(call.args.json("blocks", "invalid_blocks_format")) if "blocks" in call.args else []
-    final = _new_content(call, message.streamed or Streamed(), live=False)
+    final = _new_content(call, message.text)
     final["blocks"] = [*final["blocks"], *below]
     if "metadata" in call.args:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))

@@ -25,7 +25,7 @@ def _reachable_teams(call: Call) -> frozenset[str]:
 
 
 def open_view(call: Call) -> JsonObject:
-    body = check_view(call.args.json("view"), "modal", call.workspace.refused_blocks)
+    body = check_view(call.args.json("view"), "modal")
     trigger = _trigger(call)
     view = call.workspace.views.open(trigger.team_id, trigger.user, body)
     trigger.used = True
@@ -33,7 +33,7 @@ def open_view(call: Call) -> JsonObject:
 
 
 def push_view(call: Call) -> JsonObject:
-    body = check_view(call.args.json("view"), "modal", call.workspace.refused_blocks)
+    body = check_view(call.args.json("view"), "modal")
     trigger = _trigger(call)
     if not trigger.view_id:
         raise ApiRefusal("invalid_trigger_id")
@@ -49,7 +49,7 @@ def update_view(call: Call) -> JsonObject:
     view = call.workspace.views.find(view_id, external_id)
     if view.team_id not in _reachable_teams(call):
         raise ApiRefusal("not_found")
-    body = check_view(call.args.json("view"), view.kind, call.workspace.refused_blocks)
+    body = check_view(call.args.json("view"), view.kind)
     return _view_json(call, call.workspace.views.update(view, body, call.args.text("hash")))
 
 
@@ -57,7 +57,7 @@ def publish_view(call: Call) -> JsonObject:
     user = call.user(call.args.required("user_id"))
     if not call.workspace.app.home_enabled:
         raise ApiRefusal("not_enabled")
-    body = check_view(call.args.json("view"), "home", call.workspace.refused_blocks)
+    body = check_view(call.args.json("view"), "home")
     view = call.workspace.views.publish(user.team_id, user.id, body, call.args.text("hash"))
     return _view_json(call, view)
 

@@ -111,7 +111,7 @@ class Screen:
             "id": channel.id, "kind": channel.kind, "name": channel.name or channel.id,
             "with": (others[0] if others else self._user.id) if channel.kind == "im" else "",
             "member": self._user.id in channel.members, "members": [*sorted(channel.members)],
-            "shared": channel.is_ext_shared, "archived": channel.is_archived, "statuses": {**channel.statuses},
+            "shared": channel.is_ext_shared, "archived": channel.is_archived,
             "sessions": {
                 ts: {"status": each.status, "title": each.title} for ts, each in channel.sessions.items()
             },

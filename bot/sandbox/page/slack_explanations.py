@@ -159,11 +159,6 @@ def _group(it: _Call) -> str:
     return f"The app asks who is in {it.names.group(it.args.get('usergroup'))} now: {people or 'nobody'}."
 
 
-def _status(it: _Call) -> str:
-    status = as_text(it.args.get("status"))
-    return f"Slack shows in the thread that the agent {status}" if status else "Slack shows that the agent is done."
-
-
 _SESSION = {
     "processing": "at work, with a stop button",
     "suspended": "waiting for people",
@@ -182,14 +177,11 @@ _CALLS: dict[str, str | Callable[[_Call], str]] = {
     "chat.startStream": lambda it: f"The agent begins to speak. The app starts a reply in {it.where} that grows.",
     "chat.appendStream": "The reply grows.",
     "chat.stopStream": "The reply is complete.",
-    "assistant.threads.setStatus": _status,
     "assistant.threads.setSuggestedPrompts": "The app suggests what one can say in its direct message.",
     "agents.sessions.setStatus": lambda it: (
         f"Slack shows the thread as {_SESSION.get(as_text(it.args.get('status')), 'something else')}."
     ),
     "agents.sessions.rename": lambda it: f"The app gives the thread the title “{as_text(it.args.get('title'))}”.",
-    "reactions.add": lambda it: f"The app adds :{as_text(it.args.get('name'))}: to a message in {it.channel}.",
-    "reactions.remove": lambda it: f"The app removes :{as_text(it.args.get('name'))}: from a message in {it.channel}.",
     "views.open": lambda it: f"The app opens {it.form}.",
     "views.push": lambda it: f"The app puts {it.form} on top of the open one.",
     "views.update": lambda it: f"The app redraws {it.form}, which is open.",

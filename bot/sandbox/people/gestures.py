@@ -225,7 +225,7 @@ class Gestures:
         """A message of the app through an ack or a response URL: only for this person, unless `in_channel`."""
         channel = self._workspace.directory.channel(channel_id)
         text = check_text(as_text(body.get("text")), updating=False)
-        blocks = check_blocks(body.get("blocks") or [], self._workspace.refused_blocks)
+        blocks = check_blocks(body.get("blocks") or [])
         if not text and not blocks:
             raise ApiRefusal("no_text", status=400)
         install = self._install(channel, self._workspace.directory.user(user_id))
@@ -242,7 +242,7 @@ class Gestures:
 
     def _follow(self, user: User, view: View, made: Delivery) -> None:
         """Carries out the app's answer to a submission."""
-        answer, views, refused = made.json, self._workspace.views, self._workspace.refused_blocks
+        answer, views = made.json, self._workspace.views
         try:
             match answer.get("response_action"):
                 case None if not answer:
@@ -250,9 +250,9 @@ class Gestures:
                 case "clear":
                     views.clear(user.id)
                 case "update":
-                    views.update(view, check_view(answer.get("view"), "modal", refused))
+                    views.update(view, check_view(answer.get("view"), "modal"))
                 case "push":
-                    views.push(view.team_id, user.id, check_view(answer.get("view"), "modal", refused))
+                    views.push(view.team_id, user.id, check_view(answer.get("view"), "modal"))
                 case "errors":
                     views.show_errors(view, _errors(view, as_object(answer.get("errors"))))
                 case other:

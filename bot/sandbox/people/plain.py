@@ -75,47 +75,26 @@ class Reader:
         kind = as_text(block.get("type"))
         if kind == "markdown":
             yield as_text(block.get("text"))
-        elif kind == "plan":
-            yield as_text(block.get("title"))
-            for task in objects(block.get("tasks")):
-                yield from self._task(task)
-        elif kind == "task_card":
-            yield from self._task(block)
         elif kind == "rich_text":
             yield "\n".join(self._rich(each) for each in objects(block.get("elements")))
         elif kind == "input":
             yield self._input(block, shown)
         elif kind == "context":
             yield " · ".join(self._piece(each) for each in objects(block.get("elements")))
-        elif kind == "table":
-            rows = block.get("rows")
-            for row in rows if isinstance(rows, list) else []:
-                yield " | ".join(self._cell(cell) for cell in objects(row))
         elif kind == "image":
             yield f"[image: {as_text(block.get('alt_text'))}]"
         else:
             yield from self._texts_of(block, shown)
-
-    def _task(self, task: JsonObject) -> Iterator[str]:
-        """`[in_progress] Deploy checkout`, then its details."""
-        yield f"[{as_text(task.get('status'))}] {as_text(task.get('title'))}"
-        for name in ("details", "output"):
-            if content := as_object(task.get(name)):
-                yield "\n".join(self._rich(each) for each in objects(content.get("elements")))
-        for source in objects(task.get("sources")):
-            yield f"{as_text(source.get('text'))} ({as_text(source.get('url'))})"
 
     def _texts_of(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> Iterator[str]:
         for name in ("title", "subtitle", "text", "body"):
             yield self.text(block.get(name))
         for part in objects(block.get("fields")):
             yield self.text(part)
-        for inner in objects(block.get("child_blocks")) + objects(block.get("tasks")):
-            yield from self._block(inner, shown)
         cards = [each for each in objects(block.get("elements")) if each.get("type") == "card"]
         for card in cards:
             yield from self._texts_of(card, shown)
-        own = [] if cards or "child_blocks" in block else list(interactive(block))
+        own = [] if cards else list(interactive(block))
         yield " ".join(f"[{name}]" for each in own for name in element_labels(each))
 
     def _input(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> str:
@@ -130,11 +109,6 @@ class Reader:
         if element.get("type") == "image":
             return f"[image: {as_text(element.get('alt_text'))}]"
         return self.text(element)
-
-    def _cell(self, cell: JsonObject) -> str:
-        if cell.get("type") == "rich_text":
-            return "".join(self._rich(each) for each in objects(cell.get("elements")))
-        return as_text(cell.get("text")) or str(cell.get("value", ""))
 
     def _rich(self, element: JsonObject) -> str:
         kind = as_text(element.get("type"))

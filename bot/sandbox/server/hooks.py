@@ -62,7 +62,7 @@ class Hooks:
             self._workspace.messages.delete(channel, message)
             return
         text = check_text(as_text(payload.get("text")), updating=True)
-        blocks = check_blocks(payload.get("blocks") or [], self._workspace.refused_blocks)
+        blocks = check_blocks(payload.get("blocks") or [])
         if not text and not blocks:
             raise ApiRefusal("no_text", status=400)
         self._workspace.messages.edit(channel, message, message.user, text=text, blocks=blocks)

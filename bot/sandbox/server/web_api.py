@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.sandbox.methods import access, agents, chat, conversations, extras, files, people, streams, views
+from bot.sandbox.methods import access, agents, chat, conversations, files, people, streams, views
 from bot.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.api_request import ApiRequest, read
@@ -26,7 +26,6 @@ METHODS: Methods = {
     **access.METHODS,
     **files.METHODS,
     **streams.METHODS,
-    **extras.METHODS,
     **agents.METHODS,
 }
 Emit = Callable[[Install, JsonObject], None]

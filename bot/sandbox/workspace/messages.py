@@ -12,7 +12,6 @@ from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.records import Channel, Install, Message, copied
-from bot.sandbox.workspace.streamed import Streamed
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
 
@@ -35,7 +34,6 @@ class Content(TypedDict, total=False):
     files: list[JsonObject]
     subtype: str
     streaming_since: float | None
-    streamed: Streamed
 
 
 class Messages:
@@ -95,9 +93,6 @@ class Messages:
     def finish(self, channel: Channel, message: Message, **content: Unpack[Content]) -> None:
         """A stream ends. There is an event with the final text, which does not count as an edit."""
         before = message.copy()
-        if message.streamed is not None and "streamed" not in content:  # Slack ends it by itself
-            message.streamed.end()
-            message.blocks = with_ids(message.streamed.blocks())
         _fill(message, {**content, "streaming_since": None})
         self._tell(Happening("edited", channel, message, before))
 
@@ -108,17 +103,6 @@ class Messages:
             return
         del channel.messages[message.ts]
         self._tell(Happening("deleted", channel, message, message.copy()))
-
-    def react(self, channel: Channel, message: Message, name: str, user: str) -> None:
-        message.reactions.setdefault(name, set()).add(user)
-        self._changes.tell("reaction", team=channel.team_id, channel=channel.id, ts=message.ts)
-
-    def unreact(self, channel: Channel, message: Message, name: str, user: str) -> None:
-        users = message.reactions[name]
-        users.remove(user)
-        if not users:
-            del message.reactions[name]
-        self._changes.tell("reaction", team=channel.team_id, channel=channel.id, ts=message.ts)
 
     def find(self, channel_id: str, ts: str) -> Message:
         channel = self._directory.channel(channel_id)
@@ -152,8 +136,6 @@ def _fill(message: Message, content: Content) -> None:
         message.files = list(content["files"])
     if "subtype" in content:
         message.subtype = content["subtype"]
-    if "streamed" in content:
-        message.streamed = content["streamed"]
     if "streaming_since" in content:
         message.streaming_since = content["streaming_since"]
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Literal, TypeVar
 from zoneinfo import ZoneInfo
 
-from bot.sandbox.workspace.streamed import Streamed
 from runtime.jsontypes import Json, JsonObject
 
 J = TypeVar("J")
@@ -112,7 +111,6 @@ class Channel:
     messages: dict[str, Message] = field(default_factory=dict, repr=False)
     ephemerals: list[Message] = field(default_factory=list, repr=False)
     read: dict[str, str] = field(default_factory=dict)
-    statuses: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, AgentSession] = field(default_factory=dict)
     prompts: list[tuple[str, str]] = field(default_factory=list)
     """What the app suggests to say in its direct message: titles and messages."""
@@ -160,8 +158,6 @@ class Message:
     files: list[JsonObject] = field(default_factory=list)
     only_for: str = ""
     streaming_since: float | None = None
-    streamed: Streamed | None = None  # what a stream brought
-    reactions: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def is_reply(self) -> bool:
@@ -169,7 +165,7 @@ class Message:
 
     def copy(self) -> Message:
         """A copy that shares the content: an edit replaces the content and never changes it in place."""
-        return replace(self, reactions={name: set(users) for name, users in self.reactions.items()})
+        return replace(self)
 
     def to_json(self, *, with_metadata: bool = False) -> JsonObject:
         message: JsonObject = {"type": "message", "ts": self.ts, "user": self.user, "team": self.team_id}
@@ -177,10 +173,6 @@ class Message:
         optional: dict[str, Json] = {
             "subtype": self.subtype, "bot_id": self.bot_id, "app_id": self.app_id, "thread_ts": self.thread_ts,
             "blocks": list(self.blocks), "attachments": list(self.attachments), "files": list(self.files),
-            "reactions": [
-                {"name": name, "users": [*sorted(users)], "count": len(users)}
-                for name, users in self.reactions.items()
-            ],
         }  # fmt: skip
         message |= {name: value for name, value in optional.items() if value}
         if self.edited_ts:

@@ -20,8 +20,3 @@ class App:
     events: frozenset[str] = EVENTS | AGENT_EVENTS
     commands: frozenset[str] = frozenset({"/approvals"})
     home_enabled: bool = True
-
-
-def classic() -> App:
-    """The app as `adk-confirm manifest --classic` describes it."""
-    return App(is_agent=False, scopes=SCOPES, events=EVENTS)

@@ -27,8 +27,6 @@ class Workspace:
         self.notices: dict[str, list[str]] = {}
         self.link_base = ""
         """Where permalinks lead if our page can show them. Otherwise they lead to Slack's own address."""
-        self.refused_blocks: set[str] = set()
-        """Types of blocks that this Slack does not know yet."""
         self.streams_live = 0.0
         """Seconds after which a stream expires that does not grow; 0 for never."""
 

@@ -10,7 +10,6 @@ import copy
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 
 import aiohttp
@@ -23,7 +22,6 @@ from blocks.verdict import notice_message
 from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import QUIET, Calls, Sure, Workspace
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
-from bot.slack.outbound.feature_support import FeatureSupport
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
 from bot.slack.outbound.methods import (
@@ -38,7 +36,6 @@ from bot.slack.outbound.methods import (
     UPLOAD,
     Method,
 )
-from bot.slack.outbound.newest_form import NewestForm
 from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
@@ -71,15 +68,13 @@ class OpenedView:
 
 
 class Sender:
-    def __init__(self, calls: Calls, *, features: FeatureSupport | None = None) -> None:
+    def __init__(self, calls: Calls) -> None:
         self._calls, clock = calls, calls.clock
         self._sure: Sure | None = None
         self._whispers, self._views = Rates(clock), Rates(clock)
         self._links: LookupCache[tuple[Workspace, str, str], str] = LookupCache(clock=clock)
         self._dms: LookupCache[tuple[Workspace, str], str] = LookupCache(clock=clock)
         self.history = SentMessages(self.ask)
-        self.features = features or FeatureSupport(clock)
-        self._newest = NewestForm(self.features)
 
     async def ask(
         self,
@@ -125,14 +120,14 @@ class Sender:
             if found is not None:
                 return found
 
-        async def send(content: Message, blocks: list[JsonObject]) -> JsonObject:
+        async def send(content: Message) -> JsonObject:
             return await self.ask(
                 at,
                 POST,
                 lambda client: client.chat_postMessage(
                     channel=channel,
                     text=content.text,
-                    blocks=blocks or None,
+                    blocks=content.blocks or None,
                     metadata=content.metadata or None,
                     thread_ts=thread_ts,
                     reply_broadcast=broadcast or None,
@@ -142,12 +137,11 @@ class Sender:
                 into=channel,
             )
 
-        return str((await self._or_plain(at, send, message))["ts"])
+        return str((await _or_plain(send, message))["ts"])
 
-    async def update(self, at: Workspace, channel: str, ts: str, message: Message, *, or_plain: bool = True) -> None:
-        """Updates a message. `or_plain`: if Slack refuses the blocks, only the text is sent."""
+    async def update(self, at: Workspace, channel: str, ts: str, message: Message) -> None:
 
-        async def send(content: Message, blocks: list[JsonObject]) -> JsonObject:
+        async def send(content: Message) -> JsonObject:
             return await self.ask(
                 at,
                 UPDATE,
@@ -155,29 +149,12 @@ class Sender:
                     channel=channel,
                     ts=ts,
                     text=content.text,
-                    blocks=blocks,
+                    blocks=content.blocks,
                     metadata=content.metadata or None,
                 ),
             )
 
-        if or_plain:
-            await self._or_plain(at, send, message)
-        else:
-            await self._newest.send(at, message.blocks, partial(send, message))
-
-    async def _or_plain(
-        self, at: Workspace, send: Callable[[Message, list[JsonObject]], Awaitable[JsonObject]], message: Message
-    ) -> JsonObject:
-        """If Slack refuses a message in every form, sends its bare text. So no card is lost, and no button stays that
-        does not work any more."""
-        try:
-            return await self._newest.send(at, message.blocks, partial(send, message))
-        except RefusedBySlack as refused:
-            if refused.code not in OVERSIZE_OR_ODD:
-                raise
-            log.error("sent as plain text: %s", refused)
-            odd_metadata = "metadata" in refused.code
-            return await send(Message(message.text, (), {} if odd_metadata else message.metadata), [])
+        await _or_plain(send, message)
 
     async def delete(self, at: Workspace, channel: str, ts: str) -> None:
         """Deletes a message, which may already be gone."""
@@ -186,16 +163,13 @@ class Sender:
     async def ephemeral(
         self, at: Workspace, channel: str, user: str, message: Message, *, thread_ts: str | None = None
     ) -> None:
-        async def send(blocks: list[JsonObject]) -> JsonObject:
-            return await self.ask(
-                at,
-                EPHEMERAL,
-                lambda client: client.chat_postEphemeral(
-                    channel=channel, user=user, text=message.text, blocks=blocks or None, thread_ts=thread_ts
-                ),
-            )
-
-        await self._newest.send(at, message.blocks, send)
+        await self.ask(
+            at,
+            EPHEMERAL,
+            lambda client: client.chat_postEphemeral(
+                channel=channel, user=user, text=message.text, blocks=message.blocks or None, thread_ts=thread_ts
+            ),
+        )
 
     async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
         async def look() -> str:
@@ -282,32 +256,21 @@ class Sender:
 
     async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> OpenedView:
         """Opens a view. Does not wait, since a trigger is valid for three seconds only."""
-
-        async def open_(blocks: list[JsonObject]) -> JsonObject:
-            whole = {**view, "blocks": blocks}
-            return await self.ask(
-                turn.at,
-                OPEN_VIEW,
-                lambda client: client.views_open(trigger_id=trigger_id, view=whole),
-                patience=_FOR_A_TRIGGER,
-            )
-
-        return _opened_view(await self._newest.send(turn.at, objects(view["blocks"]), open_))
+        answer = await self.ask(
+            turn.at,
+            OPEN_VIEW,
+            lambda client: client.views_open(trigger_id=trigger_id, view=view),
+            patience=_FOR_A_TRIGGER,
+        )
+        return _opened_view(answer)
 
     async def update_view(
         self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
     ) -> OpenedView:  # fmt: skip
-        async def update(blocks: list[JsonObject]) -> JsonObject:
-            whole = {**view, "blocks": blocks}
-            return await self.ask(
-                at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=whole, hash=hash)
-            )
-
-        return _opened_view(await self._newest.send(at, objects(view["blocks"]), update))
-
-    def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
-        """Adapts a view that answers a submission."""
-        return self._newest.in_an_ack(at, view)
+        answer = await self.ask(
+            at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
+        )
+        return _opened_view(answer)
 
     async def publish_home(
         self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
@@ -329,6 +292,18 @@ class Sender:
         )
         link = next((file.get("permalink") for file in objects(answer.get("files"))), None)
         return link if isinstance(link, str) else None
+
+
+async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: Message) -> JsonObject:
+    """If Slack refuses a message as it is, sends its bare text. So no card is lost, and no button stays that does not
+    work any more."""
+    try:
+        return await send(message)
+    except RefusedBySlack as refused:
+        if refused.code not in OVERSIZE_OR_ODD:
+            raise
+        log.error("sent as plain text: %s", refused)
+        return await send(Message(message.text, (), {} if "metadata" in refused.code else message.metadata))
 
 
 def _workspace_of(target: JsonObject) -> Workspace:

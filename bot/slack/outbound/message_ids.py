@@ -19,19 +19,17 @@ MessageId = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class SaidMark:
-    """Marks a part of an agent's message; `event` is the agent's own id for it. `lines`: the first and the last ledger
-    line that are above it in the same message."""
+    """Marks a part of an agent's message; `event` is the agent's own id for it."""
 
     session: str
     event: str
     part: int
-    lines: tuple[int, int] | None = None
 
     def metadata(self) -> JsonObject:
-        payload: JsonObject = {"session": self.session, "event": self.event, "part": self.part}
-        if self.lines is not None:
-            payload |= {"first_line": self.lines[0], "told_seq": self.lines[1]}
-        return {"event_type": SAID_EVENT, "event_payload": payload}
+        return {
+            "event_type": SAID_EVENT,
+            "event_payload": {"session": self.session, "event": self.event, "part": self.part},
+        }
 
 
 @dataclass(frozen=True)
@@ -63,15 +61,3 @@ def identity(metadata: Json) -> MessageId | None:
         case "adk_confirmation_pointer", {"confirmation": str() as confirmation}:
             return ("pointer", confirmation)
     return None
-
-
-def lines_in(metadata: Json, session: str) -> range:
-    """The numbers of the session's ledger lines that a message is known to show. A message of lines names its last."""
-    match parse_mark(metadata):
-        case LineMark(of, seq) if of == session:
-            return range(seq, seq + 1)
-    payload = metadata.get("event_payload") if isinstance(metadata, Mapping) else None
-    match dict(payload) if isinstance(payload, Mapping) else {}:
-        case {"session": str() as of, "event": str(), "first_line": int() as first, "told_seq": int() as last}:
-            return range(first, last + 1) if of == session else range(0)
-    return range(0)

@@ -136,7 +136,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
         intake = Intake(out.directory, out.sender, RulesInForce(at.rules))
-        session_worker = SessionWorker(host, out.writer, intake, RulesInForce(at.rules))
+        session_worker = SessionWorker(host, out.sender, at.database, intake, RulesInForce(at.rules))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
         with pytest.raises(LeaseLost):
@@ -160,7 +160,7 @@ async def test_cards_stand_back_for_an_answer_on_its_way_to_the_agent(at: Backof
         ear.instead[f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"] = looked_at
         host, rules = ear.host(), RulesInForce(at.rules)
         intake = Intake(out.directory, out.sender, rules)
-        session_worker = SessionWorker(host, out.writer, intake, rules, clicks)
+        session_worker = SessionWorker(host, out.sender, at.database, intake, rules, clicks)
         async with await a_lease(at.database) as lease:
             with pytest.raises(NotNow):
                 await session_worker.attend(at.key, lease)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import AgentSession
-from bot.sandbox.workspace.registration import classic
 from bot.store.agent_sessions import SUSPENDED_AFTER
-from bot.store.purge import purge
-from bot.store.repository import now
 from tests.support.office import Office, Opens, office
 from tests.support.talking import Mouth
 from tests.support.talking import mouth as the_mouth
@@ -66,7 +61,6 @@ async def test_a_session_is_at_work_and_then_it_is_the_persons_turn(
         await at.later(seconds=2)
         await shows(at, said, "active")
         await at.rests()
-        assert at.slack.calls_of("assistant.threads.setStatus") == []
         assert len(at.slack.calls_of("agents.sessions.setStatus")) == 2
 
 
@@ -90,55 +84,20 @@ async def test_what_waits_for_people_suspends_its_session(open_office: Opens, so
         await at.later(minutes=11)
         await at.ann.finds("Expired with", at.deploys, thread=late)
         await at.later(seconds=2)
-        await shows(at, late, "closed")
-
-
-async def test_a_purged_session_is_closed_and_opens_again(at: Office, mouth: Mouth) -> None:
-    said = await at.ann.says("@adk-confirm hello", at.deploys)
-    await shows(at, said, "processing")
-    mouth.say("Hello.", None)
-    await at.ann.finds("Hello.", at.deploys, thread=said)
-    await at.later(seconds=2)
-    await shows(at, said, "active")
-
-    await at.later(hours=48)
-    await purge(at.bot.database, await at.bot.database.read(now) - timedelta(hours=24))
-    await at.later(seconds=1)
-    await shows(at, said, "closed")
-    await at.ann.says("@adk-confirm hello again", at.deploys, thread=said)
-    await shows(at, said, "processing")
-    mouth.say(None)
+        await shows(at, late, "active")
 
 
 @pytest.mark.parametrize("code", ["unknown_method", "missing_scope", "not_allowed"])
-async def test_where_sessions_are_refused_the_older_status_is_shown(at: Office, mouth: Mouth, code: str) -> None:
-    refused = at.slack.faults.refuses("agents.sessions.*", code, times=None)
-    for words in ("one", "two"):
-        said = await at.ann.says(f"@adk-confirm {words}", at.deploys)
-        await at.slack.until(lambda said=said: at.deploys.statuses.get(said.ts))  # type: ignore[misc]  # a lambda's default
-        mouth.say(f"Done {words}.", None)
-        await at.ann.finds(f"Done {words}.", at.deploys, thread=said)
+async def test_where_sessions_are_refused_nothing_is_shown_and_all_goes_on(open_office: Opens, code: str) -> None:
+    async with open_office(SHORT, time_moves=True) as at:
+        refused = at.slack.faults.refuses("agents.sessions.*", code, times=None)
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        await at.later(seconds=SUSPENDED_AFTER + 1)
+        await at.slack.until(lambda: refused.met or None, what="the status to be tried")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("is on prod now", at.deploys, thread=card)
         await at.rests()
-    assert refused.met == 1
-    assert at.deploys.statuses == {}
-    at.slack.faults.clear()
-    await at.later(hours=1, seconds=1)
-    said = await at.ann.says("@adk-confirm three", at.deploys)
-    await shows(at, said, "processing")
-    mouth.say(None)
-
-
-async def test_an_app_that_is_no_agent_shows_the_older_status(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mouth: Mouth
-) -> None:
-    async with (
-        FakeSlack(classic()) as slack,
-        office(database_url, tmp_path / "log", monkeypatch, target=TALKER, slack=slack) as at,
-    ):
-        said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await slack.until(lambda: at.deploys.statuses.get(said.ts))
-        mouth.say("Hello.", None)
-        await at.ann.finds("Hello.", at.deploys, thread=said)
+        assert at.deploys.sessions == {}
 
 
 async def test_a_lost_answer_leaves_the_right_status_and_an_old_session_gets_a_title(at: Office, mouth: Mouth) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blocks.markdown import inert, parts
 from blocks.text import units
-from bot.cards.markdown import inert, parts
 
 LINES = st.lists(
     st.sampled_from(["", "some words", "```", "```python", "~~~~", "  - item", "x" * 90, "👩‍👩‍👧‍👦" * 9, "| a | b |"])
@@ -52,3 +54,26 @@ def test_all_lines_are_posted_in_order_within_the_limit(lines: list[str]) -> Non
 def test_no_mention_comes_through(text: str) -> None:
     shown = inert(text)
     assert not any(start in shown for start in ("<@U", "<!channel", "<!here", "<#C", "<!subteam"))
+
+
+LINKS = st.lists(
+    st.sampled_from(["[", "]", "(", ")", ":", "|", "<", ">", "Approve", "https://evil.example", " ", "\n", "`", "> "])
+)
+
+
+@given(LINKS)
+def test_no_label_hides_where_a_link_leads(bits: list[str]) -> None:
+    """Also while a reply grows: what was shown of it is the beginning of what will be shown."""
+    text = "".join(bits)
+    shown = inert(text)
+    assert not any(start in shown for start in ("](", "][", "<https://evil.example|"))
+    assert not any(re.match(r"[ >]*\[[^\]]+\]:", line) for line in shown.split("\n"))
+    cut = text.rfind(" ") + 1
+    assert shown.startswith(inert(text[:cut]))
+
+
+def test_a_link_stays_one_and_shows_its_address() -> None:
+    assert inert("See [the runbook](https://wiki.example/x).") == "See [the runbook] (https://wiki.example/x)."
+    assert inert("<https://evil.example|Approve>") == "‹https://evil.example|Approve>"
+    assert inert("[Approve]\n\n[Approve]: https://evil.example") == "[Approve]\n\n[Approve] : https://evil.example"
+    assert inert("a <https://wiki.example> b < c | d") == "a <https://wiki.example> b < c | d"

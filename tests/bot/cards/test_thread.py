@@ -133,7 +133,7 @@ def said(text: str, event: str = "e1", **more: object) -> AgentMessage:
 
 
 async def test_the_agents_words_are_in_the_thread_as_markdown(out: Outgoing) -> None:
-    ts = (await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))).ts
+    ts = await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))
     (message,) = [one for one in out.asker.messages(out.deploys) if one.ts == ts]
     assert message.thread == out.thread.ts
     assert message.message.blocks[0]["text"] == "**Done.** See `deploy.log`:\n\n```\nok <b>\n```"
@@ -154,13 +154,13 @@ async def test_words_are_posted_once_whatever_happens_to_the_answer(out: Outgoin
     first = ""
     for _ in range(4):
         try:
-            first = (await out.writer.say(out.lease, out.session, said("Hello."))).ts
+            first = await out.writer.say(out.lease, out.session, said("Hello."))
             break
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
     assert out.posted() == ["Hello."]
     again = await out.writer.say(out.lease, out.session, said("Hello."))
-    assert again.ts == first  # and after a crash, the same again
+    assert again == first  # and after a crash, the same again
     assert out.posted() == ["Hello."]
 
 
@@ -184,55 +184,41 @@ async def test_a_failed_agent_is_reported_with_a_retry_button(out: Outgoing) -> 
 
 
 async def test_no_words_are_no_message(out: Outgoing) -> None:
-    assert (await out.writer.say(out.lease, out.session, said(" \n"))).ts == ""
+    assert await out.writer.say(out.lease, out.session, said(" \n")) == ""
     assert out.posted() == []
 
 
-# Lines and the reply to them
+async def test_the_reply_is_put_into_the_message_that_grew_or_posted_anew(out: Outgoing) -> None:
+    async def grew(text: str) -> str:
+        client = out.sender.client()
+        started = await client.chat_startStream(
+            channel=out.deploys.id,
+            thread_ts=out.thread.ts,
+            markdown_text=text,
+            recipient_team_id=out.session.team,
+            recipient_user_id=out.asker.id,
+        )
+        return str(started["ts"])
+
+    kept, refused = await grew("Hel"), await grew("By")
+    for _ in range(2):  # and after a crash, the same again
+        assert await out.writer.say(out.lease, out.session, said("Hello."), into=kept) == kept
+    out.slack.faults.refuses("chat.update", "edit_window_closed")
+    for _ in range(2):
+        assert await out.writer.say(out.lease, out.session, said("Bye.", "e2"), into=refused) != refused
+    assert out.posted() == ["Hello.", "By", "Bye."]
+
+    out.slack.clock.advance(10)
+    await out.writer.delete_copies(out.lease, out.session, out.slack.clock.now())
+    assert out.posted() == ["Hello.", "Bye."]
 
 
-async def tell_and_say(out: Outgoing, *words: str) -> None:
-    """As the thread's worker does: one message if that is possible, and otherwise two."""
-    reply = said(" ".join(words) or "Hello.")
-    for _ in range(4):
-        try:
-            if await out.writer.say_below(out.lease, out.session, out.lines(), reply, [out.desk.row]) is None:
-                await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
-                await out.writer.say(out.lease, out.session, reply)
-        except SlackTrouble as trouble:
-            out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
-        else:
-            return
-    raise AssertionError("It could not be posted.")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_a_decision_and_the_reply_to_it_are_one_message_whatever_goes_wrong(out: Outgoing, fault: str) -> None:
-    FAULTS[fault](out.slack.faults, "chat.postMessage")
-    out.desk.deny(ANNA, "not today")
-    await tell_and_say(out)
-    await tell_and_say(out)  # after a crash, the same again
-
-    text = "\n".join(out.posted()).split("\n")
-    assert text == ["🚫 Denied by anna · asked by @dana", "not today", "Hello."]
-    if fault in ("429", "500 after", "cut after"):
-        assert len(out.posted()) == 1
-
-
-async def test_a_long_reply_is_a_separate_message(out: Outgoing) -> None:
+async def test_lines_that_another_process_posted_too_are_deleted(out: Outgoing) -> None:
     out.desk.deny(ANNA)
-    await tell_and_say(out, "word " * 800)
-    denied, reply = out.posted()
-    assert denied == "🚫 Denied by anna · asked by @dana"
-    assert reply.startswith("word word")
-
-
-async def test_lines_that_another_process_posted_alone_are_deleted(out: Outgoing) -> None:
-    out.desk.deny(ANNA)
-    await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
-    await Attempts(out.lease).forget(out.session.key, "lines:1")  # the other process has not seen that
-    assert await out.writer.say_below(out.lease, out.session, out.lines(), said("Hello."), [out.desk.row])
+    for _ in range(2):
+        await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
+        await Attempts(out.lease).forget(out.session.key, "lines:1")  # the other process has not seen that
     assert len(out.posted()) == 2
 
     await out.writer.delete_copies(out.lease, out.session, 0.0)
-    assert out.posted() == ["🚫 Denied by anna · asked by @dana\nHello."]
+    assert out.posted() == ["🚫 Denied by anna · asked by @dana"]

@@ -28,17 +28,11 @@ def test_it_has_just_the_scopes_and_events_that_the_local_slack_is_strict_about(
     assert listed(manifest(), "bot_events") == EVENTS | AGENT_EVENTS
 
 
-def test_it_declares_an_agent_unless_it_is_to_be_classic() -> None:
+def test_it_declares_an_agent() -> None:
     described = re.search(r"agent_description: (.*)", manifest())
     assert described is not None
     assert len(described[1]) <= 300
     assert manifest().count("- title:") <= 4
-
-    classic = manifest("https://confirm.example.com/", classic=True)
-    assert listed(classic, "bot") == SCOPES
-    assert listed(classic, "bot_events") == EVENTS
-    assert "agent_view" not in classic
-    assert "\nfeatures:\n  app_home:\n" in classic
 
 
 def test_over_http_the_manifest_says_where_the_bot_is() -> None:

@@ -121,6 +121,7 @@ WRONG = [
     (policy("qorum = 2"), "policy[0].qorum: is not a setting; did you mean quorum?"),
     (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, inputs, when, approvers"),
     ("[[polcy]]", "polcy: is not a setting; did you mean policy?"),
+    ("[slack]\ntasks = 'off'", "slack.tasks: is not a setting: delete it; replies show no tool calls"),
     ("[slack]\nlisen = 'x'", "slack.lisen: is not a setting; did you mean listen?"),
     ("[policy]\ntools = ['*']", "policy: is a list of tables; write [[policy]], with two brackets"),
     ("policy = 3", 'policy: must be a list, such as ["…"], not 3'),

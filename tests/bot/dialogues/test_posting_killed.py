@@ -8,9 +8,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.ledger import LineKind
-from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
-from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation
@@ -41,7 +39,7 @@ async def out() -> AsyncIterator[Outgoing]:
 async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, session: Session) -> None:
     """One post, as the worker would make it."""
     directory = Directory(sender)
-    thread = Thread(sender, directory.names, Streaming(sender, AgentSessions(sender)))
+    thread = Thread(sender, directory.names)
     if what == "draw":
         await Cards(sender, directory).draw(lease, row, session)
     elif what == "tell":

@@ -42,7 +42,7 @@ def lines(at: Office, thread: Seen) -> list[str]:
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a while"])
 @pytest.mark.parametrize("sessions", [True, False], ids=["sessions", "no sessions"])
-async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
+async def test_an_approval_is_a_card_a_line_and_the_reply_and_costs_few_calls(
     open_office: Opens, waits: bool, sessions: bool
 ) -> None:
     async with open_office(time_moves=True) as at:
@@ -69,7 +69,7 @@ async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
         calls = Counter(made.method for made in at.slack.calls[before:] if made.args.get("status") != "processing")
         statuses = calls["agents.sessions.setStatus"]
         if waits or not sessions:
-            assert statuses == (2 * CYCLES if sessions else 0)
+            assert statuses == (2 * CYCLES if sessions else CYCLES if waits else 0)  # refused: tried once a wait
         scenario = "Slack calls of a cycle" + (" that waits, in an agent" if waits and sessions else "")
         at_most(scenario, sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
         if not waits and not sessions:  # statuses come as time passes
@@ -77,7 +77,7 @@ async def test_an_approval_is_a_card_and_one_message_and_costs_few_calls(
         for card in cards:
             done, *said = posts(at, card)
             assert "Done:" in done
-            decided, reply = "\n".join(said).split("\n")  # two messages only where the machine is slow
+            decided, reply = said  # never in one message: people could not tell our words from the agent's
             assert decided.startswith("✅ Approved by bob · ran in")
             assert decided.endswith("asked by @ann")
             assert reply == "checkout 2.4.1 is on prod now."

@@ -32,20 +32,10 @@ async def test_who_opens_the_direct_message_finds_the_prompts(open_office: Opens
         assert direct.prompts == [("What can you do?", "What can you do?"), ("Deploy checkout", "Deploy checkout")]
 
 
-@pytest.mark.parametrize("code", ["unknown_method", "missing_scope", "not_allowed"])
-async def test_what_is_refused_is_not_asked_again_for_an_hour(open_office: Opens, code: str) -> None:
-    async with open_office(ON, time_moves=True) as at:
-        at.slack.faults.refuses(SUGGEST, code)
+async def test_a_refusal_hinders_nothing(open_office: Opens) -> None:
+    async with open_office(ON) as at:
+        at.slack.faults.refuses(SUGGEST, "unknown_method")
         at.ann.opens_messages()
         await asked(at, 1)
         await at.ann.says("hello", None)
         await at.ann.finds("I can do this", None)
-        at.ann.opens_messages()
-        await at.slack.settled()
-        await at.rests()
-        assert len(at.slack.calls_of(SUGGEST)) == 1
-
-        await at.later(hours=1, seconds=1)
-        at.ann.opens_messages()
-        await asked(at, 2)
-        assert await at.slack.until(lambda: at.ann.place(None).prompts or None)

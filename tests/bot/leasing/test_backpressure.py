@@ -133,7 +133,6 @@ async def test_a_click_has_precedence_from_the_door_to_its_answer() -> None:
     app = TimedApp(
         NoAcks(),
         precedence,
-        lambda _, view: view,
         client=client,
         authorize=anybody,
         request_verification_enabled=False,

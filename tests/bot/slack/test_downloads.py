@@ -30,15 +30,14 @@ def attached(out: Outgoing, name: str, content: bytes, mimetype: str = "text/pla
 
 async def test_files_are_handed_to_the_model_as_they_are(out: Outgoing) -> None:
     files = [attached(out, "notes.txt", b"two nights"), attached(out, "a.png", b"\x89PNG", "image/png")]
-    assert await out.writer.fetch(files) == (
+    assert await downloads.attachments(out.sender.client(), files) == (
         Attachment(name="notes.txt", mime_type="text/plain", data=b"two nights"),
         Attachment(name="a.png", mime_type="image/png", data=b"\x89PNG"),
     )
-    assert await out.writer.fetch([]) == ()
 
 
 async def in_words(out: Outgoing, *files: JsonObject) -> list[str]:
-    return [attachment.data.decode() for attachment in await out.writer.fetch(files)]
+    return [attachment.data.decode() for attachment in await downloads.attachments(out.sender.client(), files)]
 
 
 async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from playwright.async_api import expect
 
 import bot.sandbox.page.page
 from blocks.card_text import heading
-from blocks.tasks import TaskView, plan
 from bot.sandbox.page.controls import Hint
 from bot.sandbox.workspace.records import User
 from runtime.jsontypes import JsonObject, objects
@@ -148,42 +147,6 @@ async def test_every_face_of_a_card_is_drawn_and_fits_a_phone(scene: Scene, visi
             lines += every
             values += every if str(block["block_id"]).startswith(("title.", "what.")) else quoted
         assert 0 < lines <= max(MOST_LINES, values + OUR_LINES), f"{name} takes {lines} lines"
-
-
-async def test_details_unfold_and_warnings_stand_out(scene: Scene, visits: Visits) -> None:
-    body = at_noon(SENT["card_done_list.newer"], scene.slack.clock.now())
-    await scene.app.client.chat_postMessage(channel=scene.deploys.id, **body)
-    me = await visits()
-    card = me.message("Done: Reimburse")
-    await expect(card.get_by_role("columnheader", name="payment")).to_be_visible()
-    await expect(card.get_by_text("Train to Turin")).to_be_hidden()
-    await card.get_by_text("Details").click()
-    await expect(card.get_by_text("Train to Turin")).to_be_visible()
-
-    scene.slack.workspace.views.open(scene.slack.team.id, scene.dana.id, SENT["modal_verdicts.newer"])
-    await expect(me.dialog.locator(".alert-warning")).to_have_count(2)
-    assert await audit(me.page) == []
-
-
-async def test_the_tasks_of_a_plan_are_lines_and_fit_a_phone(scene: Scene, visits: Visits) -> None:
-    card = (await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="the card"))["ts"]
-    link = str((await scene.app.client.chat_getPermalink(channel=scene.deploys.id, message_ts=card))["permalink"])
-    tasks = [
-        TaskView("c1", "Check health", "complete", "well"),
-        TaskView("c2", f"Look up {'a very long name ' * 5}", "error", "no <b>rota</b> " + "x" * 150),
-        TaskView("c3", "Refund ada", "in_progress"),
-        TaskView("c4", "Deploy checkout 2.4.1", "pending", "Waits for approval", link),
-    ]
-    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="tasks", blocks=[plan(tasks, "b1")])
-    me = await visits(width=390, height=844, touch=True)
-    message = me.message("Check health")
-    await expect(message.locator("summary")).to_have_text("4 tool calls, 1 waiting, 1 not done")
-    signs = await message.locator(".task").evaluate_all("nodes => nodes.map(node => node.className)")
-    assert signs == ["task task-complete", "task task-error", "task task-in_progress", "task task-pending"]
-    await expect(message).to_contain_text("no ‹b›rota‹/b›")
-    await expect(message.get_by_role("link", name="Card")).to_have_attribute("href", re.compile(card.replace(".", "")))
-    assert await audit(me.page) == []
-    assert await me.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visits) -> None:

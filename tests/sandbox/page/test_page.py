@@ -70,19 +70,6 @@ async def test_a_reply_grows_while_the_agent_speaks(scene: Scene, visits: Visits
     await expect(growing).to_have_count(0)
 
 
-async def test_the_agent_is_seen_to_think(scene: Scene, visits: Visits) -> None:
-    me = await visits()
-    asked = await scene.dana.says("anybody there?", scene.deploys)
-    status: dict[str, Any] = {"channel_id": scene.deploys.id, "thread_ts": asked.ts}
-    await scene.app.client.assistant_threads_setStatus(**status, status="is thinking…")
-    await me.sees("adk-confirm is thinking…", within=me.chat)
-    await me.message("anybody there?").hover()
-    await me.message("anybody there?").get_by_role("link", name="Reply in thread").click()
-    await me.sees("adk-confirm is thinking…", within=me.thread)
-    await scene.app.client.assistant_threads_setStatus(**status, status="")
-    await me.does_not_see("adk-confirm is thinking…")
-
-
 async def test_a_session_shows_its_title_and_status_and_can_be_stopped(scene: Scene, visits: Visits) -> None:
     me = await visits()
     asked = await scene.dana.says("anybody there?", scene.deploys)

@@ -14,8 +14,6 @@ from bot.hosts.host import (
     HostOutcome,
     HostRequest,
     RunOutput,
-    Task,
-    TaskState,
     UserWords,
 )
 from runtime.jsontypes import Json
@@ -30,7 +28,6 @@ class Visit:
         self.host = host
         self.session = session or SessionKey(host.app, "slack-T1-U0ANN", f"slack-T1-C1-{next(_numbers)}.1")
         self.marks = count(1)
-        self.tasks: list[Task] = []
 
     async def say(self, text: str, *, mark: str | None = None, since: float | None = None) -> list[str]:
         words = UserWords(mark=mark or f"words-{next(self.marks)}", text=text, since=since)
@@ -100,21 +97,10 @@ class Visit:
     async def became(self, request: HostRequest) -> OutcomeKind | None:
         return (await self.outcome(request)).became
 
-    def seen(self, tool: str) -> list[TaskState]:
-        """The states of this tool's calls in all runs so far, each once."""
-        states = [task.state for task in self.tasks if task.tool == tool]
-        return [state for at, state in enumerate(states) if at == 0 or states[at - 1] is not state]
-
     async def _texts(self, exchange: AsyncIterator[RunOutput]) -> list[str]:
-        return await texts(exchange, self.tasks)
+        return await texts(exchange)
 
 
-async def texts(exchange: AsyncIterator[RunOutput], tasks: list[Task] | None = None) -> list[str]:
+async def texts(exchange: AsyncIterator[RunOutput]) -> list[str]:
     """The complete texts of the messages."""
-    said = []
-    async for heard in exchange:
-        if isinstance(heard, AgentMessage):
-            said.append(heard.text)
-        elif isinstance(heard, Task) and tasks is not None:
-            tasks.append(heard)
-    return said
+    return [heard.text async for heard in exchange if isinstance(heard, AgentMessage)]

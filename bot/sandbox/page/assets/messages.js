@@ -7,7 +7,6 @@ import { messageTools } from "./message_tools.js";
 import { editor } from "./editor.js";
 import { blocks } from "./render/blocks.js";
 import { messageSurface } from "./render/elements.js";
-import { emoji } from "./render/emoji.js";
 import { mrkdwn } from "./render/mrkdwn.js";
 import { showFile } from "./files.js";
 import { isReply } from "./store.js";
@@ -128,7 +127,6 @@ function item(app, channel, message, { compact, thread, replies, status, editing
       compact ? null : head(app, message, author, stamp),
       editing ? editor(app, channel, message) : content(app, channel, message),
       (message.files ?? []).map((file) => attached(app, file)),
-      reactions(message),
       replies.length ? replyBar(app, channel, message, replies) : null,
       status && statusLine(app, channel, message.ts),
     ),
@@ -184,19 +182,6 @@ function attached(app, file) {
     icon("file"),
     h("span", {}, h("strong", {}, file.title), h("span", { class: "hint" }, size)),
   );
-}
-
-function reactions(message) {
-  if (!message.reactions?.length) return null;
-  const pills = message.reactions.map((each) =>
-    h(
-      "li",
-      { class: "reaction", title: each.name },
-      h("span", {}, emoji(each.name)),
-      h("span", { class: "count" }, String(each.count)),
-    ),
-  );
-  return h("ul", { class: "reactions", "aria-label": "Reactions" }, pills);
 }
 
 function replyBar(app, channel, message, replies) {

@@ -7,7 +7,6 @@ import { field } from "./fields.js";
 import { markdown } from "./markdown.js";
 import { labelText, mrkdwn, textObject } from "./mrkdwn.js";
 import { richText } from "./rich.js";
-import { plan, task } from "./tasks.js";
 
 const KINDS = {
   header,
@@ -19,11 +18,6 @@ const KINDS = {
   markdown: prose,
   input,
   image,
-  table,
-  container,
-  alert,
-  plan,
-  task_card: task,
 };
 
 export function blocks(surface, list) {
@@ -83,49 +77,6 @@ function prose(surface, block) {
 function image(surface, block) {
   const title = block.title && h("p", { class: "hint" }, textObject(surface.app, block.title));
   return [title, picture(block)];
-}
-
-/** The first row is the head. A table that is too wide scrolls, as it does in Slack. */
-function table(surface, block) {
-  const [head, ...rows] = block.rows;
-  const styled = (at) => (block.column_settings?.[at]?.align === "right" ? "right" : null);
-  const cells = (row, tag) => row.map((each, at) => h(tag, { class: styled(at) }, cell(surface, each)));
-  return h(
-    "div",
-    { class: "scroll" },
-    h(
-      "table",
-      { class: "table" },
-      h("thead", {}, h("tr", {}, cells(head, "th"))),
-      h(
-        "tbody",
-        {},
-        rows.map((row) => h("tr", {}, cells(row, "td"))),
-      ),
-    ),
-  );
-}
-
-function cell(surface, each) {
-  if (each.type === "rich_text") return richText(surface.app, each);
-  return each.text ?? String(each.value);
-}
-
-function container(surface, block) {
-  const title = block.title ? labelText(block.title) : richText(surface.app, block.rich_text_title);
-  const subtitle = block.subtitle && h("span", { class: "hint" }, textObject(surface.app, block.subtitle));
-  const inside = h("div", { class: "inside" }, blocks(surface, block.child_blocks));
-  if (!block.is_collapsible) return h("div", { class: "container" }, h("div", { class: "head" }, title, subtitle), inside);
-  const head = h("summary", { class: "head" }, icon("down"), h("span", {}, title), subtitle);
-  return h("details", { class: "container", open: !block.default_collapsed }, head, inside);
-}
-
-const LEVELS = { info: "bulb", warning: "alert", error: "alert", success: "check" };
-
-function alert(surface, block) {
-  const level = block.level ?? "default";
-  const mark = LEVELS[level] && icon(LEVELS[level]);
-  return h("div", { class: `alert alert-${level}`, role: "note" }, mark, h("div", { class: "text" }, textObject(surface.app, block.text)));
 }
 
 /** A field with its label above and its hint and error below. A screen reader reads them together. */

@@ -1,18 +1,19 @@
-"""Prepares an agent's markdown for Slack: splits it to Slack's limits and removes mentions. Pure."""
+"""Prepares an agent's markdown for Slack: splits it to Slack's limits, and makes mentions and labelled links plain."""
 
 from __future__ import annotations
 
 import re
 
-from blocks.kit import Message
+from blocks.kit import JsonObject, Message
 from blocks.text import MESSAGE_TEXT, escape, fit, pieces, units
-from runtime.jsontypes import JsonObject
 
 LONGEST = 11_000
 """The longest part. Slack allows 12,000 characters for all markdown in a message."""
 
 _FENCE = re.compile(r" {0,3}(`{3,40}|~{3,40})(?![`~])(.{0,80})")
-_PING = re.compile(r"<(?=[@#!](?:[A-Z0-9]|channel|here|everyone|subteam|date))")
+_PING = re.compile(r"<(?=[@#!](?:[A-Z0-9]|channel|here|everyone|subteam|date)|[A-Za-z][A-Za-z0-9+.-]*:[^\s<>|]*\|)")
+_LABELLED = re.compile(r"\](?=[(\[])")
+_REFERENCE = re.compile(r"^([ >]*\[[^\]\n]+\]):", re.MULTILINE)
 
 
 def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
@@ -34,8 +35,16 @@ def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
 
 
 def inert(markdown: str) -> str:
-    """Makes mentions in a model's text plain text, so that it notifies nobody."""
-    return _PING.sub("‹", markdown)
+    """Makes a model's text harmless: mentions are plain text, so that it notifies nobody, and a link shows where it
+    leads beside its label, so that nobody takes it for a button of ours.
+
+    There are no exceptions for code, since Slack may see code elsewhere than we do. A text that is cut after a space
+    gives the beginning of the whole result.
+
+    >>> inert("[Approve](https://evil.example) <https://evil.example|Approve> <@U0BOB>")
+    '[Approve] (https://evil.example) ‹https://evil.example|Approve> ‹@U0BOB>'
+    """
+    return _REFERENCE.sub(r"\1 :", _LABELLED.sub("] ", _PING.sub("‹", markdown)))
 
 
 def message(part: str, metadata: JsonObject) -> Message:
