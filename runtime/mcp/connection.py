@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import ConfirmError
-from runtime.mcp.bounded_http import MOST_BYTES, bounded_transport
 
 if TYPE_CHECKING:
     from mcp import ClientSession
 
-_BOUNDED = Path(__file__).with_name("bounded_stdio.py")
 _CONNECTING = 30.0
 
 
@@ -91,8 +89,8 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
         if connection.cwd is None and shutil.which(connection.command, path=connection.env.get("PATH")) is None:
             raise McpUnavailable(f"there is no command {connection.command}")
         parameters = StdioServerParameters(
-            command=sys.executable,
-            args=["-I", str(_BOUNDED), str(MOST_BYTES), connection.command, *connection.args],
+            command=connection.command,
+            args=list(connection.args),
             env=dict(connection.env) or None,
             cwd=connection.cwd,
         )
@@ -104,9 +102,7 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
     httpx = getattr(sdk, "httpx2", None) or sdk.httpx  # the HTTP package of this version of the SDK
     patience = httpx.Timeout(_CONNECTING, read=connection.timeout)
     async with (
-        httpx.AsyncClient(
-            headers=dict(connection.headers), timeout=patience, transport=bounded_transport(httpx)
-        ) as client,
+        httpx.AsyncClient(headers=dict(connection.headers), timeout=patience) as client,
         sdk.streamable_http_client(connection.url, http_client=client) as streams,
     ):
         yield streams
