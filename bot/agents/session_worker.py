@@ -70,7 +70,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK_WHILE_RUNNING = 1.0
-"""Seconds between looks at the session of a running agent, to find calls that began."""
+"""Seconds until the first look at the session of a running agent, to find calls that began. Each later pause is twice
+as long, up to `LONGEST_PAUSE`, since a look reads the whole session."""
+
+LONGEST_PAUSE = 30.0
 
 LOOK_FOR_STOPS = 3.0
 """Seconds between checks for a stop while an agent runs, in case the notification of the stop was lost."""
@@ -280,10 +283,17 @@ class _LeasedSession:
         held: list[AgentMessage] | None,
     ) -> None:
         """Stores what the agent says. If `held` is a list, messages are collected there, because they may quote a call
-        before it is known what the call's policy hides."""
+        before it is known what the call's policy hides.
+
+        If something can't be stored, the rest is heard to its end all the same, since a server stops a tool whose
+        reader hangs up. Then the error is raised, and the letter is sent again as after a crash.
+        """
         looks = letter.confirmation is not None
+        failed: ConfirmError | None = None
         async for item in exchange:
             self._started()
+            if failed is not None:
+                continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
                 await self._look_while_running(session, letter)
             looks = letter.confirmation is not None and isinstance(item, AgentMessage)
@@ -292,8 +302,14 @@ class _LeasedSession:
             elif isinstance(item, MessageDelta):
                 display.add_part(item)
             else:
-                with display.whole_reply() as reply:
-                    reply.kept = await self._put_in_outbox(session, item, letter, reply.ts)
+                try:
+                    with display.whole_reply() as reply:
+                        reply.kept = await self._put_in_outbox(session, item, letter, reply.ts)
+                except ConfirmError as error:
+                    log.warning("what an agent said could not be stored: %s", error)
+                    failed = error
+        if failed is not None:
+            raise failed
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a policy, of the current file or of a stored call, may hide something in this session."""
@@ -303,15 +319,17 @@ class _LeasedSession:
     async def _run_and_watch(
         self, session: Session, letter: Letter, exchange: Awaitable[None], stop: asyncio.Event
     ) -> None:
-        """Runs the exchange. Meanwhile reads the outcomes of the session's calls, and looks for a stop."""
-        running = asyncio.ensure_future(exchange)
+        """Runs the exchange. Meanwhile reads the outcomes of the session's calls, and looks for a stop. Nothing that
+        fails there ends the exchange, not even a lost lease: that would interrupt a tool."""
+        pause, running = LOOK_WHILE_RUNNING, asyncio.ensure_future(exchange)
         watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
             while True:
-                ended, _ = await asyncio.wait({running}, timeout=LOOK_WHILE_RUNNING)
+                ended, _ = await asyncio.wait({running}, timeout=pause)
                 if ended:
                     break
                 await self._look_while_running(session, letter)
+                pause = min(2 * pause, LONGEST_PAUSE)
         finally:
             watching.cancel()
             if not running.done():
@@ -333,8 +351,10 @@ class _LeasedSession:
         if letter.confirmation is not None:
             try:
                 await self._observe(session, await self._host.look(session.session))
-            except Unreachable as error:
+            except ConfirmError as error:
                 log.info("not looked at: %s", error)  # the run itself may be fine
+            except Exception:
+                log.exception("not looked at")
 
     # In: what the session says
 

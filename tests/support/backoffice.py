@@ -114,9 +114,9 @@ class Backoffice:
 
     # What people and agents do
 
-    async def hears(self, text: str, who: Person = ASKER, thread: str = "1.1") -> str:
+    async def hears(self, text: str, who: Person = ASKER, thread: str = "1.1", app: str = "oncall") -> str:
         heard = SlackMessage(
-            app="oncall",
+            app=app,
             team=TEAM,
             channel="C0DEPLOYS",
             thread_ts=thread,
