@@ -99,7 +99,8 @@ async def desk(
         server, rules = Counting(agents.url), RulesInForce(at.rules)
         host = AdkHost(server)
         stack.push_async_callback(host.close)
-        yield Desk(at, SessionWorker(host, out.writer, Intake(out.directory, out.sender, rules), rules), server)
+        intake = Intake(out.directory, out.sender, rules)
+        yield Desk(at, SessionWorker(host, out.sender, at.database, intake, rules), server)
 
 
 @pytest.mark.parametrize("gone", ["database", "lease"])
