@@ -55,7 +55,7 @@ async def test_an_approval_runs_the_call_on_their_server(at: Office, server: For
     card = await at.ask("please pay 1500")
     assert "amount 1,500" in card.text
     unknown = "The server does not say which arguments this tool takes." in card.text
-    assert unknown is any("foreign.go" in part for part in server.command), (
+    assert unknown is ("tests.support.foreign.go" in server.command), (
         "google-adk describes its tools, ADK Go's server does not"
     )
 
