@@ -47,7 +47,7 @@ from bot.store.incoming_words import MessageResult, SlackMessage, receive_mentio
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
 from bot.telemetry.tracing import trace_vote, work_span
 from runtime.errors import ConfirmError, StoreError
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Database, Tx
 from runtime.telemetry import tracing
 from runtime.telemetry.logs import log_context
@@ -230,7 +230,7 @@ class ClicksAndForms:
             return
         voter = person_of(body)
         ballot = SubmittedVote(
-            id=click_id(voter, view["id"], view.get("hash", ""), ref.encode()),
+            id=click_id(voter, view["id"], view.get("hash", ""), ref.encode(), canonical(values)),
             confirmation=ref.id,
             revision=ref.revision,
             kind=submitted.kind,

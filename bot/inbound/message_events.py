@@ -78,10 +78,16 @@ def _workspace_of(event: Mapping[str, Json]) -> str:
 
 
 def without_mention(text: str, bot_user: str) -> str:
-    """The text as the person meant it: without our name, with entities decoded and links readable."""
+    """The text as the person meant it: without our name, with entities decoded and links readable. A link with another
+    label than its address gets both, since the label may be all that the person sees of it, or say something else."""
     text = text.replace(f"<@{bot_user}>", "")
-    text = re.sub(r"<(https?://[^>|]+|mailto:[^>|]+)(?:\|([^>]*))?>", lambda m: m[2] or m[1], text)
+    text = re.sub(r"<((?:https?://|mailto:)([^>|]+))(?:\|([^>]*))?>", _link, text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def _link(found: re.Match[str]) -> str:
+    url, bare, label = found[1], found[2], found[3]
+    return label or url if label in (None, "", url, bare) else f"{label} ({url})"
 
 
 def _files(files: Json) -> list[JsonObject]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import aiohttp
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
@@ -177,12 +177,13 @@ class Calls:
         if not client.token:
             raise Revoked(method.name, "not_authed")  # a command without a token: there is nothing to ask with
         began, outcome = self.clock(), "abandoned"
+        asking = call(client)  # a mistake of ours in how it is called is no failure of Slack
         try:
             async with asyncio.timeout(min(self._limits.time_limit, method.within)):
-                response = await call(client)
+                response = await asking
             outcome = "ok"
             return cast("JsonObject", response.data)
-        except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
+        except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
             # AttributeError: the SDK fails on a 200 whose body is plain text, such as a proxy's.
             trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
             outcome = trouble.code

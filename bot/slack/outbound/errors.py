@@ -208,7 +208,7 @@ def _retry_after(headers: Mapping[str, str], default: float) -> float:
     """Slack gives seconds. A proxy may give a date, which is compared with the date of its answer."""
     given = headers.get("retry-after", "")
     if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given):
-        return float(given)
+        return max(float(given), 1.0)  # without any pause, all calls of a minute would go out at once
     at, now = _date(given), _date(headers.get("date", ""))
     if at is None:
         return default

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from runtime.jsontypes import JsonObject
 from tests.support.office import Office, office, withdraws
 
 
@@ -190,3 +193,16 @@ async def test_in_socket_mode_all_is_the_same(
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         assert len(at.ran()) == 1
+
+
+async def test_other_values_are_another_vote_even_from_the_same_window(at: Office) -> None:
+    """As Slack sends it if the first ack came too late: the window is still open, and its person changes a value."""
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Edit…")
+    first = await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+    assert first is not None
+    other: JsonObject = json.loads(json.dumps(first.body).replace("1200", "1300"))
+    await at.ann.finds("Done:", at.deploys, thread=card)
+    await at.rests()
+    assert "too late" not in (await at.slack.repeats(first)).answer, "this is the vote that was counted"
+    assert "too late" in (await at.slack.repeats(replace(first, body=other))).answer, "this is another"

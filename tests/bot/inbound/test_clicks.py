@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.inbound.message_events import is_ignored, read_message_event
+from bot.inbound.message_events import is_ignored, read_message_event, without_mention
 from bot.inbound.payloads import at_of, person_of, workspace_of_event
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
@@ -81,3 +81,17 @@ def test_a_message_that_is_ignored_is_never_read(fields: dict[str, Any], ignored
 @pytest.mark.parametrize("body", [{}, {"event": None}, {"event": "message"}, {"type": "block_actions"}])
 def test_what_is_no_message_event_is_not_ignored(body: dict[str, Any]) -> None:
     assert not is_ignored(body)
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("see <https://wiki.example/x|the runbook>", "see the runbook (https://wiki.example/x)"),
+        ("see <https://wiki.example/x|wiki.example/x>", "see wiki.example/x"),
+        ("see <https://wiki.example/x>", "see https://wiki.example/x"),
+        ("ask <mailto:a@b.example|a@b.example>", "ask a@b.example"),
+        ("<https://evil.example|https://bank.example>", "https://bank.example (https://evil.example)"),
+    ],
+)
+def test_an_agent_reads_where_a_labelled_link_leads(said: str, heard: str) -> None:
+    assert without_mention(f"<@U0BOT> {said}", "U0BOT") == heard

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
@@ -14,7 +15,7 @@ from blocks.verdict import counting_view, notice_modal
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
-from bot.slack.outbound.methods import UPDATE
+from bot.slack.outbound.methods import UPDATE, WHOAMI
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import TEAM
 from tests.support.outgoing import AT, Outgoing, outgoing
@@ -87,6 +88,7 @@ async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_wa
     ("given", "at", "after"),
     [
         ("7", None, 7),
+        ("0", None, 1),  # a proxy that asks for no pause gets no burst
         ("Wed, 21 Oct 2015 07:28:40 GMT", "Wed, 21 Oct 2015 07:28:00 GMT", 40),
         ("Wed, 21 Oct 2015 07:27:00 GMT", "Wed, 21 Oct 2015 07:28:00 GMT", 1),
         ("Wed, 21 Oct 2099 07:28:00 GMT", None, 3600),
@@ -106,7 +108,21 @@ async def test_when_to_come_back_is_given_in_seconds_or_as_a_date(given: str, at
         out.sender._calls._client.base_url = str(server.make_url("/api/"))
         with pytest.raises(Later) as later:
             await post(out)
-    assert later.value.after == pytest.approx(after, abs=1)
+    assert later.value.after == pytest.approx(after, abs=0.9)
+
+
+async def test_a_mistake_of_ours_is_not_slacks_fault(out: Outgoing) -> None:
+    def no_such_method(client: Any) -> Any:
+        return client.chat_shout()
+
+    with pytest.raises(AttributeError, match="chat_shout"):
+        await out.sender.ask(AT, WHOAMI, no_such_method)
+
+
+async def test_an_upload_that_fails_at_its_host_is_an_error_like_others(out: Outgoing) -> None:
+    out.slack.faults.fails("upload", status=500)
+    with pytest.raises(Unsure):
+        await out.sender.upload(AT, "{}", "call.json", out.deploys.id)
 
 
 @pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])
