@@ -19,12 +19,10 @@ from bot.hosts import open_host
 from bot.hosts.host import Host
 from bot.inbound.bolt_app import bolt, connect, listen
 from bot.inbound.http import make_site
-from bot.operations.control import serve_control
-from bot.operations.operate import operator_handlers
 from bot.parts import Parts, call_fingerprints
 from bot.slack.identity import identify, slack_client
 from bot.slack.outbound.calls import CallLimits, slack_session
-from bot.store.open import open_store, socket_path
+from bot.store.open import open_store
 from bot.store.transactions import may_start
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.probes import add_probes
@@ -113,10 +111,8 @@ def _bolt_with_listeners(parts: Parts) -> AsyncApp:
 
 
 async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, parts: Parts, app: AsyncApp) -> str:
-    """Takes requests from Slack and operators from now on. Returns the address of the HTTP server."""
+    """Takes requests from Slack from now on. Returns the address of the HTTP server."""
     settings, environment = parts.settings, parts.settings.environment
-    control = serve_control(socket_path(settings.store_url), operator_handlers(parts.operators))
-    await stack.enter_async_context(control)
     secret = environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, parts.metrics)

@@ -35,7 +35,6 @@ from bot.inbound.home_events import HomeEvents
 from bot.inbound.lifecycle import Lifecycle
 from bot.inbound.prompts import Prompts
 from bot.leasing.backpressure import Backpressure
-from bot.operations.operate import OperatorContext
 from bot.slack.directory.directory import Directory
 from bot.slack.identity import BotIdentity
 from bot.slack.outbound.calls import CallLimits, Calls, Workspace
@@ -168,7 +167,7 @@ class Parts:
             self.database, keys, audit.checkpoint_every, post if audit.channel else None, self.backpressure
         )
 
-    # Requests from Slack and from operators
+    # Requests from Slack
 
     @cached_property
     def clicks_and_forms(self) -> ClicksAndForms:
@@ -200,10 +199,6 @@ class Parts:
     @cached_property
     def agent_events(self) -> AgentEvents:
         return AgentEvents(self.database, self.host)
-
-    @cached_property
-    def operators(self) -> OperatorContext:
-        return OperatorContext(self.database, self.rules, self.directory, self.reloading)
 
 
 def call_fingerprints(secret: str) -> Fingerprints:

@@ -147,7 +147,7 @@ def test_strangers_decide_nothing_where_there_is_no_limit() -> None:
     reads = re.compile(
         r"request\.(?:read|text|json|post|content)\b(?!_)|schema import .*\b(?:check|problem|property_of)\b"
     )
-    allowed = {"bot/operations/control.py", "runtime/rest/listening.py"}  # the former listens to its own user alone
+    allowed = {"runtime/rest/listening.py"}
     paths = (path for room in ("bot", "runtime") for path in (ROOT / room).rglob("*.py"))
     found = {str(path.relative_to(ROOT)) for path in paths if reads.search(path.read_text(encoding="utf-8"))}
     assert {name for name in found if not name.startswith("bot/sandbox/")} - allowed == set()

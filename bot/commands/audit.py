@@ -236,9 +236,9 @@ def _anchor(name: str, keys: LedgerKeys) -> Anchor:
 @options()
 def purge(call: CommandLine, before: str, dry_run: bool) -> int:
     """Delete contents of what ended long ago. The ledger still verifies."""
-    from bot.audit.ledger import stamp
     from bot.operations.operator_times import parse_start
     from bot.store.purge import PurgeResult, plan
+    from bot.store.purge import purge as purged_until
     from runtime.errors import Invalid
 
     at = call.now()
@@ -250,6 +250,6 @@ def purge(call: CommandLine, before: str, dry_run: bool) -> int:
         async with call.reading() as database:
             return await plan(database, until)
 
-    purged = asyncio.run(look()) if dry_run else PurgeResult.from_json(call.operate("purge", before=stamp(until)))
+    purged = asyncio.run(look()) if dry_run else call.change(lambda database: purged_until(database, until))
     tell(*command_texts.purged(purged, until, dry_run=dry_run))
     return 0

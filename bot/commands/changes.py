@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import click
 
 from bot.commands import command_texts
@@ -16,8 +18,11 @@ def pause(call: CommandLine) -> int:
     Calls that are already running continue. People can still approve and deny. Messages to the agent wait as well.
     The card of each held call says that runs are paused.
     """
-    done = call.operate("pause")
-    call.tell(done, command_texts.PAUSED[bool(done["changed"])])
+    from bot.operations.pause import pause
+
+    by = call.operator
+    changed = call.change(lambda database: pause(database, by.person, by.reason))
+    call.tell({"changed": changed}, command_texts.PAUSED[changed])
     return 0
 
 
@@ -25,8 +30,11 @@ def pause(call: CommandLine) -> int:
 @options(changes=True)
 def resume(call: CommandLine) -> int:
     """Start approved calls again, after `adk-confirm pause`."""
-    done = call.operate("resume")
-    call.tell(done, command_texts.RESUMED[bool(done["changed"])])
+    from bot.operations.pause import resume
+
+    by = call.operator
+    changed = call.change(lambda database: resume(database, by.person, by.reason))
+    call.tell({"changed": changed}, command_texts.RESUMED[changed])
     return 0
 
 
@@ -38,7 +46,9 @@ def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's 
 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
     """
-    done = call.operate("withdraw", id=id)
+    from bot.operations.operate import withdraw
+
+    done = call.change(lambda database: withdraw(database, call.rules, id, call.operator))
     call.tell(
         done, (command_texts.WITHDRAWN if done["counted"] else command_texts.WITHDRAWAL_WAITS).format(id=done["id"])
     )
@@ -53,7 +63,9 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
 
     ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
     """
-    done = call.operate("revoke", id=id)
+    from bot.operations.operate import revoke
+
+    done = call.change(lambda database: revoke(database, call.rules, id, call.operator))
     call.tell(
         done, (command_texts.REVOKED if done["counted"] else command_texts.REVOCATION_WAITS).format(id=done["id"])
     )
@@ -69,11 +81,16 @@ def retry(call: CommandLine, name: str | None) -> int:
     NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
     """
     from blocks.text import visible
-    from runtime.jsontypes import objects
+    from bot.operations.pending import retry
+    from runtime.errors import NotFound
 
-    done = call.operate("retry", name=name)
-    again = [visible(command_texts.RETRIED.format_map(row)) for row in objects(done["again"])]
-    call.tell(done, *(again or [command_texts.NOTHING_TO_RETRY]))
+    by = call.operator
+    done = call.change(lambda database: database.run(retry, name, by.person, by.reason))
+    if name is not None and not done:
+        raise NotFound(f"No failed work has a name that begins with {name}. `adk-confirm pending` lists what failed.")
+    rows = [one.to_json() for one in done]
+    again = [visible(command_texts.RETRIED.format_map(row)) for row in rows]
+    call.tell({"again": [*rows]}, *(again or [command_texts.NOTHING_TO_RETRY]))
     return 0
 
 
@@ -87,16 +104,20 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
     could not be changed.
     """
-    from bot.operations.operate import reapply_arguments
-    from bot.operations.reapply import ReapplyResult
-    from runtime.jsontypes import objects
+    from bot.operations.operate import open_for_reading, open_to_change
+    from bot.operations.reapply import ReapplyResult, people_of, reapply_all
 
-    arguments = reapply_arguments(call.settings.policies, dry_run=dry_run)
-    done = call.operate("reapply", read_only=dry_run, **arguments)
-    rows = [ReapplyResult.from_json(row) for row in objects(done["rows"])]
+    settings, rules, clock = call.settings, call.rules, call.clock
+
+    async def run() -> list[ReapplyResult]:
+        opened = open_for_reading(settings.store_url, clock) if dry_run else open_to_change(settings, clock)
+        async with opened as database:
+            found = reapply_all(database, people_of(settings), rules, dry_run=dry_run, by=call.operator)
+            return [row async for row in found]
+
+    rows = asyncio.run(run())
     left = sum(row.trouble is not None for row in rows)
     lines = [command_texts.reapplied(row, dry_run=dry_run) for row in rows] or [command_texts.NOTHING_TO_REAPPLY]
     lines += [command_texts.LEFT.format(count=left)] if left else []
-    lines += [command_texts.RESTART] if done.get("restart") else []
-    call.tell(done, *lines)
+    call.tell({"rows": [row.to_json() for row in rows]}, *lines)
     return 1 if left else 0

@@ -43,10 +43,6 @@ NO_GRANTS = "No grants are in force: every call needs approval."
 NOTHING_TO_RETRY = "Nothing needs a retry."
 RETRIED = "{kind} {name} is retried. It had stopped because: {trouble}"
 NOTHING_TO_REAPPLY = "Every waiting call is already under the policies in the file."
-RESTART = (
-    "The service uses other policies than this file, so new calls come under those. Start it with this file "
-    "(--config), and see its log if it rejects the file."
-)
 LEFT = "{count} left as they were: fix what is said above, then run this again."
 ANCHOR_UNREADABLE = "{path} can't be read as an anchor: {why}. Name the file that keeps the checkpoint lines."
 OUTPUT_UNWRITABLE = "{path} can't be written: {why}. Name another file with --output."

@@ -16,7 +16,7 @@ import io
 import json as json_module
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
@@ -28,7 +28,9 @@ import click
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from bot.config.rules import Rules
     from bot.config.settings import Settings
+    from bot.operations.operate import Operator
     from runtime.jsontypes import JsonObject
     from runtime.store.database import Database
 
@@ -64,13 +66,27 @@ class CommandLine:
 
         return open_for_reading(self.settings.store_url, self.clock)
 
-    def operate(self, operation: str, *, read_only: bool = False, **arguments: Any) -> JsonObject:
-        """Carries out the operation under the operator's name."""
-        from bot.operations.operate import operate
+    @property
+    def operator(self) -> Operator:
+        from bot.operations.operate import Operator
 
-        named: JsonObject = {**arguments, "by": self.by, "reason": self.reason}
-        work = operate(self.settings, operation, named, read_only=read_only, clock=self.clock)
-        return asyncio.run(work)
+        return Operator.named(self.by, self.reason)
+
+    @property
+    def rules(self) -> Rules:
+        from bot.operations.operate import rules_of
+
+        return rules_of(self.settings)
+
+    def change(self, work: Callable[[Database], Awaitable[R]]) -> R:
+        """Does this with the store."""
+        from bot.operations.operate import open_to_change
+
+        async def run() -> R:
+            async with open_to_change(self.settings, self.clock) as database:
+                return await work(database)
+
+        return asyncio.run(run())
 
     def tell(self, done: JsonObject, *lines: str) -> None:
         """Prints the result for programs, or these lines for people."""

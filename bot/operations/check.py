@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
-from pathlib import Path
 from typing import TypeVar
 
 from bot.config.settings import Settings
@@ -21,7 +20,7 @@ from bot.operations.findings import Finding, Severity, either, fine, fix, note, 
 from bot.operations.names import KnownNames, names_of
 from bot.policy.approvers import Approver, ApproverKind
 from bot.slack.identity import slack_client
-from bot.store.open import SCHEMAS
+from bot.store.open import SCHEMAS, sqlite_file
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
 from runtime.store.private import FILE, FOLDER
@@ -95,7 +94,7 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
 
 def readable_by_others(url: str) -> Iterator[Finding]:
     """Finds files of the store, and of google-adk beside it, that others may read."""
-    path = _file(url)
+    path = sqlite_file(url)
     if path is None:
         return
     for file in sorted({*path.parent.glob(f"{escape(path.name)}*"), *path.parent.glob(f"{escape(path.stem)}-adk*")}):
@@ -106,14 +105,9 @@ def readable_by_others(url: str) -> Iterator[Finding]:
                 yield warn(file.name, f"others on this machine may use it ({mode:o}): chmod {wanted:o} {file}")
 
 
-def _file(url: str) -> Path | None:
-    path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None
-    return path if path is not None and path.name else None
-
-
 def _check_directory(url: str) -> Finding | None:
     """Checks the directory for a file that does not exist yet."""
-    path = _file(url)
+    path = sqlite_file(url)
     if path is None or path.exists():
         return None
     folder = path.resolve().parent

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING
-
-from pydantic import TypeAdapter
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
@@ -21,8 +18,9 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next
 from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.confirmation.unsealed import under_policy, without_unsealed
 from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
+from bot.operations.operate import NOBODY_NAMED, Operator
 from bot.operations.pending import stored_confirmations
-from bot.policy.approvers import OPERATOR, Person, Unresolved
+from bot.policy.approvers import OPERATOR, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.redaction import own_words
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
@@ -31,15 +29,8 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
+    from bot.config.settings import Settings
     from bot.worker.background_lookup import PeopleLookup
-
-
-@dataclass(frozen=True)
-class Operator:
-    """The operator who applies the policies, and why."""
-
-    person: Person = OPERATOR
-    reason: str | None = None
 
 
 _TIMES = 5
@@ -59,18 +50,17 @@ class ReapplyResult:
     trouble: str | None = None
 
     def to_json(self) -> JsonObject:
-        shown: JsonObject = _adapter().dump_python(self, mode="json")
-        return shown
-
-    @staticmethod
-    def from_json(stored: JsonObject) -> ReapplyResult:
-        return _adapter().validate_python(stored)
+        return {**asdict(self), "state": str(self.state), "fell": [*self.fell]}
 
 
-@cache
-def _adapter() -> TypeAdapter[ReapplyResult]:
-    """Made at its first use, since a start does not need it."""
-    return TypeAdapter(ReapplyResult)
+def people_of(settings: Settings) -> PeopleLookup:
+    """The command asks Slack itself, and only if somebody has to be looked up."""
+    from bot.slack.directory.directory import Directory
+    from bot.slack.identity import slack_client
+    from bot.slack.outbound.calls import Calls
+    from bot.slack.outbound.client import Sender
+
+    return Directory(Sender(Calls(slack_client(settings))))
 
 
 async def reapply_all(
@@ -79,13 +69,11 @@ async def reapply_all(
     rules: Rules,
     *,
     dry_run: bool = False,
-    by: Person = OPERATOR,
-    reason: str | None = None,
+    by: Operator = NOBODY_NAMED,
 ) -> AsyncIterator[ReapplyResult]:
     """Each waiting confirmation that the policies of `rules` would treat differently."""
-    by_whom = Operator(by, reason)
     async for stored in stored_confirmations(database, confirmations.c.state == str(State.WAITING)):
-        done = await _reapply_one(database, people, rules, stored.id, stored.body, by_whom, dry_run=dry_run)
+        done = await _reapply_one(database, people, rules, stored.id, stored.body, by, dry_run=dry_run)
         if done is not None:
             yield done
 

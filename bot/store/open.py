@@ -32,7 +32,7 @@ audit_log = logging.getLogger("adk_confirm.audit")
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """Opens the store. Raises `StoreError`, which says what to do. The ledger can only be written with the secret it
     was begun with."""
-    database = await _open_database(url, secret, clock)
+    database = await _open_database(url, secret, clock, beside=False)
     try:
         for schema in SCHEMAS:
             await lay_out(database, schema)
@@ -46,8 +46,9 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 
 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
-    """Opens the store for a command. With another secret than the service's, nothing can be written."""
-    database = await _open_database(url, secret, clock)
+    """Opens the store for a command, beside a service or without one. With another secret than the service's, nothing
+    can be written."""
+    database = await _open_database(url, secret, clock, beside=True)
     try:
         if not await database.read(secret_fits):
             raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
@@ -57,20 +58,20 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
     return database
 
 
-async def _open_database(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
+async def _open_database(url: str, secret: str, clock: Callable[[], float] | None, *, beside: bool) -> Database:
     keys = LedgerKeys(secret)
 
     def heard(fact: object) -> None:
         if isinstance(fact, LedgerLine) and fact.confirmation is not None:
             keys.seen.add(fact.confirmation, fact.seq, fact.kind)
 
-    database = await Database.open(url, clock=clock, context=keys)
+    database = await Database.open(url, clock=clock, context=keys, beside=beside)
     database.listen(heard)
     return database
 
 
 def free_all(tx: Tx) -> None:
-    """Frees all leases, since no other process can be using this store."""
+    """Frees all leases, since no other process serves this store, and commands take none."""
     free_sessions(tx)
     for key in tx.execute(select(sessions.c.key).where(sessions.c.lease_token.is_not(None))).scalars().all():
         note_possible_copies(tx, key)  # of the reply that its process was writing
@@ -79,10 +80,7 @@ def free_all(tx: Tx) -> None:
         tx.execute(held.values(lease_token=None, lease_until=None))
 
 
-def socket_path(url: str) -> Path | None:
-    """The socket on which the store's owner listens. None for a store that several processes may open."""
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite store. None for another store."""
     parsed = make_url(url) if url.startswith("sqlite") else None
-    if parsed is None or not parsed.database or parsed.database == ":memory:":
-        return None
-    database = Path(parsed.database).resolve()
-    return database.with_name(database.name + ".sock")
+    return Path(parsed.database) if parsed and parsed.database and parsed.database != ":memory:" else None

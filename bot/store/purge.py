@@ -17,7 +17,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -30,13 +30,12 @@ from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
 from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
-from bot.store.open import socket_path
+from bot.store.open import sqlite_file
 from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
 from bot.store.sealed_rows import letter_fingerprint, letter_is_sealed
 from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
-from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx, for_update
 from runtime.store.desk import Writer
 from runtime.store.lease import free
@@ -82,13 +81,6 @@ class PurgeResult:
     @property
     def _counts(self) -> list[tuple[str, int]]:
         return [(name, getattr(self, name)) for name in _ONE]
-
-    def to_json(self) -> JsonObject:
-        return {**asdict(self)}
-
-    @staticmethod
-    def from_json(stored: JsonObject) -> PurgeResult:
-        return PurgeResult(**{part.name: int(str(stored.get(part.name, 0))) for part in fields(PurgeResult)})
 
 
 _ONE = {
@@ -374,9 +366,9 @@ def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
 
 async def _wipe(database: Database) -> None:
     """Empties SQLite's write-ahead log, where old pages stay until they are overwritten. A reader may delay this."""
-    beside = socket_path(database.url)
-    if beside is not None:
-        await asyncio.to_thread(_truncate_log, beside.with_suffix(""))
+    file = sqlite_file(database.url)
+    if file is not None:
+        await asyncio.to_thread(_truncate_log, file)
 
 
 def _truncate_log(path: Path) -> None:

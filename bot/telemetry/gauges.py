@@ -9,7 +9,6 @@ from sqlalchemy import Select, bindparam, func, literal_column, select, union_al
 
 from bot.store.mailbox import read_pause
 from bot.store.tables import ATTENDED, confirmations
-from bot.telemetry.tallies import some_left
 from runtime.store.database import Tx
 from runtime.store.lease import free
 
@@ -21,7 +20,6 @@ class Gauges:
     parked: Mapping[str, int]  # by kind of row
     oldest_owed: float  # since how many seconds it is due; rows that are being processed are not counted
     paused: bool
-    uncounted: bool  # decisions of a command that are not counted yet
 
 
 # SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
@@ -58,5 +56,4 @@ def read_gauges(tx: Tx) -> Gauges:
         parked={kind: tx.execute(count).scalar_one() for kind, count in _PARKED.items()},
         oldest_owed=max(0.0, now - min(since, default=now)),
         paused=read_pause(tx) is not None,
-        uncounted=some_left(tx),
     )

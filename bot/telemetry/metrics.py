@@ -2,8 +2,8 @@
 
 They come from three sources: what the transactions of this process report after they commit, how long Slack and our
 acks to it take, and, at each scrape, facts from the store. The first two belong to this replica (add them up over all
-replicas). The last are the same in every replica (take the maximum). Decisions by commands are part of the first: see
-`tallies`.
+replicas). The last are the same in every replica (take the maximum). What a command decides
+in a process of its own is counted nowhere.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from bot.audit.ledger import LedgerLine, LineKind
+from bot.confirmation.model import State
 from bot.confirmation.states import Transition
 from bot.store.outbox import Unanswered
 from bot.store.refused_clicks import RefusedAgain
 from bot.store.transactions import VotesShown
 from bot.telemetry.gauges import Gauges, read_gauges
-from bot.telemetry.tallies import Tally, take_tallies, tallies
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
 
@@ -38,6 +38,20 @@ READING = 5.0
 KEPT, SHARE = 1.0, 20
 """The store is read at most once in this many seconds, however many scrapers there are, and for at most this share of
 the time: counting a hundred thousand rows that PostgreSQL has not vacuumed takes a while."""
+
+_VERDICTS = {
+    LineKind.APPROVED: "approved",
+    LineKind.DENIED: "denied",
+    LineKind.EXPIRED: "expired",
+    LineKind.WITHDRAWN: "withdrawn",
+    LineKind.ASKED_ANEW: "withdrawn",
+    LineKind.LEFT_BEHIND: "withdrawn",
+    LineKind.ELSEWHERE: "elsewhere",
+    LineKind.LAPSED: "lapsed",
+    LineKind.GRANT_USED: "granted",
+}
+"""Steps that decide. `lapsed` comes after an `approved` that never began; `granted` means that nobody was asked."""
+_NO_WAIT = ("lapsed", "granted")
 
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0)
 _SLOWER = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -122,8 +136,6 @@ class Metrics:
                 self._unsealed.inc(fact.kind is LineKind.UNSEALED)
             case RefusedAgain(clicks):
                 self._refused_again.inc(clicks)
-            case Tally():
-                self._count(fact)
             case Unanswered(kind):
                 self._unanswered.labels(self._kind(kind)).inc()
             case VotesShown(seconds):
@@ -133,13 +145,16 @@ class Metrics:
     def _count_change(self, change: Transition) -> None:
         self._outside.inc(sum(step.kind is LineKind.ELSEWHERE for step in change.steps))
         self._altered.inc(sum(step.kind is LineKind.ALTERED for step in change.steps))
-        for one in tallies(change):
-            self._count(one)
-
-    def _count(self, one: Tally) -> None:
-        self._decided.labels(one.verdict, self._tool(one.tool)).inc()
-        if one.seconds is not None:
-            self._time_to_decision.labels(one.verdict).observe(one.seconds)
+        row = change.row
+        for step in change.steps:
+            verdict = _VERDICTS.get(step.kind)
+            if verdict is None or (step.kind is LineKind.ELSEWHERE and step.text != State.WAITING):
+                continue  # a decision made here earlier is not counted again
+            if row.asked.question and step.kind is LineKind.APPROVED:
+                verdict = "answered"
+            self._decided.labels(verdict, self._tool(row.asked.tool)).inc()
+            if row.decision is not None and verdict not in _NO_WAIT:
+                self._time_to_decision.labels(verdict).observe((row.decision.at - row.asked_at).total_seconds())
 
     def called(self, method: str, outcome: str, seconds: float) -> None:
         name = self._method(method)
@@ -175,10 +190,7 @@ class Metrics:
     async def _read(self) -> Gauges | None:
         try:
             async with asyncio.timeout(READING):
-                facts = await self._database.read(read_gauges)
-                if facts.uncounted:
-                    await self._database.run(take_tallies)
-                return facts
+                return await self._database.read(read_gauges)
         except (ConfirmError, TimeoutError):
             return None
         except Exception:

@@ -55,10 +55,14 @@ class Database:
         *,
         clock: Callable[[], float] | None = None,
         read_only: bool = False,
+        beside: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         context: object = None,
     ) -> Database:
         """Opens a store. The default clock is the server's on PostgreSQL, and this machine's on SQLite.
+
+        One process serves a SQLite store. `beside`: this one only does a few transactions, whether or not the store is
+        served. On PostgreSQL every process may do that.
 
         Every transaction finds the `context` at its `tx`: for example a key, without which some functions can't write.
         """
@@ -66,7 +70,9 @@ class Database:
         engine: Engine
         scheme = url.partition(":")[0].partition("+")[0]
         if url == ":memory:" or scheme == "sqlite":
-            engine = await SqliteEngine.open(_sqlite_path(url), clock or time.time, hub, limits, read_only=read_only)
+            engine = await SqliteEngine.open(
+                _sqlite_path(url), clock or time.time, hub, limits, read_only=read_only, beside=beside
+            )
         elif scheme in ("postgresql", "postgres"):
             engine = await _open_postgres(url, clock, hub, limits, read_only=read_only)
         else:

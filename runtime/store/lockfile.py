@@ -1,4 +1,4 @@
-"""Allows one writing process per file. The operating system holds the lock, so it ends with the process, however that
+"""Allows one serving process per file. The operating system holds the lock, so it ends with the process, however that
 ends."""
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class LockFile:
             holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._descriptor)
             raise StoreError(
-                f"{database} is already open for writing by process {holder}. A SQLite store has one writing "
-                "process: stop that one first, or use PostgreSQL to run several."
+                f"{database} is already served by process {holder}. One process serves a SQLite store: stop that one "
+                "first, or use PostgreSQL to run several."
             ) from error
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.ftruncate(self._descriptor, 0)

@@ -1,4 +1,8 @@
-"""The engine without set-up: one SQLite file, one writing process, and readers that never wait for it."""
+"""The engine without set-up: one SQLite file that one process serves, and readers that never wait for it.
+
+A command may write beside that process. SQLite lets one of them write at a time, and the other waits. The process that
+serves notices within a second that somebody else has written.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,9 @@ from runtime.store.transaction import Admission, Limits, R, SqlDialect, Tx
 from runtime.store.wakeups import Hub
 
 READERS = 4
-BUSY_SECONDS = 5.0
+BUSY_SECONDS, BUSY_SECONDS_BESIDE = 5.0, 30.0
+"""How long a transaction waits for another process that writes: in the process that serves, and beside it. A process
+that serves writes nearly all the time when it has much to do."""
 
 
 class SqliteEngine:
@@ -38,12 +44,14 @@ class SqliteEngine:
 
     @classmethod
     async def open(
-        cls, path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits, *, read_only: bool
+        cls, path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits, *, read_only: bool, beside: bool
     ) -> SqliteEngine:
         """Opens a store. Without a path the store is in memory: it belongs to its writer's connection, and ends with
         it."""
         if path is None:
             return cls(None, await _start_writer(None, clock, hub, limits), None)
+        if beside:
+            return cls(_Readers(path, clock), await _start_writer(path, clock, hub, limits, beside=True), None)
         if read_only:
             engine = cls(_Readers(path, clock), None, None)
             await engine.read(_no_op)  # fails now, not at the first use
@@ -122,8 +130,10 @@ class _Readers:
             self._idle.put(connection)
 
 
-async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> SqliteWriter:
-    writer = SqliteWriter(lambda: _open_connection(lambda: _connect(path)), clock, hub, Admission(limits))
+async def _start_writer(
+    path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits, *, beside: bool = False
+) -> SqliteWriter:
+    writer = SqliteWriter(lambda: _open_connection(lambda: _connect(path, beside)), clock, hub, Admission(limits))
     await writer.start()
     return writer
 
@@ -157,11 +167,12 @@ def _raw(connection: Connection) -> sqlite3.Connection:
     return raw
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
+def _connect(path: Path | None, beside: bool) -> sqlite3.Connection:
     if path is not None:
         make_private_file(path)
+    patience = BUSY_SECONDS_BESIDE if beside else BUSY_SECONDS
     try:
-        raw = sqlite3.connect(path if path is not None else ":memory:", timeout=BUSY_SECONDS, isolation_level=None)
+        raw = sqlite3.connect(path if path is not None else ":memory:", timeout=patience, isolation_level=None)
         with _closed_unless_ready(raw):
             (mode,) = raw.execute("PRAGMA journal_mode=WAL").fetchone()
             if path is not None and mode != "wal":
@@ -171,6 +182,9 @@ def _connect(path: Path | None) -> sqlite3.Connection:
             raw.execute("PRAGMA synchronous=FULL")
             raw.execute("PRAGMA fullfsync=ON")  # macOS: fsync alone leaves data in the disk's own cache
             raw.execute("PRAGMA foreign_keys=ON")
+            if beside:
+                # Only one process makes checkpoints: SQLite before 3.51.3 may lose what is written during two of them.
+                raw.execute("PRAGMA wal_autocheckpoint=0")
     except sqlite3.Error as error:
         raise StoreError(
             f"{path} can't be opened as a SQLite store: {error}. Is it another kind of file, or not writable?"

@@ -1,8 +1,10 @@
-"""The only thread that writes to a SQLite file, with group commit.
+"""The only thread of a process that writes to a SQLite file, with group commit.
 
 Transactions that wait at the same time share one `COMMIT`, and so one fsync. Each after the first has a savepoint of
 its own, so that a function that raises undoes only its own work. Nobody gets a result before the commit, not even a
 refusal, since it may depend on what another transaction of the group has just written.
+
+Another process may write to the file as well. This thread notices, and wakes everybody who waits for something.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from runtime.store.transaction import Admission, Job, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
 GROUP_LIMIT = 256
+LOOK = 0.5
+"""Seconds between two looks at whether another process has written, while this one has nothing to write."""
 
 
 # The cause is the file or the disk, and not the function that happened to fail.
@@ -39,6 +43,10 @@ _TROUBLE = frozenset(
 )
 
 
+_LOCKED = (
+    "Another process has been writing to the store all the time. Nothing of this was stored; try again. If an "
+    "adk-confirm command was stopped or hangs, end it first."
+)
 _CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
 """SQLite's error if the file system turned read-only. For a reading transaction it would wrongly blame the function."""
 
@@ -48,10 +56,16 @@ def as_store_error(error: BaseException, *, writing: bool = False) -> BaseExcept
     original = error.orig if isinstance(error, DBAPIError) else error
     trouble_codes = _CAN_NOT_WRITE if writing else _TROUBLE
     if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in trouble_codes:
-        trouble = StoreError(f"SQLite could not do this ({original}). Nothing of it was stored.")
+        trouble = StoreError(_sentence(original))
         trouble.__cause__ = error
         return trouble
     return error
+
+
+def _sentence(error: Exception) -> str:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+        return _LOCKED
+    return f"SQLite could not do this ({error}). Nothing of it was stored."
 
 
 class _GroupLost(Exception):
@@ -72,6 +86,7 @@ class SqliteWriter:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._group: list[tuple[Job[Any], bool]] = []
         self._closing = False
+        self._version: int | None = None  # SQLite's number for what other connections have committed
         # A daemon, so that a process can end even if it does not close the store.
         self._thread = threading.Thread(target=self._main, name="adk-confirm-store", daemon=True)
 
@@ -119,6 +134,9 @@ class SqliteWriter:
 
     def _serve(self, connection: Connection, raw: sqlite3.Connection) -> None:
         while (group := self._next_group()) is not None:
+            self._look(raw)
+            if not group:
+                continue
             self._group = group
             failure = self._run_group(group, connection, raw)
             if failure is not None:
@@ -128,7 +146,11 @@ class SqliteWriter:
             self._tell(self._settle, [job for job, _ in group])
 
     def _next_group(self) -> list[tuple[Job[Any], bool]] | None:
-        first = self._waiting.get()
+        """The transactions that wait. Empty after a while in which none came, and None at the end."""
+        try:
+            first = self._waiting.get(timeout=LOOK)
+        except queue.Empty:
+            return []
         if first is None:
             return None
         group = [first]
@@ -143,6 +165,16 @@ class SqliteWriter:
             group.append(job)
         return group
 
+    def _look(self, raw: sqlite3.Connection) -> None:
+        """Wakes everybody if another connection has committed since the last look."""
+        seen = self._version
+        try:
+            self._version = raw.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:
+            return  # the next transaction says what is wrong
+        if seen not in (None, self._version):
+            self._tell(self._hub.wake_all)
+
     def _run_group(
         self, group: list[tuple[Job[Any], bool]], connection: Connection, raw: sqlite3.Connection
     ) -> str | None:
@@ -156,7 +188,7 @@ class SqliteWriter:
         except (sqlite3.Error, _GroupLost) as error:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
-            return f"SQLite could not do this ({error}). Nothing of it was stored."
+            return _sentence(error)
         return None
 
     def _run_job(

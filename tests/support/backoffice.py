@@ -25,21 +25,19 @@ from sqlalchemy import Row, select
 
 from bot.audit.fingerprint import Fingerprints
 from bot.cli import main
-from bot.config.rules import Rules, RulesInForce
+from bot.config.rules import Rules
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Ask, Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
-from bot.operations.control import serve_control
-from bot.operations.operate import OperatorContext, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.incoming_words import SlackMessage, store_message
 from bot.store.mailbox import letters_done, next_letters, read_session, session_done
-from bot.store.open import open_store, socket_path
+from bot.store.open import open_store
 from bot.store.outbox import mark_all_posted, posted_up_to
 from bot.store.repository import read_confirmation, session_confirmations
 from bot.store.requests import Opening, open_request
@@ -230,13 +228,7 @@ class Backoffice:
     # What the operator does
 
     async def command(self, *arguments: str) -> CommandOutput:
-        """Runs a command beside whoever has the store open, as from another shell. On SQLite that is a service."""
-        desk = OperatorContext(self.database, RulesInForce(self.rules), self.office)
-        async with serve_control(socket_path(self.url), operator_handlers(desk)):
-            return await self.alone(*arguments)
-
-    async def alone(self, *arguments: str) -> CommandOutput:
-        """Runs a command while no service is reachable."""
+        """Runs a command beside whoever has the store open, as from another shell."""
         self.capsys.readouterr()
         code = await asyncio.to_thread(main, list(arguments), self.clock)
         said = self.capsys.readouterr()

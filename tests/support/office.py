@@ -8,6 +8,7 @@ async with office(database_url, log) as at:
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -19,6 +20,7 @@ import pytest
 from sqlalchemy import or_, select
 
 from bot.app import Bot, running_bot
+from bot.cli import main
 from bot.config.settings import Settings, parse_settings
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
@@ -29,8 +31,9 @@ from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.worker.supervision import RestartPauses
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object
 from runtime.store.database import Tx
+from tests.support.kill import child
 
 POLICY = """
 [[policy]]
@@ -241,6 +244,20 @@ def environment(
         **({"SLACK_APP_TOKEN": slack.app_token} if socket else {}),
         **(env or {}),
     }
+
+
+async def operates(at: Staff, database_url: str, *line: str) -> JsonObject:
+    """What a command prints with `--json`, run as an operator runs it: in a process of its own, beside the bot."""
+    file = at.log.with_name("operator.toml")
+    file.write_text(config(POLICY))
+    async with child(command, "--config", str(file), *line, env=environment(at.slack, database_url)) as process:
+        return as_object(json.loads("".join(await process.finished())))
+
+
+async def command(*line: str) -> None:
+    """Runs in the child."""
+    _, file, name, *rest = line
+    await asyncio.to_thread(main, [name, *rest, "--json", "--config", file])
 
 
 def wake(tx: Tx) -> None:

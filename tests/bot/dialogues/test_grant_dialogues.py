@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from bot.operations.operate import operate
 from bot.sandbox.people.seen import Seen
 from bot.store.tables import grants
-from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, as_object
 from runtime.store.database import Tx
-from tests.support.office import Office, configured, office
+from tests.support.office import Office, office, operates
 
 GRANTING = """
 [[policy]]
@@ -149,14 +147,13 @@ async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
 
 async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url: str) -> None:
     card = await granted(at)
-    settings = configured(at.slack, database_url, GRANTING)
     mark = at.ann.now(card).message.metadata or {}
     confirmation = str(as_object(mark.get("event_payload"))["confirmation"])
 
-    done = await operate(settings, "revoke", {"id": confirmation[:12], "by": "lee", "reason": "wrong version"})
+    because = ("--as", "lee", "--reason", "wrong version")
+    done = await operates(at, database_url, "revoke", confirmation[:12], *because)
     assert done["id"] == confirmation
-    with pytest.raises(ConfirmError, match="is not in force"):
-        await operate(settings, "revoke", {"id": confirmation})
+    assert "is not in force" in str((await operates(at, database_url, "revoke", confirmation))["error"])
 
     revoked = await at.ann.finds("operator lee revoked the grant", at.deploys, thread=card)
     assert "wrong version" in revoked

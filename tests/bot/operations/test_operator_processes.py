@@ -11,10 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.rules import RulesInForce
-from bot.operations.control import serve_control
-from bot.operations.operate import OperatorContext, operator_handlers
-from bot.store.open import socket_path
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import SECRET
@@ -93,17 +89,15 @@ async def test_the_whole_morning_of_an_operator(
     """In one shell, beside a service at work."""
     async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
         deploy, refund = await at.asks("deploy"), await at.asks("refund")
-        handlers = operator_handlers(OperatorContext(at.database, RulesInForce(at.rules), at.office))
-        async with serve_control(socket_path(at.url), handlers):
-            code, out, err = await shell(
-                at,
-                "adk-confirm pause && "
-                "adk-confirm pending --json > pending.json && "
-                f"adk-confirm withdraw {refund} && "
-                "adk-confirm resume && "
-                "adk-confirm audit verify && "
-                "adk-confirm audit export --format csv --output ledger.csv",
-            )
+        code, out, err = await shell(
+            at,
+            "adk-confirm pause && "
+            "adk-confirm pending --json > pending.json && "
+            f"adk-confirm withdraw {refund} && "
+            "adk-confirm resume && "
+            "adk-confirm audit verify && "
+            "adk-confirm audit export --format csv --output ledger.csv",
+        )
         assert (code, err) == (0, "")
         begins = [line.partition(" ")[0] for line in out.splitlines()]
         assert begins == ["Runs", "Confirmation", "Runs", "consistent:", "5"]

@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from bot.operations.operate import operate
 from bot.store.tables import mail
-from runtime.jsontypes import JsonObject
-from tests.support.office import Office, Opens, configured
+from tests.support.office import Office, Opens, operates
 
-PAUSED = "Runs are paused. Approved calls start once they are resumed."
-
-
-async def command(at: Office, name: str, url: str, **who: str) -> JsonObject:
-    """As the command does it: through the service that owns the file, or as one more replica."""
-    return await operate(configured(at.slack, url), name, {**who})
+PAUSED = "Approved calls start once they are resumed."
 
 
 async def unheard(at: Office) -> int:
@@ -29,7 +22,7 @@ async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_
         card = await at.ask("reimburse 1500 for the team dinner")
         other = await at.ask("reimburse 1700 for the offsite")
 
-        assert await command(at, "pause", database_url) == {"changed": True}
+        assert await operates(at, database_url, "pause") == {"changed": True}
         for shown in (card, other):
             waiting = await at.ann.finds(PAUSED, at.deploys, thread=shown)
             assert waiting.ts == shown.ts
@@ -42,7 +35,7 @@ async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_
         assert at.ran() == []
         assert await unheard(at) == 2
 
-        assert await command(at, "resume", database_url) == {"changed": True}
+        assert await operates(at, database_url, "resume") == {"changed": True}
         await at.later(seconds=10)
         done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         assert done.ts == card.ts
@@ -60,6 +53,6 @@ async def test_what_runs_may_end(open_office: Opens, database_url: str, monkeypa
         card = await at.ask('work {"on": "the roof"}')
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Running:", at.deploys, thread=card)
-        await command(at, "pause", database_url)
+        await operates(at, database_url, "pause")
         gate.touch()
         await at.ann.finds("Done: Work", at.deploys, thread=card)

@@ -15,9 +15,8 @@ import pytest
 
 from bot.hosts.adk_services import artifact_service, session_service
 from bot.operations.check import readable_by_others
-from bot.operations.control import serve_control
 from bot.operations.findings import warn
-from bot.store.open import open_store, socket_path
+from bot.store.open import open_store
 from tests.support.forked import forked
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,8 +35,7 @@ async def makes(path: str, umask: str) -> None:
     store = await open_store(url, "a secret of thirty-two characters!")
     artifact_service({}, url)
     await session_service(url).create_session(app_name="clerk", user_id="ann", session_id="s")
-    async with serve_control(socket_path(url), {}):
-        print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in Path(path).parent.iterdir()}))
+    print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in Path(path).parent.iterdir()}))
     await store.close()
     assert os.umask(0) == int(umask, 8)
 
@@ -58,7 +56,7 @@ async def made(path: Path, umask: str) -> dict[str, str]:
 async def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, umask: str) -> None:
     modes = await made(tmp_path / "x.db", umask)
     assert modes.pop("x-adk-artifacts") == "0o700"
-    assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x.db.sock", "x-adk.db"), "0o600")
+    assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x-adk.db"), "0o600")
     assert list(readable_by_others(f"sqlite:///{tmp_path / 'x.db'}")) == []
 
 

@@ -279,7 +279,7 @@ async def test_beside_a_service_and_without_one(at: Backoffice) -> None:
     await at.is_posted()
     at.clock.passes(days=100)
     await at.database.close()
-    said = await at.alone("audit", "purge", "--before", "90d")
+    said = await at.command("audit", "purge", "--before", "90d")
     await at.reopen()
     assert said.lines[0].endswith("is purged: 6 lines, 1 confirmation, 2 letters.")
 

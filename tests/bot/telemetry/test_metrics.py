@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncIterator
@@ -16,11 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
 from bot.app import running_bot
-from bot.confirmation.model import State
 from bot.confirmation.states import Transition
-from bot.operations.operate import operate
 from bot.operations.pause import pause
-from bot.operations.reapply import ReapplyResult, reapply_all
 from bot.sandbox.server.faults import Fault
 from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
@@ -28,12 +24,8 @@ from bot.store.tables import cards, confirmations
 from bot.store.transactions import record_answered_elsewhere
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
-from bot.telemetry.tallies import Tally, leave_for_scraping, some_left, store_tallies
 from runtime.store.database import Database, Tx
-from runtime.store.postgres import SESSION
-from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
-from tests.support.freezing import frozen_while_preparing
 from tests.support.office import AT_ONCE, Office, Opens, configured, withdraws
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
@@ -218,75 +210,6 @@ async def test_replicas_add_up_and_agree(postgres_url: str, tmp_path: Path, monk
     assert [page.value("adk_confirm_waiting") for page in pages] == [1, 1]
     assert sum(page.value("adk_confirm_decided_total") for page in pages) == 1
     assert sum(page.value("adk_confirm_click_to_ack_seconds_count") for page in pages) == 1
-
-
-@pytest.mark.slow
-async def test_what_a_command_decides_is_counted_once_over_all_replicas(
-    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a process that is gone before anybody could scrape it."""
-    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
-    async with FakeSlack() as slack:
-        at = Office.of(slack, tmp_path / "log")
-        settings = configured(slack, postgres_url, POLICIES)
-        async with running_bot(settings, limits=AT_ONCE) as first, running_bot(settings, limits=AT_ONCE) as second:
-            slack.sends_to(f"{first.url}/slack/events")
-            await at.ask("reimburse 1500 for the team dinner")
-            (name,) = await first.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
-
-            done = await operate(settings, "withdraw", {"id": name})
-            assert done["state"] == "withdrawn"
-
-            both = await asyncio.gather(scrape(first.url), scrape(second.url))
-            assert sum(page.value("adk_confirm_decided_total") for page in both) == 1
-            labels = {"verdict": "withdrawn", "tool": "reimburse"}
-            assert sum(page.value("adk_confirm_decided_total", **labels) for page in both) == 1
-            waited = sum(page.value("adk_confirm_time_to_decision_seconds_count", verdict="withdrawn") for page in both)
-            assert waited == 1
-            assert not await first.database.read(some_left)
-
-
-async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as at:
-        lowered, withdrawn = await at.asks("deploy"), await at.asks("refund")
-        await at.vote(lowered, ANNA)
-        await at.database.close()
-        assert (await at.alone("withdraw", withdrawn)).code == 0
-        await at.reopen()
-        at.policies('[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA", "user:U0BEN"]\n')
-
-        async def reapplies(database: Database) -> list[ReapplyResult]:
-            """As the command does it, with somebody to ask about people."""
-            return [done async for done in reapply_all(database, at.office, at.rules)]
-
-        (done,) = await leave_for_scraping(at.database, reapplies)
-        assert (done.id, done.state) == (lowered, State.APPROVED)
-        await at.database.close()
-        await at.reopen()  # the service
-
-        metrics = Metrics(at.database)
-        at.database.listen(metrics.heard)
-        page = Scraped((await metrics.page(""))[0].decode())
-    for verdict, tool in (("withdrawn", "refund"), ("approved", "deploy")):
-        assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
-    assert page.value("adk_confirm_decided_total") == 2
-
-
-async def test_what_a_frozen_replica_has_begun_to_count_is_counted_by_another(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
-    database = await open_store(postgres_url, SECRET)
-    await database.run(store_tallies, [Tally("withdrawn", "refund", None)])
-    metrics = Metrics(database)
-    database.listen(metrics.heard)
-    async with frozen_while_preparing(postgres_url, "SELECT * FROM bot_switches FOR UPDATE"), asyncio.timeout(20):
-        while await database.read(some_left):
-            page = Scraped((await metrics.page(""))[0].decode())
-    assert page.value("adk_confirm_decided_total", verdict="withdrawn", tool="refund") == 1
-    await database.close()
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,7 @@ async def test_those_that_wait_together_share_one_commit(sqlite_url: str) -> Non
 async def test_a_second_writer_is_refused_and_readers_are_not(sqlite_url: str, tmp_path: Path) -> None:
     first = await Database.open(sqlite_url)
     await first.run(create)
-    with pytest.raises(StoreError, match="already open for writing by process") as refused:
+    with pytest.raises(StoreError, match="already served by process") as refused:
         await Database.open(sqlite_url)
     assert "use PostgreSQL to run several" in str(refused.value)
 
@@ -311,3 +312,110 @@ async def test_a_file_that_can_not_be_written_any_more_is_the_stores_trouble(sql
     with pytest.raises(StoreError, match="Nothing of it was stored"):
         await database.run(put, 1)
     await database.close()
+
+
+# Two processes: one serves the store, and a command writes beside it
+
+
+async def adds(url: str, name: str, times: str) -> None:
+    """In the child: a command that writes several times."""
+    database = await Database.open(url, beside=True)
+    for _ in range(int(times)):
+        await database.run(add, name)
+    await database.close()
+
+
+def add(tx: Tx, name: str) -> None:
+    """Reads and writes back, so that two at once would lose one."""
+    found = tx.connection.exec_driver_sql("SELECT n FROM counted WHERE name = 'all'").scalar_one()
+    tx.connection.exec_driver_sql(f"UPDATE counted SET n = {found + 1} WHERE name = 'all'")
+    tx.connection.exec_driver_sql(f"UPDATE counted SET n = n + 1 WHERE name = '{name}'")
+
+
+def counted(tx: Tx) -> dict[str, int]:
+    return dict(tuple(row) for row in tx.connection.exec_driver_sql("SELECT name, n FROM counted"))
+
+
+@pytest.fixture
+async def served(sqlite_url: str) -> AsyncIterator[Database]:
+    database = await Database.open(sqlite_url)
+    for statement in ("CREATE TABLE counted (name TEXT, n INT)", "INSERT INTO counted SELECT value, 0 FROM "):
+        names = 'json_each(\'["all", "us", "one", "other"]\')' if statement.startswith("INSERT") else ""
+        await database.run(lambda tx, sql: tx.connection.exec_driver_sql(sql), statement + names)
+    yield database
+    await database.close()
+
+
+async def test_who_waits_is_woken_by_what_a_command_writes(served: Database, sqlite_url: str) -> None:
+    with served.waiter("whatever") as waiter:
+        async with child(adds, sqlite_url, "one", "1") as command:
+            assert await waiter.wait(30)
+            await command.finished()
+    assert await served.read(counted) == {"all": 1, "us": 0, "one": 1, "other": 0}
+
+
+async def test_two_commands_beside_a_busy_service_lose_nothing(served: Database, sqlite_url: str) -> None:
+    writing = True
+
+    async def works() -> int:
+        done = 0
+        while writing:
+            await asyncio.gather(*(served.run(add, "us") for _ in range(10)))
+            done += 10
+        return done
+
+    working = asyncio.create_task(works())
+    async with child(adds, sqlite_url, "one", "30") as one, child(adds, sqlite_url, "other", "30") as other:
+        await asyncio.gather(one.finished(), other.finished())
+    writing = False
+    done = await working
+    assert await served.read(counted) == {"all": done + 60, "us": done, "one": 30, "other": 30}
+
+
+async def stops_in_the_middle(url: str) -> None:
+    """In the child."""
+
+    def halves(tx: Tx) -> None:
+        add(tx, "one")
+        here("in the middle")
+
+    database = await Database.open(url, beside=True)
+    await database.run(halves)
+    await database.close()
+
+
+async def test_a_command_killed_in_the_middle_of_its_transaction_did_nothing(served: Database, sqlite_url: str) -> None:
+    async with child(stops_in_the_middle, sqlite_url) as command:
+        await command.reached("in the middle")
+        waiting = asyncio.create_task(served.run(add, "us"))
+        assert await served.read(counted) == {"all": 0, "us": 0, "one": 0, "other": 0}
+        assert not waiting.done()
+        command.kill()
+        await waiting
+    assert await served.read(counted) == {"all": 1, "us": 1, "one": 0, "other": 0}
+
+
+@pytest.mark.slow
+async def test_a_command_that_hangs_in_its_transaction_is_reported(served: Database, sqlite_url: str) -> None:
+    async with child(stops_in_the_middle, sqlite_url) as command:
+        await command.reached("in the middle")
+        with pytest.raises(StoreError, match=r"Another process has been writing .* Nothing of this was stored"):
+            await served.run(add, "us")
+        command.go_on()
+        await command.finished()
+    await served.run(add, "us")
+    assert await served.read(counted) == {"all": 2, "us": 1, "one": 1, "other": 0}
+
+
+async def test_whoever_closes_the_store_last_is_known_to_all(served: Database, sqlite_url: str, tmp_path: Path) -> None:
+    """Whoever closes it last deletes the write-ahead log. A process that opens the store twice must keep its locks."""
+    await served.run(add, "us")
+    second = await Database.open(sqlite_url, beside=True)
+    await second.close()
+    async with child(adds, sqlite_url, "one", "1") as command:
+        await command.finished()
+    await served.run(add, "us")
+    assert (tmp_path / "store.db-wal").exists()
+    copy = await Database.open(sqlite_url, read_only=True)
+    assert await copy.read(counted) == {"all": 3, "us": 2, "one": 1, "other": 0}
+    await copy.close()

@@ -1,18 +1,11 @@
-"""The operator's commands that change something, with and without a running service."""
+"""The operator's commands that change something, beside whoever has the store open and without anybody."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-import os
-import socket
-import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import aiohttp
 import pytest
 
 from blocks.view import Paused
@@ -20,16 +13,11 @@ from bot.cards.card_presenter import card_view
 from bot.cli import main
 from bot.commands.common import account
 from bot.confirmation.model import Confirmation, State, VoteKind
-from bot.operations.control import LONGEST_REQUEST, ask, serve_control
 from bot.operations.pause import mark_for_drawing
 from bot.store.mailbox import read_pause
-from bot.store.open import socket_path
 from bot.worker.worker import read_card_context
-from runtime.errors import ConfirmError, StoreError
-from runtime.jsontypes import JsonObject
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
-from tests.support.kill import child, here
 
 
 @pytest.fixture
@@ -45,7 +33,7 @@ async def both_ways(at: Backoffice, *arguments: str) -> list[CommandOutput]:
     said = [await at.command(*arguments)]
     await at.database.close()
     try:
-        said.append(await at.alone(*arguments))
+        said.append(await at.command(*arguments))
     finally:
         await at.reopen()
     return said
@@ -114,7 +102,7 @@ async def test_the_operator_takes_back_what_waits(at: Backoffice) -> None:
     assert said.out == f"Confirmation {one} is withdrawn. The call did not run, and the agent learns why.\n"
     assert (await at.row(one)).state is State.WITHDRAWN
     await at.database.close()
-    said = await at.alone("withdraw", other[:8])
+    said = await at.command("withdraw", other[:8])
     await at.reopen()
     assert said.out == f"Confirmation {other} is withdrawn. The call did not run, and the agent learns why.\n"
     assert (await at.row(other)).state is State.WITHDRAWN
@@ -180,170 +168,14 @@ async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
     assert [vote.voter.user for vote in (await at.row(deploy)).pending_votes] == ["U0ANNA", f"operator {account()}"]
 
 
-# The channel itself
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "x.db.sock"
-
-
-async def echo(arguments: JsonObject) -> JsonObject:
-    return {"heard": arguments}
-
-
-async def test_it_is_open_to_its_owner_and_closed_afterwards(path: Path) -> None:
-    async with serve_control(path, {"echo": echo}):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert await ask(path, "echo", {"say": "é\n"}) == {"heard": {"say": "é\n"}}
-    assert not path.exists()
-    assert await ask(path, "echo", {}) is None
-
-
-async def test_what_a_killed_service_left_is_no_service(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(path))
-    assert await ask(path, "echo", {}) is None
-    async with serve_control(path, {"echo": echo}):
-        assert await ask(path, "echo", {}) == {"heard": {}}
-
-
-async def test_a_path_too_long_for_a_socket(tmp_path: Path) -> None:
-    path = tmp_path / ("long" * 40) / "x.db.sock"
-    path.parent.mkdir()
-    async with serve_control(path, {"echo": echo}):
-        assert path.is_socket()
-        assert await ask(path, "echo", {}) == {"heard": {}}
-    assert await ask(path, "echo", {}) is None
-
-
-async def test_where_no_socket_can_be_the_service_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with serve_control(tmp_path / "missing" / "x.db.sock", {"echo": echo}):
-        pass
-    assert "To run a command that changes something, stop the service first." in caplog.text
-
-
-async def test_only_sqlite_has_one(tmp_path: Path) -> None:
-    assert socket_path("postgresql://user@host/name") is None
-    assert socket_path("sqlite:///:memory:") is None
-    assert socket_path(f"sqlite:///{tmp_path}/x.db") == tmp_path / "x.db.sock"
-    async with serve_control(None, {}):
-        pass
-
-
-async def test_an_unknown_command_is_another_version(path: Path) -> None:
-    async with serve_control(path, {}):
-        with pytest.raises(Exception, match="The running service does not know 'fly' in this form"):
-            await ask(path, "fly", {})
-
-
-async def test_what_goes_wrong_inside_is_reported_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def breaks(arguments: JsonObject) -> JsonObject:
-        raise ZeroDivisionError(str(arguments))
-
-    async with serve_control(path, {"break": breaks, "echo": echo}):
-        with pytest.raises(Exception, match=r"The service could not do this \(ZeroDivisionError\). Its log says more."):
-            await ask(path, "break", {})
-        assert await ask(path, "echo", {}) == {"heard": {}}
-    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
-
-
-@pytest.mark.parametrize("body", ["what?", "[1]", "{}", '{"v": 2, "arguments": {}}', '{"v": 1, "arguments": 7}', ""])
-async def test_whatever_comes_the_next_command_is_served(path: Path, body: str) -> None:
-    async with serve_control(path, {"echo": echo}):
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-            session.post("http://service/echo", data=body) as response,
-        ):
-            assert set(await response.json()) == {"error"}
-        assert await ask(path, "echo", {}) == {"heard": {}}
-
-
-async def test_a_request_that_is_too_large_is_reported(path: Path) -> None:
-    async with serve_control(path, {"echo": echo}):
-        with pytest.raises(ConfirmError, match="This command is too large for the running service"):
-            await ask(path, "echo", {"say": "x" * LONGEST_REQUEST})
-
-
-async def test_a_service_that_hangs_is_reported(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as stands_still:
-        stands_still.bind(str(path))
-        stands_still.listen()
-        with pytest.raises(ConfirmError, match=r"has not answered for 0\.2 s: it hangs"):
-            await ask(path, "echo", {}, answers_within=0.2)
-
-
-async def test_who_hangs_up_undoes_nothing(path: Path) -> None:
-    begun, done = asyncio.Event(), asyncio.Event()
-
-    async def slow(arguments: JsonObject) -> JsonObject:
-        begun.set()
-        await asyncio.sleep(0)
-        done.set()
-        return arguments
-
-    async with serve_control(path, {"slow": slow}):
-        asking = asyncio.create_task(ask(path, "slow", {}))
-        await begun.wait()
-        asking.cancel()
-    assert done.is_set(), "what was begun may end, also when the service stops"
-
-
-async def test_a_service_that_dies_meanwhile(path: Path) -> None:
-    async with child(serves_and_stops, str(path)) as process:
-        await process.next_lines(1)
-        answer = asyncio.create_task(ask(path, "wait", {}))
-        await process.reached("at work")
-        process.kill()
-        with pytest.raises(StoreError, match=r"The service stopped before it answered\. It may have done it or not"):
-            await answer
-
-
-async def serves_and_stops(path: str) -> None:
-    async def wait(arguments: JsonObject) -> JsonObject:
-        here("at work")
-        return arguments
-
-    async with serve_control(Path(path), {"wait": wait}):
-        print("listening", flush=True)
-        await asyncio.Event().wait()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-async def test_another_user_is_told_whose_it_is() -> None:
-    with TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)
-        path = Path(directory) / "x.db.sock"
-        async with serve_control(path, {"echo": echo}), child(asks_as_nobody, str(path)) as process:
-            said = await process.finished()
-    assert said == [f"{path} belongs to another user. Run this command as the user that runs the service."]
-
-
-async def asks_as_nobody(path: str) -> None:
-    os.setuid(65534)
-    try:
-        await ask(Path(path), "echo", {})
-    except StoreError as error:
-        print(error)
-
-
 # Stores that can't be written to
-
-
-async def test_a_store_that_somebody_else_has_open(at: Backoffice) -> None:
-    if at.database.dialect != "sqlite":
-        assert (await at.alone("pause")).code == 0
-        return  # there anybody may
-    said = await at.alone("pause")
-    assert (said.code, "is already open for writing by process" in said.err) == (2, True)
-    assert (await at.alone("pending")).code == 0, "reading goes on beside it"
 
 
 async def test_a_store_that_a_newer_version_has_written(at: Backoffice) -> None:
     await at.database.run(lambda tx: tx.connection.exec_driver_sql("UPDATE adk_confirm_versions SET version = 9"))
     await at.database.close()
     for command in (["pending"], ["pause"], ["audit", "verify"], ["audit", "export"], ["withdraw", "abcdef"]):
-        said = await at.alone(*command)
+        said = await at.command(*command)
         assert (said.code, said.out) == (2, "")
         assert "tables are of version 9, and this program's 1: a newer program was started on it." in said.err
 
