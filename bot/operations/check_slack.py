@@ -14,6 +14,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.config.environment import Environment
 from bot.config.settings import Settings
 from bot.operations.findings import Finding, either, fine, fix, note
+from bot.operations.layouts import check_layouts
 from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
 from bot.slack.directory.names import person_name
@@ -57,6 +58,10 @@ async def check_workspace(client: AsyncWebClient, settings: Settings) -> AsyncIt
         yield fine("scopes", "all there")
     for what, ask, judge in _questions(client, settings):
         yield await _check(what, ask, judge, _FIXES)
+    try:
+        yield await check_layouts(client)
+    except UNREACHABLE as error:
+        yield note("layouts", f"not checked: Slack could not be asked, {why_unreached(error)}")
 
 
 def _questions(

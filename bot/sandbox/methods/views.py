@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bot.sandbox.blockkit.limits import check_view
+from bot.sandbox.blockkit.limits import check_blocks, check_view
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import View
 from bot.sandbox.workspace.tickets import Trigger
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object
 
 
 def _view_json(call: Call, view: View) -> JsonObject:
@@ -62,7 +62,21 @@ def publish_view(call: Call) -> JsonObject:
     return _view_json(call, view)
 
 
+def validate(call: Call) -> JsonObject:
+    """What Slack would refuse, without posting it."""
+    given = [name for name in ("blocks", "message", "view") if name in call.args]
+    if len(given) != 1:
+        raise ApiRefusal("invalid_arguments", messages=["[ERROR] exactly one of blocks, message and view is required"])
+    shown = call.args.json(given[0])
+    if given == ["view"]:
+        check_view(shown, "home" if as_object(shown).get("type") == "home" else "modal")
+    else:
+        check_blocks(shown if given == ["blocks"] else as_object(shown).get("blocks"))
+    return {"ok": True}
+
+
 METHODS: Methods = {
+    "blocks.validate": Method(validate, per_minute=100),
     "views.open": Method(open_view, per_minute=100),
     "views.push": Method(push_view, per_minute=100),
     "views.update": Method(update_view, per_minute=100),

@@ -91,6 +91,7 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
         "ok python:examples.oncall:over_1000 can be called",
         "ok SLACK_APP_TOKEN Socket Mode can connect",
         "ok scopes all there",
+        "ok layouts Slack accepts all 16",
         "ok group:S0ONCALL 1 member",
         "ok user:U0LEAD is lead (U0LEAD)",
         "ok email:lead@example.com is lead (U0LEAD)",
@@ -186,6 +187,14 @@ async def test_tokens(at: Setup) -> None:
 async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:
     said = await at.says(SLACK_API_URL="http://127.0.0.1:9/api/")
     assert "FIX Slack http://127.0.0.1:9/api/ can't be reached, nothing answers there: check the network" in said
+
+
+async def test_layouts_that_slack_would_refuse_or_can_not_judge(at: Setup) -> None:
+    at.people()
+    at.slack.faults.refuses("blocks.validate", "invalid_blocks", where=lambda args: "Failed" in str(args))
+    assert "FIX layouts Slack refuses the card “failed”, invalid_blocks" in await at.says()
+    at.slack.faults.refuses("blocks.validate", "unknown_method")
+    assert "layouts not checked: Slack does not answer blocks.validate here (unknown_method)" in await at.says(code=0)
 
 
 async def test_scopes_that_are_missing(at: Setup) -> None:
