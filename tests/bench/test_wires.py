@@ -7,13 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import aiohttp
 import pytest
-from aiohttp import web
 
-from bench.chaos.wires import Wire, door
-from bench.processes import free_ports
-from runtime.rest.listening import listen
+from bench.chaos.wires import Wire
 
 BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 
@@ -53,10 +49,6 @@ async def is_answered(wire: Wire) -> None:
         assert await reader.readexactly(5) == b"hello"
 
 
-async def test_a_wire_carries_both_ways(wire: Wire) -> None:
-    await is_answered(wire)
-
-
 async def test_a_wire_that_is_cut_breaks_what_is_open_and_takes_nothing_new(wire: Wire) -> None:
     async with connected(wire) as (reader, writer):
         writer.write(b"hello")
@@ -84,32 +76,3 @@ async def test_a_wire_that_is_stalled_delivers_later(wire: Wire) -> None:
         wire.heal()
 
         assert await answer == b"hello"
-
-
-async def test_the_door_passes_over_a_replica_that_is_away() -> None:
-    async def answers(request: web.Request) -> web.Response:
-        return web.Response(text=f"{request.path} {await request.text()}", headers={"X-Slack-No-Retry": "1"})
-
-    site = web.Application()
-    site.router.add_post("/slack/events", answers)
-    runner = web.AppRunner(site)
-    await runner.setup()
-    here = int((await listen(runner, "127.0.0.1", 0)).rpartition(":")[2])
-    (away,) = free_ports(1)
-    try:
-        async with door([away, here]) as url, aiohttp.ClientSession() as session:
-            for _ in range(3):
-                async with session.post(f"{url}/slack/events", data="click") as answer:
-                    assert await answer.text() == "/slack/events click"
-                    assert answer.headers["X-Slack-No-Retry"] == "1"
-    finally:
-        await runner.cleanup()
-
-
-async def test_the_door_says_when_nobody_is_there() -> None:
-    async with (
-        door(free_ports(2)) as url,
-        aiohttp.ClientSession() as session,
-        session.post(f"{url}/slack/events", data="click") as answer,
-    ):
-        assert answer.status == 503

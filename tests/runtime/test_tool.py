@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
 import datetime
 import decimal
-import enum
 import functools
 import threading
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
 
-from runtime.context import SessionState, ToolContext, as_json
+from runtime.context import SessionState, ToolContext
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
-from runtime.signature import BadArguments, BadTool
+from runtime.signature import BadTool
 from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, as_tool, default_hint
 
 
@@ -171,50 +168,7 @@ def test_a_predicate_of_other_arguments_is_refused_where_it_is_given(role: str) 
     )
 
 
-# Arguments
-
-
-def test_a_models_arguments_are_checked_loosely_and_peoples_strictly() -> None:
-    made = tool()
-    made.bind({"purpose": "trip", "amount": "1500"})
-    made.bind({"purpose": "trip", "amount": 1500}, strict=True)
-    cases: list[tuple[JsonObject, bool, dict[str, str]]] = [
-        ({"amount": 5}, False, {"purpose": "is missing"}),
-        ({"purpose": "p", "amount": "5"}, True, {"amount": "Input should be a valid number, not '5'"}),
-        (
-            {"purpose": "p", "x": 1, "a": 2},
-            False,
-            dict.fromkeys("ax", "is not an argument (there are: amount, purpose)"),
-        ),
-    ]
-    for args, strict, fields in cases:
-        with pytest.raises(BadArguments) as caught:
-            made.bind(args, strict=strict)
-        assert caught.value.fields == fields
-        assert str(caught.value).startswith("The arguments of reimburse do not fit: ")
-
-
-def test_a_function_without_arguments_takes_none() -> None:
-    def ping() -> str:
-        return "pong"
-
-    with pytest.raises(BadArguments, match=r"x: is not an argument \(there are: none\)"):
-        tool(ping).bind({"x": 1})
-
-
 # Runs
-
-
-async def test_it_runs_with_its_arguments_and_context() -> None:
-    async def later(days: int, ctx: ToolContext) -> JsonObject:
-        await asyncio.sleep(0)
-        ctx.state["days"] = days
-        return {"call": ctx.function_call_id, "key": ctx.idempotency_key, "user": ctx.user_id}
-
-    here = context()
-    assert await tool(later).run({"days": "3"}, here) == {"call": "c-1", "key": "key", "user": "u"}
-    assert here.actions.state_delta == {"days": 3}
-    assert await tool().run({"purpose": "trip", "amount": 1500}, here) == {"paid": 1500, "for": "trip"}
 
 
 async def test_a_slow_function_stops_nobody_and_keeps_its_context_variables() -> None:
@@ -259,72 +213,9 @@ async def test_what_a_sync_function_hands_back_to_await_is_awaited() -> None:
     assert await tool(outer).run({}, context()) == "done"
 
 
-async def test_what_it_raises_is_its_callers_business() -> None:
-    def broken() -> None:
-        raise KeyError("gone")
-
-    with pytest.raises(KeyError, match="gone"):
-        await tool(broken).run({}, context())
-
-
-class Color(enum.Enum):
-    RED = "red"
-
-
 class Paid(BaseModel):
     amount: decimal.Decimal
     on: datetime.date = Field(serialization_alias="paidOn")
-
-
-@dataclasses.dataclass
-class Point:
-    x: int
-    color: Color
-
-
-def numbers() -> Iterator[int]:
-    yield from (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("value", "result"),
-    [
-        (None, None),
-        ({"a": [1, 2.5, None, True, "x"]}, {"a": [1, 2.5, None, True, "x"]}),
-        ("text", "text"),
-        (10**40, 10**40),
-        (
-            Paid(amount=decimal.Decimal("1.10"), on=datetime.date(2026, 1, 2)),
-            {"result": {"amount": "1.10", "paidOn": "2026-01-02"}},
-        ),
-        (Point(1, Color.RED), {"result": {"x": 1, "color": "red"}}),
-        ([Point(1, Color.RED)], [{"x": 1, "color": "red"}]),
-        ((1, {2}), [1, [2]]),
-        ({1: "a", Color.RED: "b"}, {"1": "a", "red": "b"}),
-        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-        (datetime.timedelta(hours=1), "PT1H"),
-        (b"text", "text"),
-        (float("nan"), None),
-        (numbers(), [1, 2]),
-    ],
-)
-async def test_whatever_has_a_json_form_is_a_result(value: object, result: Json) -> None:
-    def give() -> object:
-        return value
-
-    assert await tool(give).run({}, context()) == result
-
-
-def circle() -> object:
-    ring: list[object] = []
-    ring.append(ring)
-    return ring
-
-
-@pytest.mark.parametrize("value", [object(), threading.Lock(), b"\xff", "\ud800", ValueError("x"), circle()])
-def test_what_has_none_is_named(value: object) -> None:
-    with pytest.raises(Invalid, match=f"A value of type {type(value).__name__} cannot be written as JSON: "):
-        as_json(value)
 
 
 # After a crash
@@ -343,26 +234,6 @@ async def test_only_verify_says_whether_it_happened() -> None:
 
 
 # The context
-
-
-def test_asking_keeps_the_hint_the_payload_and_its_schema() -> None:
-    class TimeOff(BaseModel):
-        approved_days: int = 0
-
-    for payload, kept, titled in (
-        ({"approved_days": 0}, {"approved_days": 0}, None),
-        (TimeOff(approved_days=2), {"approved_days": 2}, "TimeOff"),
-        (TimeOff, None, "TimeOff"),
-        (None, None, None),
-        ([1, (2,)], [1, [2]], None),
-    ):
-        here = context()
-        here.request_confirmation(hint="How many days?", payload=payload)
-        assert here.asked is not None
-        assert (here.asked.request_id, here.asked.hint, here.asked.payload) == ("r-1", "How many days?", kept)
-        assert (here.asked.payload_schema or {}).get("title") == titled
-    with pytest.raises(Invalid, match=r"A value of type .* cannot be written as JSON"):
-        context().request_confirmation(payload=threading.Lock())
 
 
 def test_state_reads_through_and_writes_a_delta() -> None:

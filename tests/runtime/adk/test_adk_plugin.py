@@ -127,21 +127,6 @@ async def test_a_denial_holds_for_a_tool_that_asked_itself(at: Visit, server: Fo
     assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
 
 
-async def test_a_reason_reaches_the_model_at_once(at: Visit) -> None:
-    said = await at.deny(await at.asks("please pay 1500"), reason="Book the cheaper place")
-    assert len(said) == 1
-    assert "Book the cheaper place" in said[0]
-
-
-async def test_edited_arguments_reach_the_tool(at: Visit, server: Foreign) -> None:
-    request = await at.asks("please pay 1500")
-    assert request.can_edit
-    assert request.tool_schema is not None
-    assert request.tool_schema["properties"]
-    await at.approve(request, payload={"amount": 1200})
-    assert server.ran() == [{"tool": "reimburse", "amount": 1200}]
-
-
 async def test_an_edit_that_does_not_fit_is_refused_and_it_waits_on(at: Visit, server: Foreign) -> None:
     request = await at.asks("please pay 1500")
     wrongs: list[JsonObject] = [{"amount": "much"}, {"whom": "me"}]
@@ -152,20 +137,6 @@ async def test_an_edit_that_does_not_fit_is_refused_and_it_waits_on(at: Visit, s
     assert await at.requests() == [request]
     await at.approve(request)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
-
-
-async def test_what_a_tool_that_asks_itself_gets_is_its_payload(at: Visit, server: Foreign) -> None:
-    request = await at.asks("please rest 5")
-    assert not request.can_edit
-    await at.approve(request, payload={"approved_days": 3})
-    assert server.ran() == [{"tool": "request_time_off", "days": 3}]
-
-
-async def test_a_tool_that_asks_for_nothing_but_a_word_gets_edits_as_well(at: Visit, server: Foreign) -> None:
-    request = await at.asks("please wipe sda")
-    assert request.can_edit
-    await at.approve(request, payload={"disk": "sdb"})
-    assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
 
 
 async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: Foreign) -> None:

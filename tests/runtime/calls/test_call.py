@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from runtime.calls.call import (
-    REJECTED,
     SETTLED,
     Approve,
     Begin,
@@ -119,24 +118,6 @@ def test_each_event_lands_or_is_illegal(state: str, event: str) -> None:
 # What the steps carry
 
 
-def test_a_denial_is_the_calls_result_with_its_reason() -> None:
-    assert lived(HELD, Deny()).result == {"error": REJECTED}
-    denied = lived(HELD, Deny("no money"))
-    assert denied.result == {"error": REJECTED, "reason": "no money"}
-    assert denied.request is not None
-    assert denied.request.confirmed is False
-
-
-def test_an_edit_runs_and_both_sets_stay_on_record() -> None:
-    amended: JsonObject = {"purpose": "trip", "amount": 1200}
-    approved = lived(HELD, Approve(payload={"amount": 1200}, amended=amended))
-    assert (approved.run_args, approved.args) == (amended, ARGS)
-    assert approved.approved == call_digest("reimburse", amended)
-    assert approved.request is not None
-    assert approved.request.answer == {"amount": 1200}
-    assert lived(approved, Begin()).state is CallState.RUNNING
-
-
 @pytest.mark.parametrize("changed", [{"args": {"amount": 1500000}}, {"tool": "transfer"}, {"amended": {"amount": 2}}])
 def test_what_was_not_approved_does_not_begin(changed: dict[str, object]) -> None:
     with pytest.raises(IllegalStep):
@@ -184,33 +165,6 @@ def test_when_it_began_is_remembered() -> None:
 def test_a_fingerprint_is_of_what_people_saw(one: JsonObject, other: JsonObject, same: bool) -> None:
     assert (call_digest("t", one) == call_digest("t", other)) is same
     assert call_digest("t", one) != call_digest("u", one)
-
-
-# The same answer again
-
-
-def test_the_same_answer_again_changes_nothing_and_another_is_a_conflict() -> None:
-    assert not already_answered(HELD, "r1", True, None)
-    approved = lived(HELD, Approve({"amount": 1200}, {"purpose": "trip", "amount": 1200}))
-    assert already_answered(approved, "r1", True, {"amount": 1200})
-    assert already_answered(approved, "c1", True, {"amount": 1200}), "by the call's id, as adk-rs answers"
-    with pytest.raises(Conflict, match="already approved with another payload; the first answer stands"):
-        already_answered(approved, "r1", True, None)
-    with pytest.raises(Conflict, match="already approved; it cannot be denied any more"):
-        already_answered(approved, "r1", False, None)
-    denied = lived(HELD, Deny())
-    assert already_answered(denied, "r1", False, {"whatever": 1})
-    with pytest.raises(Conflict, match="already denied; it cannot be approved any more"):
-        already_answered(denied, "r1", True, None)
-
-
-def test_an_answer_to_an_earlier_request_is_not_one_to_the_later() -> None:
-    again = lived(APPROVED, Begin(), Hold(asked("r2"), GateKind.DYNAMIC))
-    assert already_answered(again, "r1", True, None)
-    assert not already_answered(again, "r2", True, None)
-    assert already_answered(again, "c1", True, None), "by the call's id it may be the first answer once more"
-    with pytest.raises(Conflict):
-        already_answered(again, "r1", False, None)
 
 
 # Whatever happens, in whatever order

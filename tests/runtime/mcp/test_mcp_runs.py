@@ -55,13 +55,6 @@ async def test_what_is_denied_or_does_not_fit_never_reaches_the_server(watched: 
     assert watched.ran() == []
 
 
-async def test_a_tool_that_fails_tells_the_model_why(watched: Watched) -> None:
-    async with Runner(agent(watched.bare(), call("fail", why="the disk is full"), "Oh.")) as runner:
-        heard = await Chat(runner).say("Go")
-    assert "the disk is full" in str(heard.result("fail")["error"])
-    assert heard.texts == ["Oh."]
-
-
 async def test_a_server_killed_in_the_middle_leaves_it_to_people(watched: Watched) -> None:
     async with Runner(agent(watched.bare(), call("linger", word="x"), "Done.")) as runner:
         chat = Chat(runner)

@@ -10,7 +10,7 @@ import pytest
 from runtime import Agent, FunctionTool, Runner
 from runtime.jsontypes import JsonObject
 from tests.support.dialogue import Chat
-from tests.support.gemini import Chunks, FakeGemini, blocked, call, piece, refuse, say
+from tests.support.gemini import Chunks, FakeGemini, call, piece, say
 
 # The SDK's own sessions: aiohttp discourages deriving from its class, and the SDK does.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
@@ -95,22 +95,3 @@ async def test_an_agent_hands_over_to_another(gemini: FakeGemini) -> None:
         chat = Chat(runner)
         heard = await chat.approve((await chat.say("Pay me")).request)
         assert heard.lines == ['paymaster got reimburse: {"paid":1}', "paymaster says Paid."]
-
-
-async def test_a_blocked_answer_is_reported_and_the_session_goes_on(gemini: FakeGemini, chat: Chat) -> None:
-    gemini.will(blocked("PROHIBITED_CONTENT"), say("Hello again."))
-    assert (await chat.say("Something awful")).lines == [
-        "hr fails PROHIBITED_CONTENT: The request was blocked before the model answered (PROHIBITED_CONTENT): "
-        "put it differently."
-    ]
-    assert (await chat.say("Sorry")).texts == ["Hello again."]
-
-
-async def test_trouble_with_the_key_or_the_settings_is_reported(gemini: FakeGemini) -> None:
-    gemini.will(refuse(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."))
-    async with Runner(Agent("hr", MODEL)) as runner:
-        assert (await Chat(runner).say("Hello")).errors == ["API_KEY_INVALID"]
-    async with Runner(Agent("hr", MODEL, generate_content_config={"temprature": 1})) as runner:
-        assert (await Chat(runner).say("Hello")).lines == [
-            "hr fails BAD_CONFIG: generate_content_config does not fit Gemini: it has no 'temprature'."
-        ]

@@ -12,7 +12,7 @@ from runtime.jsontypes import Json
 from tests.support.served import browsing
 from tests.support.twins.client import Client
 from tests.support.twins.ours import our_server
-from tests.support.twins.scenes import call, say, script
+from tests.support.twins.scenes import say, script
 
 RUN = {"appName": "clerk", "userId": "ada", "sessionId": "s"}
 
@@ -93,50 +93,6 @@ async def test_a_session_is_made_looked_at_and_removed(ada: Client) -> None:
     assert await ada.request("GET", ada.sessions) == (200, [])
 
 
-async def test_a_session_without_a_name_gets_one(ada: Client) -> None:
-    _, without_body = await ada.request("POST", ada.sessions)
-    _, empty = await ada.request("POST", ada.sessions, json={})
-    _, blank = await ada.request("POST", ada.sessions, json={"sessionId": "  "})
-    assert len({session["id"] for session in (without_body, empty, blank)}) == 3
-    _, padded = await ada.request("POST", ada.sessions, json={"session_id": " mine "})
-    assert padded["id"] == "mine"
-
-
-async def test_a_session_by_its_path_takes_its_body_as_state(ada: Client) -> None:
-    _, made = await ada.request("POST", f"{ada.sessions}/one", json={"k": 1, "state": {"x": 2}})
-    assert made["state"] == {"k": 1, "state": {"x": 2}}
-    _, bare = await ada.request("POST", f"{ada.sessions}/two")
-    assert bare["state"] == {}
-    status, refused = await ada.request("POST", f"{ada.sessions}/one", json={})
-    assert (status, refused) == (409, {"detail": "Session already exists: one"})
-    status, refused = await ada.request("POST", ada.sessions, json={"sessionId": "one"})
-    assert (status, refused) == (409, {"detail": "Session already exists: one"})
-
-
-async def test_state_belongs_to_the_session_the_user_or_the_app(ada: Client) -> None:
-    await ada.create(state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
-    _, hers = await ada.request("POST", ada.sessions, json={})
-    assert hers["state"] == {"user:b": 2, "app:c": 3}
-    _, his = await ada.request("POST", "/apps/clerk/users/bob/sessions", json={})
-    assert his["state"] == {"app:c": 3}
-    _, elsewhere = await ada.request("POST", "/apps/front/users/ada/sessions", json={})
-    assert elsewhere["state"] == {}
-
-
-async def test_state_is_patched_as_an_event_of_its_own(ada: Client) -> None:
-    await ada.create(state={"a": 1})
-    status, patched = await ada.request("PATCH", f"{ada.sessions}/s", json={"stateDelta": {"a": 2, "n": None}})
-    assert (status, patched["state"]) == (200, {"a": 2, "n": None})
-    [event] = patched["events"]
-    assert (event["author"], event["actions"]["stateDelta"]) == ("user", {"a": 2, "n": None})
-    assert event["invocationId"].startswith("p-")
-    _, again = await ada.request("PATCH", f"{ada.sessions}/s", json={"state_delta": {"a": 3}})
-    assert again["state"] == {"a": 3, "n": None}
-    assert await ada.look() == again
-    missing = await ada.request("PATCH", f"{ada.sessions}/other", json={"stateDelta": {}})
-    assert missing == (404, {"detail": "Session not found: other"})
-
-
 async def test_nobody_finds_another_users_session(ada: Client) -> None:
     await ada.create()
     for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/calls")):
@@ -146,13 +102,6 @@ async def test_nobody_finds_another_users_session(ada: Client) -> None:
     for endpoint in ("/run", "/run_sse"):
         body = {**RUN, "userId": "bob", "newMessage": words("hello")}
         assert await ada.request("POST", endpoint, json=body) == (404, {"detail": "Session not found: s"})
-
-
-async def test_a_session_may_begin_with_what_was_said_elsewhere(ada: Client) -> None:
-    said = {"author": "user", "content": words("hello")}
-    called = {"functionCall": {"id": "c1", "name": "lookup", "args": {"topic": "x"}}}
-    await ada.create(events=[said, {"author": "clerk", "content": {"role": "model", "parts": [called]}}])
-    assert [event["author"] for event in (await ada.look())["events"]] == ["user", "clerk"]
 
 
 @pytest.mark.parametrize(
@@ -175,17 +124,6 @@ async def test_it_may_not_begin_with_what_only_a_run_brings_about(
     assert await quick.request("GET", quick.sessions) == (200, [])
 
 
-async def test_a_run_answers_with_its_events(ada: Client) -> None:
-    await ada.create()
-    asked, answered, said = await ada.say(call("lookup", topic="t"), say("Found."))
-    assert asked["content"]["parts"][0]["functionCall"]["args"] == {"topic": "t"}
-    assert answered["content"]["parts"][0]["functionResponse"]["response"] == {"topic": "t", "found": True}
-    assert said["content"] == {"role": "model", "parts": [{"text": "Found."}]}
-    first, *rest = (await ada.look())["events"]
-    assert (first["author"], first["content"]["role"]) == ("user", "user")
-    assert rest == [asked, answered, said]
-
-
 async def test_a_stream_is_one_data_line_an_event_and_no_mark_at_its_end(quick: Client) -> None:
     await quick.create()
     body = {**RUN, "newMessage": words(script(say("One two."))), "streaming": True}
@@ -200,31 +138,6 @@ async def test_a_stream_is_one_data_line_an_event_and_no_mark_at_its_end(quick: 
     assert [event.get("partial") for event in (one, two, whole)] == [True, True, None]
     assert one["id"] == two["id"] == whole["id"]
     assert [event["id"] for event in (await quick.look())["events"]][1:] == [whole["id"]]
-
-
-@pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
-async def test_pieces_come_only_to_those_who_want_them(quick: Client, endpoint: str) -> None:
-    await quick.create()
-    body = {**RUN, "newMessage": words(script(say("One two."))), "streaming": endpoint == "/run"}
-    _, events = await quick.request("POST", endpoint, json=body)
-    assert [event["content"]["parts"] for event in events] == [[{"text": "One two."}]]
-
-
-@pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
-async def test_either_spelling_is_read(quick: Client, endpoint: str) -> None:
-    await quick.create()
-    body = {
-        "app_name": "clerk",
-        "user_id": "ada",
-        "session_id": "s",
-        "new_message": {"role": "user", "parts": [{"inline_data": {"mime_type": "text/plain", "data": "aGk="}}]},
-        "state_delta": {"seen": True},
-    }
-    status, events = await quick.request("POST", endpoint, json=body)
-    assert (status, len(events)) == (200, 1)
-    session = await quick.look()
-    assert session["events"][0]["content"]["parts"] == [{"inlineData": {"mimeType": "text/plain", "data": "aGk="}}]
-    assert session["state"] == {"seen": True}
 
 
 @pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
@@ -267,12 +180,3 @@ async def test_a_model_that_fails_is_an_event_and_the_session_goes_on(quick: Cli
         assert failed["errorMessage"]
     [said] = await quick.say(say("Here again."))
     assert said["content"]["parts"] == [{"text": "Here again."}]
-
-
-async def test_without_words_the_agent_goes_on_with_what_it_knows(quick: Client) -> None:
-    await quick.create()
-    await quick.say(say("One."), say("Two."), say("Three."))
-    [two] = await quick.send(None)
-    [three] = await quick.send({"role": "user", "parts": []}, stateDelta={"a": 1})
-    assert [event["content"]["parts"][0]["text"] for event in (two, three)] == ["Two.", "Three."]
-    assert (await quick.look())["state"] == {"a": 1}

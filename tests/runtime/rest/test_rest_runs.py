@@ -6,7 +6,7 @@ import asyncio
 
 from sqlalchemy import update
 
-from runtime import Agent, FunctionTool, Run, Runner, ScriptedModel, ToolContext
+from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext
 from runtime.models.scripted import call
 from runtime.store.database import Database
 from runtime.store.open import SCHEMA
@@ -71,50 +71,6 @@ async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Data
         assert (status, "Another process took over" in refused["detail"]) == (503, True)
 
 
-async def test_what_a_tool_raises_is_its_result(database: Database) -> None:
-    def pay() -> str:
-        """Pays."""
-        raise ValueError("the till is empty")
-
-    model = ScriptedModel(call("pay"), "It did not work.")
-    app = await runner(database, FunctionTool(pay, require_confirmation=True), script=model)
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
-        await ada.create()
-        await ada.send(words("pay"))
-        events = await ada.answer((ada.request_id(), {"confirmed": True}))
-        assert responses(events) == [{"error": "ValueError: the till is empty"}]
-        assert texts(events) == ["It did not work."]
-        assert await ada.answer((ada.request_id(), {"confirmed": True})) == []
-
-
-async def test_a_tool_may_ask_a_second_time(database: Database) -> None:
-    def transfer(tool_context: ToolContext) -> dict[str, object]:
-        """Asks for the amount, then whether it is meant."""
-        confirmation = tool_context.tool_confirmation
-        amount = tool_context.state.get("amount")
-        if confirmation is None:
-            tool_context.request_confirmation(hint="How much?", payload={"amount": 0})
-        elif amount is None:
-            assert isinstance(confirmation.payload, dict)
-            tool_context.state["amount"] = confirmation.payload["amount"]
-            tool_context.request_confirmation(hint="Really?")
-        else:
-            return {"transferred": amount}
-        return {"status": "asked"}
-
-    app = await runner(database, FunctionTool(transfer), script=ScriptedModel(call("transfer"), "Done."))
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
-        await ada.create()
-        await ada.send(words("transfer"))
-        await ada.answer((ada.request_id(), {"confirmed": True, "payload": {"amount": 7}}))
-        assert [part["args"]["toolConfirmation"]["hint"] for part in ada.asked] == ["How much?", "Really?"]
-        events = await ada.answer((ada.request_id(), {"confirmed": True}))
-        assert responses(events) == [{"transferred": 7}]
-        assert texts(events) == ["Done."]
-
-
 async def test_people_say_the_outcome_of_an_unknown_call(database: Database) -> None:
     runs: list[str] = []
 
@@ -151,37 +107,3 @@ async def test_people_say_the_outcome_of_an_unknown_call(database: Database) -> 
         assert responses(events) == [{"result": "wired"}]
         assert [call["state"] for call in (await ada.request("GET", calls))[1]] == ["done", "done"]
     assert len(runs) == 3
-
-
-async def test_what_a_dead_server_has_left_is_resumed_by_the_next(database: Database) -> None:
-    began, forever = asyncio.Event(), asyncio.Event()
-
-    async def ring(tool_context: ToolContext) -> str:
-        """Rings until somebody answers."""
-        if tool_context.attempt == 1 and not began.is_set():
-            began.set()
-            await forever.wait()
-        return f"answered {tool_context.idempotency_key.rpartition('/')[0]}"
-
-    model = ScriptedModel(call("ring"), "They answered.", "Good.")
-    ringing = FunctionTool(ring, idempotent=True)
-    app = await runner(database, ringing, script=model)
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
-        await ada.create()
-        cut = asyncio.create_task(ada.post("/run", words("ring")))
-        await began.wait()
-        await app.close(patience=0)
-        await asyncio.gather(cut, return_exceptions=True)
-    successor = await runner(database, ringing, script=model)
-    async with served(successor) as url, browsing(url) as http:
-        ada = Client(http)
-        await asyncio.gather(*[_ended(run) for run in await successor.recover()])
-        assert texts(await ada.send(words("well done"))) == ["Good."]
-        events = (await ada.look())["events"]
-        assert responses(events) == [{"result": "answered clerk/ada/s"}]
-
-
-async def _ended(run: Run) -> None:
-    async for _ in run:
-        pass

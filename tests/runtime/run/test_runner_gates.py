@@ -85,19 +85,6 @@ async def test_a_gated_tool_waits_for_a_person_and_then_runs_once(run: MakeRunne
     ]
 
 
-async def test_the_same_approval_again_changes_nothing(run: MakeRunner) -> None:
-    agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
-    await chat.approve(request)
-    before = await chat.history()
-
-    assert (await chat.approve(request)).events == []
-    assert await chat.history() == before
-    assert log == [("trip", 1500)]
-    assert len(model.requests) == 2
-
-
 @pytest.mark.parametrize("reason", [None, "Too much"])
 async def test_a_denied_call_never_runs_and_the_model_is_told_why(run: MakeRunner, reason: str | None) -> None:
     agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
@@ -112,42 +99,6 @@ async def test_a_denied_call_never_runs_and_the_model_is_told_why(run: MakeRunne
     (response,) = model.requests[-1][-1].responses()
     assert response.response == refusal
     assert log == []
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        {"confirmed": False, "reason": "Too much"},
-        {"confirmed": False, "payload": {"reason": "Too much"}},
-        {"toolConfirmation": {"confirmed": False, "reason": "Too much"}},
-        {"response": '{"confirmed": false, "payload": {"reason": "Too much"}}'},
-    ],
-)
-async def test_a_reason_reaches_the_model_in_every_spelling(run: MakeRunner, response: JsonObject) -> None:
-    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
-    heard = await chat.respond(request.id, response)
-    assert heard.result("reimburse") == {"error": "tool call was rejected by the user", "reason": "Too much"}
-    assert log == []
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        {"confirmed": True},
-        {"toolConfirmation": {"confirmed": True}},
-        {"tool_confirmation": {"confirmed": True, "hint": "shown as asked"}},
-        {"response": {"confirmed": True}},
-        {"response": '{"confirmed": true}'},
-    ],
-)
-async def test_an_approval_counts_in_every_spelling(run: MakeRunner, response: JsonObject) -> None:
-    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
-    assert (await chat.respond(request.id, response)).texts == ["Paid."]
-    assert log == [("trip", 1500)]
 
 
 # Predicates
@@ -350,15 +301,6 @@ async def test_true_is_not_one_for_who_edits_it(run: MakeRunner, proposed: JsonO
     assert log == [repr(edited)]
 
 
-async def test_adks_web_page_denies_with_the_calls_own_arguments(run: MakeRunner) -> None:
-    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
-    heard = await chat.respond(request.id, {"confirmed": False, "payload": request.call.arguments})
-    assert heard.result("reimburse") == {"error": "tool call was rejected by the user"}
-    assert log == []
-
-
 async def test_an_argument_called_reason_is_no_reason_for_a_denial(run: MakeRunner) -> None:
     def take_leave(days: int, reason: str) -> str:
         log.append(reason)
@@ -451,20 +393,6 @@ async def test_a_gated_function_is_not_called_with_a_denial(run: MakeRunner) -> 
     heard = await chat.deny((await chat.say("The trip was 1500")).request)
     assert heard.result("reimburse") == {"error": "tool call was rejected by the user"}
     assert log == []
-
-
-async def test_without_a_hint_of_its_own_a_tool_asks_with_the_usual_one(run: MakeRunner) -> None:
-    def leave(days: int, tool_context: ToolContext) -> JsonObject | None:
-        if tool_context.tool_confirmation is None:
-            tool_context.request_confirmation(hint=None)
-            return None
-        return {"days": days}
-
-    agent, _ = clerk(leave, script=(call("leave", days=5), "Done."))
-    chat = Chat(run(agent))
-    request = (await chat.say("I need five days")).request
-    assert request.hint == "Approve execution of tool leave?"
-    assert (await chat.approve(request)).result("leave") == {"days": 5}
 
 
 class Leave(BaseModel):

@@ -73,13 +73,6 @@ async def test_waiting_calls_survive_a_restart(run: MakeRunner) -> None:
     ]
 
 
-async def test_a_runner_may_be_opened_again_after_it_was_closed(run: MakeRunner) -> None:
-    chat = Chat(run(operator("One.", "Two.")))
-    await chat.say("1")
-    await chat.runner.close()
-    assert (await chat.say("2")).texts == ["Two."]
-
-
 async def test_what_is_seen_warm_and_cold_is_the_same(run: MakeRunner) -> None:
     script = [SHIP_A, "Waiting.", "Live.", "Bye."]
     warm, cold = operator(*script), operator(*script)
@@ -189,15 +182,6 @@ async def test_a_session_at_work_is_not_deleted(run: MakeRunner) -> None:
     assert await runner.delete_session(user_id=chat.user, session_id=chat.session)
 
 
-async def test_a_message_that_waited_for_a_session_that_was_deleted_is_refused(run: MakeRunner) -> None:
-    runner = run(operator("Hello."))
-    chat = Chat(runner)
-    await runner.create_session(user_id=chat.user, session_id=chat.session)
-    await runner.delete_session(user_id=chat.user, session_id=chat.session)
-    with pytest.raises(NotFound, match=chat.session):
-        await runner.start(user_id=chat.user, session_id=chat.session, message="Hello")
-
-
 # Making and looking
 
 
@@ -213,20 +197,6 @@ async def test_sessions_are_made_listed_and_found_by_their_user(run: MakeRunner)
     assert await runner.get_session(user_id="bob", session_id=made.id) is None
     with pytest.raises(NotFound):
         await runner.start(user_id="bob", session_id=made.id, message="Hello")
-
-
-async def test_a_session_may_begin_with_a_history(run: MakeRunner) -> None:
-    agent = operator("I remember.")
-    runner = run(agent)
-    history = [
-        Event(author="user", content=Content.of_text("Remember 7")),
-        Event(author="operator", content=Content.of_text("I will", "model")),
-    ]
-    made = await runner.create_session(user_id="ann", session_id="old", events=history)
-    assert len(made.events) == 2
-    await Chat(runner, "old").say("What was it?")
-    assert isinstance(agent.model, ScriptedModel)
-    assert shown(agent.model.requests[-1]) == ["user: Remember 7", "model: I will", "user: What was it?"]
 
 
 @pytest.mark.parametrize("text", ["half a pair \ud800"])

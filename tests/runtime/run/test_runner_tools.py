@@ -22,7 +22,7 @@ from runtime.store.open import open_store
 from runtime.store.tables import sessions
 from runtime.tool import Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
-from tests.support.dialogue import Chat, shown
+from tests.support.dialogue import Chat
 from tests.support.waiting import until
 
 GATED = pytest.mark.parametrize("gated", [False, True], ids=["ungated", "gated"])
@@ -282,19 +282,6 @@ async def test_what_a_tool_raises_is_its_result(
     assert words in str(result["error"])
 
 
-async def test_approving_again_what_raised_does_not_run_it_again(run: MakeRunner) -> None:
-    def pay() -> None:
-        log.append("paid")
-        raise ConnectionError("no receipt came")
-
-    model = ScriptedModel(call("pay"), "It failed.")
-    chat = Chat(run(Agent("worker", model, tools=[FunctionTool(pay, require_confirmation=True)])))
-    request = (await chat.say("Pay")).request
-    await chat.approve(request)
-    assert (await chat.approve(request)).events == []
-    assert log == ["paid"]
-
-
 async def test_one_tool_that_raises_does_not_disturb_its_siblings(run: MakeRunner) -> None:
     async def works() -> str:
         log.append("worked")
@@ -326,23 +313,6 @@ async def test_calls_that_the_model_got_wrong_are_reported_to_it(run: MakeRunner
         "worker says I will ask.",
     ]
     assert log == []
-
-
-async def test_what_a_tool_does_to_its_arguments_does_not_change_what_was_approved(run: MakeRunner) -> None:
-    def pack(box: dict[str, list[str]], tool_context: ToolContext) -> JsonObject:
-        log.append(str(box))
-        box["items"].append("a stowaway")
-        if tool_context.tool_confirmation is None:
-            tool_context.request_confirmation()
-        return {"status": "packed"}
-
-    model = ScriptedModel(call("pack", box={"items": ["a hat"]}), "Packed.")
-    chat = Chat(run(Agent("worker", model, tools=[pack])))
-    request = (await chat.say("Pack")).request
-    assert request.call.arguments == {"box": {"items": ["a hat"]}}
-    await chat.approve(request)
-    assert log == ["{'items': ['a hat']}"] * 2
-    assert shown(model.requests[-1])[1] == 'model calls pack {"box":{"items":["a hat"]}}'
 
 
 @GATED
@@ -526,30 +496,6 @@ async def test_a_tool_knows_who_asks_and_which_call_it_is(run: MakeRunner, app: 
 
 
 # Time
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Opened at the end whatever happens, since a thread cannot be ended from outside."""
-    opened = threading.Event()
-    yield opened
-    opened.set()
-
-
-async def test_a_slow_sync_tool_stops_nobody_else(run: MakeRunner, gate: threading.Event) -> None:
-    def slow() -> str:
-        gate.wait()
-        return "at last"
-
-    model = ScriptedModel(call("slow"), "Quick answer.", "Slow answer.")
-    runner = run(Agent("worker", model, tools=[slow]))
-    slow_chat, other = Chat(runner), Chat(runner)
-    working = asyncio.create_task(slow_chat.say("Go"))
-    await until(lambda: model.requests)
-    assert (await other.say("Hello")).texts == ["Quick answer."]
-    assert not working.done()
-    gate.set()
-    assert (await working).result("slow") == {"result": "at last"}
 
 
 async def test_a_tool_may_take_longer_than_the_lease(store: str, app: str) -> None:

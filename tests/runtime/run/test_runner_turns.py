@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from runtime import Agent, Answer, FunctionTool, NotFound, ScriptedModel, call
+from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 
@@ -110,26 +110,6 @@ async def test_parallel_calls_are_answered_together_with_mixed_verdicts(run: Mak
     assert len(model.requests) == 2
 
 
-async def test_all_parallel_calls_may_be_denied(run: MakeRunner) -> None:
-    agent, _ = operator(PARALLEL, "Nothing is live.")
-    chat = Chat(run(agent))
-    heard = await chat.say("Ship it")
-    answered = await chat.answer(*(Answer(request.id, False) for request in heard.requests))
-    assert answered.texts == ["Nothing is live."]
-    assert log == ["looked x up"]
-
-
-async def test_one_bad_answer_among_several_stores_none_of_them(run: MakeRunner) -> None:
-    agent, _ = operator(PARALLEL, "All live.")
-    chat = Chat(run(agent))
-    heard = await chat.say("Ship it")
-    before = await chat.history()
-    with pytest.raises(NotFound, match="adk-nobody"):
-        await chat.answer(*(Answer(request.id, True) for request in heard.requests), Answer("adk-nobody", True))
-    assert await chat.history() == before
-    assert log == ["looked x up"]
-
-
 async def test_parallel_tools_run_at_the_same_time(run: MakeRunner) -> None:
     here: dict[str, asyncio.Event] = {"a": asyncio.Event(), "b": asyncio.Event()}
 
@@ -201,44 +181,6 @@ async def test_answers_of_two_turns_may_come_in_one_message(run: MakeRunner) -> 
     assert log == ["deployed a", "deployed b"]
     by_invocation = {event.invocation_id for event in heard.events}
     assert by_invocation == {request.invocation_id for request in requests}
-
-
-async def test_a_message_during_a_run_is_answered_after_it(run: MakeRunner) -> None:
-    running, may_end = asyncio.Event(), asyncio.Event()
-
-    async def slow() -> str:
-        running.set()
-        await may_end.wait()
-        log.append("slow ended")
-        return "done"
-
-    model = ScriptedModel(call("slow"), "It is done.", "I am here.")
-    chat = Chat(run(Agent("operator", model, tools=[FunctionTool(slow, require_confirmation=True)])))
-    request = (await chat.say("Go")).request
-    working = asyncio.create_task(chat.approve(request))
-    await running.wait()
-    talking = asyncio.create_task(chat.say("Are you there?"))
-    may_end.set()
-    assert (await working).texts == ["It is done."]
-    assert (await talking).texts == ["I am here."]
-    assert log == ["slow ended"]
-    assert [event.text for event in await chat.history() if event.text] == [
-        "Go",
-        "It is done.",
-        "Are you there?",
-        "I am here.",
-    ]
-
-
-async def test_ten_gated_turns_follow_one_another(run: MakeRunner) -> None:
-    agent, _ = operator(*(call("deploy", version=str(n)) for n in range(10)), "All ten.")
-    chat = Chat(run(agent))
-    heard = await chat.say("Ship ten")
-    for number in range(10):
-        assert log == [f"deployed {n}" for n in range(number)]
-        heard = await chat.approve(heard.request)
-    assert heard.texts == ["All ten."]
-    assert len({event.invocation_id for event in await chat.history()}) == 1
 
 
 # Agents that hand over
@@ -336,16 +278,6 @@ async def test_an_invocation_is_resumed_by_its_id_and_has_nothing_to_do(run: Mak
     await chat.approve(request)
     assert (await chat.resume(request.invocation_id)).events == []
     assert log == ["deployed a"]
-
-
-async def test_an_unknown_invocation_is_not_resumed(run: MakeRunner) -> None:
-    agent, _ = operator("Hello.")
-    chat = Chat(run(agent))
-    await chat.say("Hello")
-    before = await chat.history()
-    with pytest.raises(NotFound, match="e-nobody"):
-        await chat.resume("e-nobody")
-    assert await chat.history() == before
 
 
 @pytest.mark.parametrize("invocation", ["right", "e-wrong"])

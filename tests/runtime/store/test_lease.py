@@ -78,12 +78,6 @@ async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
     assert len([token for token in tokens if token is not None]) == 1
 
 
-async def test_another_row_is_another_lease(store: Database) -> None:
-    assert await store.run(claim, desks, MINE, term=30)
-    assert await store.run(claim, desks, desks.c.name == "other", term=30)
-    assert await store.run(claim, desks, desks.c.name == "nobody's", term=30) is None
-
-
 async def test_a_lease_is_for_one_row(store: Database) -> None:
     await store.run(lambda tx: tx.execute(update(desks).values(due=5.0)))
     with pytest.raises(ValueError, match="a lease is for one row, and this condition names 2"):

@@ -44,11 +44,6 @@ async def test_what_happens_before_the_wait_and_between_two_is_not_lost(database
         assert await waiter.wait()
 
 
-async def test_a_wait_ends_by_itself(database: Database) -> None:
-    with database.waiter("news") as waiter:
-        assert not await waiter.wait(0.01)
-
-
 async def test_what_was_not_stored_wakes_nobody(database: Database) -> None:
     with database.waiter("news") as waiter:
         with pytest.raises(Conflict):
