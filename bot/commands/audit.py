@@ -231,25 +231,18 @@ def _anchor(name: str, keys: LedgerKeys) -> Anchor:
 
 
 @audit.command()
-@click.option("--before", required=True, metavar="DATE", help=f"Purge what ended before then: {_EXAMPLES}.")
-@click.option("--dry-run", is_flag=True, help="Show what would be purged, and change nothing.")
+@click.option("--before", required=True, metavar="DATE", help=f"Purge sessions that ended before then: {_EXAMPLES}.")
 @options()
-def purge(call: CommandLine, before: str, dry_run: bool) -> int:
-    """Delete contents of what ended long ago. The ledger still verifies."""
+def purge(call: CommandLine, before: str) -> int:
+    """Delete the contents of sessions that ended long ago. The ledger still verifies."""
     from bot.operations.operator_times import parse_start
-    from bot.store.purge import PurgeResult, plan
-    from bot.store.purge import purge as purged_until
+    from bot.store.purge import purge
     from runtime.errors import Invalid
 
     at = call.now()
     until = parse_start(before, "--before", at)
     if until > at:
         raise Invalid(command_texts.FUTURE.format(text=before))
-
-    async def look() -> PurgeResult:
-        async with call.reading() as database:
-            return await plan(database, until)
-
-    purged = asyncio.run(look()) if dry_run else call.change(lambda database: purged_until(database, until))
-    tell(*command_texts.purged(purged, until, dry_run=dry_run))
+    purged = call.change(lambda database: purge(database, until))
+    tell(*command_texts.purged(purged, until))
     return 0

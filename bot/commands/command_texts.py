@@ -144,16 +144,14 @@ def reapplied(one: ReapplyResult, *, dry_run: bool) -> str:
     return visible(f"{one.id}  {one.tool}: {'; '.join(parts)}")
 
 
-def purged(what: PurgeResult, before: datetime, *, dry_run: bool) -> Iterator[str]:
+def purged(what: PurgeResult, before: datetime) -> Iterator[str]:
     from bot.operations.operator_times import format_time
 
-    verb = "would be purged" if dry_run else "is purged"
     if not what.any:
         yield f"Nothing is left to purge from before {format_time(before)}."
     else:
-        yield f"From before {format_time(before)} {verb}: {what}."
+        yield f"From before {format_time(before)} is purged: {what}."
     if what.kept:
-        keep = "session is" if what.kept == 1 else "sessions are"
-        yield f"{what.kept} {keep} still in use and kept what {'it needs' if what.kept == 1 else 'they need'}."
-    if not dry_run and what.any:
+        yield f"{what.kept} {'session is' if what.kept == 1 else 'sessions are'} still in use, and kept whole."
+    if what.any:
         yield "Messages in Slack, backups of the store and an agent's own server keep what they have: purge those too."

@@ -1,14 +1,14 @@
-"""`adk-confirm audit purge`: deletes content from before a given day. The ledger still shows that something happened.
+"""`adk-confirm audit purge`: deletes the contents of sessions that ended before a given day. The ledger still shows
+that something happened.
 
-Deleted, session by session: the contents of ledger lines with their salts, confirmations that had ended, and their
-letters and grants. If nothing happened in a session since that day, the agent's own record is deleted too: events,
-calls, and its notes about people who have no other session.
+Deleted, session by session: the contents of ledger lines with their salts, confirmations, letters and grants, and the
+agent's own record: events, calls, and its notes about people who have no other session.
 
 Kept: each line's kind, time, tool and session, so that every chain still verifies. The same transaction writes a ledger
 line that names the lines it emptied. No other line may be empty.
 
-Nothing of a confirmation is deleted while work on it is left: a vote to count, a run, an answer about an unknown
-outcome, a card to draw.
+A session is purged as a whole or not at all. It has not ended while work on it is left: words to read, a vote to count,
+a run, an answer about an unknown outcome, a card to draw, a grant in force.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, false, or_, select, update
 
 from bot.audit.ledger import SYSTEM, LineKind
 from bot.audit.purges import group_emptied
@@ -32,7 +33,6 @@ from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.open import sqlite_file
 from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
-from bot.store.sealed_rows import letter_fingerprint, letter_is_sealed
 from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
@@ -53,7 +53,7 @@ _EVIDENCE = (str(LineKind.PURGED), str(LineKind.CHECKPOINT))
 
 @dataclass(frozen=True, kw_only=True)
 class PurgeResult:
-    """How many of each kind were purged, or would be. `kept`: sessions in use, which keep what they need."""
+    """How many of each kind were purged. `kept`: sessions in use, which were left as they are."""
 
     lines: int = 0
     confirmations: int = 0
@@ -93,65 +93,45 @@ _ONE = {
 
 
 async def purge(database: Database, before: datetime) -> PurgeResult:
-    planned = await plan(database, before)
-    if not planned.any:
-        return planned
-    done = await database.run(purge_rest, before, dry_run=False)
-    async for part in _key_pages(database, before):
-        done += await database.run(purge_sessions, part, before, dry_run=False)
+    done = await database.run(purge_rest, before)
+    async for keys in _key_pages(database, before):
+        done += await database.run(purge_sessions, keys, before)
     async for names in _own_sessions(database, before):
-        done += PurgeResult(histories=await database.run(purge_histories, names, before, dry_run=False))
-    await _wipe(database)
+        done += await database.run(purge_histories, names, before)
+    if done.any:
+        await _wipe(database)
     return done
 
 
-async def plan(database: Database, before: datetime) -> PurgeResult:
-    """What a purge would remove. Changes nothing."""
-    found = await database.read(purge_rest, before, dry_run=True)
-    async for part in _key_pages(database, before):
-        found += await database.read(purge_sessions, part, before, dry_run=True)
-    async for names in _own_sessions(database, before):
-        found += PurgeResult(histories=await database.read(purge_histories, names, before, dry_run=True))
-    return found
-
-
-def _record(tx: Tx, before: datetime, gone: PurgeResult, lines: _Lines) -> PurgeResult:
+def _record(tx: Tx, before: datetime, gone: PurgeResult, emptied: _Lines = ()) -> PurgeResult:
     """Writes the ledger line about a purge, in the purging transaction itself."""
-    if gone.any and not lines.dry_run:
+    if gone.any:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=own_words(str(gone)))
-        write_step(tx, SYSTEM, replace(step, emptied=group_emptied(lines.gone)))
+        write_step(tx, SYSTEM, replace(step, emptied=group_emptied(emptied)))
     return gone
 
 
-@dataclass
-class _Lines:
-    """The ledger lines that one transaction empties."""
+_Lines = Sequence[tuple[str, int]]
+"""Ledger lines, by chain and number."""
 
-    tx: Tx
-    dry_run: bool
-    gone: list[tuple[str, int]] = field(default_factory=list)
 
-    def empty(self, where: Sequence[ColumnElement[bool]]) -> int:
-        if self.dry_run:
-            return _delete_or_count(self.tx, ledger, where, dry_run=True)
-        forgotten = update(ledger).where(*where).values(content=None, salt=None)
-        found = self.tx.execute(forgotten.returning(ledger.c.chain, ledger.c.seq)).all()
-        self.gone += [(row.chain, row.seq) for row in found]
-        return len(found)
+def _empty_lines(tx: Tx, *where: ColumnElement[bool]) -> _Lines:
+    forgotten = update(ledger).where(*where, ledger.c.content.is_not(None)).values(content=None, salt=None)
+    return [(row.chain, row.seq) for row in tx.execute(forgotten.returning(ledger.c.chain, ledger.c.seq))]
 
 
 # Data without a session
 
 
-def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> PurgeResult:
-    with _overwriting(tx, dry_run=dry_run):
-        at, lines = seconds(before), _Lines(tx, dry_run)
-        old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
-        old.append(ledger.c.kind.not_in(_EVIDENCE))
-        _delete_or_count(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
+def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
+    with _overwriting(tx):
+        at = seconds(before)
+        tx.execute(delete(replies).where(replies.c.parked_at < at))
         # The row is created again when the person opens the tab.
-        _delete_or_count(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
-        return _record(tx, before, PurgeResult(lines=lines.empty(old)), lines)
+        tx.execute(delete(homes).where(homes.c.opened_at < at, homes.c.looked_at < at))
+        old = ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.kind.not_in(_EVIDENCE)
+        emptied = _empty_lines(tx, *old)
+        return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)
 
 
 # Sessions
@@ -171,58 +151,58 @@ def read_keys(tx: Tx, before: datetime, after: str) -> Sequence[str]:
     return tx.execute(found.order_by(sessions.c.key).limit(AT_ONCE)).scalars().all()
 
 
-def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bool) -> PurgeResult:
-    with _overwriting(tx, dry_run=dry_run):
-        lines = _Lines(tx, dry_run)
-        gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), PurgeResult())
-        return _record(tx, before, gone, lines)
+def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime) -> PurgeResult:
+    with _overwriting(tx):
+        emptied: list[tuple[str, int]] = []
+        gone = sum((_purge_session(tx, key, seconds(before) or 0.0, emptied) for key in keys), PurgeResult())
+        return _record(tx, before, gone, emptied)
 
 
-def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> PurgeResult:
-    found = select(sessions).where(sessions.c.key == key)
-    row = tx.execute(found if dry_run else for_update(found)).one()
-    at, given_up = seconds(before) or 0.0, row.parked_at is not None
-    leased = row.lease_until is not None and row.lease_until > tx.now()
-    if leased or (row.due_at is not None and not given_up) or _has_unposted(tx, key):
+def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) -> PurgeResult:
+    row = tx.execute(for_update(select(sessions).where(sessions.c.key == key))).one()
+    if not _has_ended(tx, row, at):
         return PurgeResult(kept=1)
-    kept = (
-        tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_ended_before(at))).scalars().all()
-    )
-    ended = not kept and not _is_recent(tx, key, at) and (given_up or not _has_letters(tx, key))
-    over = [confirmations.c.session == key, _ended_before(at)]
-    session = lock_session(tx, key) if ended and not dry_run else None
-    stood = session is not None and session_is_sealed(tx, session)
-    if not dry_run:
-        tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
+    session = lock_session(tx, key)
+    stood = session_is_sealed(tx, session)
+    ours = select(confirmations.c.id).where(confirmations.c.session == key)
+    tx.execute(delete(cards).where(cards.c.confirmation.in_(ours)))
+    lines = _empty_lines(tx, ledger.c.chain == key)
+    emptied += lines
+    forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at)
+    tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
+    if forgotten:
+        # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
+        tx.execute(delete(spoken).where(spoken.c.session == key))
+        session = replace(session, speakers=frozenset(), present=frozenset())
     gone = PurgeResult(
-        lines=lines.empty(_lines(key, at, kept)),
-        letters=_delete_letters(tx, _letters(key, at, kept, ended=ended), ended=ended, dry_run=dry_run),
-        grants=_delete_or_count(tx, grants, _grants(key, at, kept), dry_run=dry_run),
-        confirmations=_delete_or_count(tx, confirmations, over, dry_run=dry_run),
-        kept=0 if ended else 1,
+        lines=len(lines),
+        letters=tx.execute(delete(mail).where(mail.c.session == key)).rowcount,
+        grants=tx.execute(delete(grants).where(grants.c.session == key)).rowcount,
+        confirmations=tx.execute(delete(confirmations).where(confirmations.c.session == key)).rowcount,
+        histories=int(forgotten),
     )
-    if not ended:
-        return gone
-    forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at, dry_run=dry_run)
-    if session is not None:
-        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
-        if forgotten:
-            # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
-            tx.execute(delete(spoken).where(spoken.c.session == key))
-            session = replace(session, speakers=frozenset(), present=frozenset())
-        save_people(tx, session, stood=stood)
-    return gone + PurgeResult(histories=1 if forgotten else 0)
+    save_people(tx, session, stood=stood)
+    return gone
 
 
-def _delete_letters(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
-    """Deletes or empties letters. A session in use keeps them without text, but with the names of who spoke."""
-    if ended or dry_run:
-        return _delete_or_count(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
-    letters = tx.execute(select(mail).where(*where)).all()
-    for letter in letters:
-        sealed = letter_fingerprint(tx, {**letter._mapping, **_EMPTY}) if letter_is_sealed(tx, letter) else ""
-        tx.execute(update(mail).where(mail.c.id == letter.id).values(**_EMPTY, sealed=sealed))
-    return len(letters)
+def _has_ended(tx: Tx, row: Row[*tuple[Any, ...]], at: float) -> bool:
+    """Whether nothing happened in the session since that day, and nothing is left to do in it. What was given up is not
+    left to do."""
+    given_up = row.parked_at is not None
+    leased = row.lease_until is not None and row.lease_until > tx.now()
+    if leased or (row.due_at is not None and not given_up):
+        return False
+    unread = mail.c.done_at.is_(None) if not given_up else false()
+    in_use = [
+        select(confirmations.c.id).where(confirmations.c.session == row.key, ~_SETTLED),
+        select(ledger.c.seq).where(ledger.c.chain == row.key, ledger.c.at >= at),
+        select(mail.c.id).where(mail.c.session == row.key, or_(mail.c.stored_at >= at, unread)),
+        select(grants.c.id).where(grants.c.session == row.key, grants.c.until >= at),
+        select(threads.c.session).where(
+            threads.c.session == row.key, threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
+        ),
+    ]
+    return not any(tx.execute(found.limit(1)).first() for found in in_use)
 
 
 _SETTLED = and_(
@@ -236,45 +216,6 @@ _SETTLED = and_(
         cards.c.confirmation == confirmations.c.id, cards.c.due_at.is_not(None), cards.c.parked_at.is_(None)
     ),
 )
-
-
-def _ended_before(at: float) -> ColumnElement[bool]:
-    """Whether the whole confirmation ended before that day. It is deleted as a whole."""
-    later = exists().where(ledger.c.confirmation == confirmations.c.id, ledger.c.at >= at)
-    return and_(_SETTLED, confirmations.c.created < at, ~later)
-
-
-def _lines(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool]]:
-    of_none = or_(ledger.c.confirmation.is_(None), ledger.c.confirmation.not_in(kept))
-    return [ledger.c.chain == key, ledger.c.at < at, ledger.c.content.is_not(None), of_none]
-
-
-def _letters(key: str, at: float, kept: Sequence[str], *, ended: bool) -> list[ColumnElement[bool]]:
-    """The letters that can be emptied. A session in use keeps the rows, because it may still matter who spoke last."""
-    of_none = or_(mail.c.confirmation.is_(None), mail.c.confirmation.not_in(kept))
-    read = true() if ended else and_(mail.c.done_at.is_not(None), mail.c.body != _EMPTY["body"])
-    return [mail.c.session == key, mail.c.stored_at < at, of_none, read]
-
-
-def _grants(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool]]:
-    return [grants.c.session == key, grants.c.until < at, grants.c.id.not_in(kept)]
-
-
-def _is_recent(tx: Tx, key: str, at: float) -> bool:
-    lines = select(ledger.c.seq).where(ledger.c.chain == key, ledger.c.at >= at).limit(1)
-    letters = select(mail.c.id).where(mail.c.session == key, mail.c.stored_at >= at).limit(1)
-    return tx.execute(lines).first() is not None or tx.execute(letters).first() is not None
-
-
-def _has_unposted(tx: Tx, key: str) -> bool:
-    """Whether something must still be posted in the thread and has not been given up."""
-    owed = threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
-    return tx.execute(select(threads.c.session).where(threads.c.session == key, *owed)).first() is not None
-
-
-def _has_letters(tx: Tx, key: str) -> bool:
-    waiting = select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).limit(1)
-    return tx.execute(waiting).first() is not None
 
 
 # The agent's own record
@@ -299,14 +240,13 @@ def read_histories(tx: Tx, before: datetime, after: int) -> Sequence[tuple[int, 
     return [(row.key, SessionId(row.app, row.user_id, row.id)) for row in rows]
 
 
-def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry_run: bool) -> int:
-    at = seconds(before) or 0.0
-    with _overwriting(tx, dry_run=dry_run):
-        gone = sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
-        return _record(tx, before, PurgeResult(histories=gone), _Lines(tx, dry_run)).histories
+def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime) -> PurgeResult:
+    with _overwriting(tx):
+        gone = sum(_purge_history(tx, name, seconds(before) or 0.0) for name in names)
+        return _record(tx, before, PurgeResult(histories=gone))
 
 
-def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:
+def _purge_history(tx: Tx, name: SessionId, at: float) -> bool:
     """Deletes one session of our runtime. Returns False if it is gone, or somebody or something still waits in it."""
     open_call = exists().where(calls.c.session == histories.c.key, calls.c.state.not_in([str(s) for s in SETTLED]))
     open_turn = exists().where(
@@ -318,8 +258,6 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
     )
     if tx.execute(found).first() is None:
         return False
-    if dry_run:
-        return True
     try:
         delete_session(tx, name, Writer(desk=True))
     except Conflict:
@@ -330,31 +268,13 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
     return True
 
 
-# Deleting rows
-
-_EMPTY: dict[str, str | None] = {"body": "{}"}
-
-
-def _delete_or_count(
-    tx: Tx,
-    table: Table,
-    where: Sequence[ColumnElement[bool]],
-    values: dict[str, str | None] | None = None,
-    *,
-    dry_run: bool,
-) -> int:
-    """Counts the rows that are deleted or emptied, and does so unless this is a plan."""
-    if dry_run:
-        counted: int = tx.execute(select(func.count()).select_from(table).where(*where)).scalar_one()
-        return counted
-    change = delete(table) if values is None else update(table).values(values)
-    return int(tx.execute(change.where(*where)).rowcount)
+# The file
 
 
 @contextmanager
-def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
+def _overwriting(tx: Tx) -> Iterator[None]:
     """Makes SQLite overwrite deleted data, which it otherwise leaves in its file."""
-    if dry_run or tx.dialect != "sqlite":
+    if tx.dialect != "sqlite":
         yield
         return
     tx.connection.exec_driver_sql("PRAGMA secure_delete=ON").close()

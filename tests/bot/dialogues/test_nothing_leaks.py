@@ -74,7 +74,7 @@ async def lived_through(at: Backoffice) -> list[str]:
 async def outputs(at: Backoffice, names: list[str]) -> dict[str, str]:
     commands = [
         *("pending", "pending --json", "audit export", "audit export --format csv", "audit verify"),
-        *("audit show system", f"audit show {at.key}", "audit purge --before 1d --dry-run"),
+        *("audit show system", f"audit show {at.key}", "audit purge --before 1d"),
         *(f"audit show {name}" for name in names),
         *("reapply --dry-run", f"withdraw {names[0]}", f"withdraw {names[1]}", "pause", "resume"),
     ]

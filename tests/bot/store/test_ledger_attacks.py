@@ -62,7 +62,7 @@ async def sealed(at: Backoffice) -> None:
     made = (await at.database.run(seal_moved, KEYS, HOUR, at_once=True)).made
     assert made is not None
     with (at.directory / "anchor.log").open("a") as log:
-        log.write(f"INFO adk_confirm.audit: {made}\n")
+        log.write(f"INFO adk_confirm.audit: {made.publish(KEYS)}\n")
 
 
 async def verdict(at: Backoffice, *options: str) -> str:
@@ -128,10 +128,10 @@ async def purged_in_truth(at: Backoffice) -> None:
     """The first eight lines go, as they should, and what is asked after that stays."""
     await at.is_posted()
     at.clock.passes(days=100)
+    assert (await at.command("audit", "purge", "--before", "90d")).code == 0
     kept = await at.asks("lookup", {})
     await at.vote(kept, ANNA, VoteKind.DENY)
     await at.is_posted()
-    assert (await at.command("audit", "purge", "--before", "90d")).code == 0
     assert (await verdict(at)).startswith("consistent: 11 lines in 2 chains, 8 of them purged; ")
 
 
