@@ -19,8 +19,6 @@ async def fill(
 ) -> list[str]:
     """Stores waiting confirmations, each in a session of its own, and returns what a click on each carries. `first`:
     their numbers begin there."""
-    from bot.audit.fingerprint import Fingerprints
-    from bot.config.rules import Rules
     from bot.config.settings import parse_settings
     from bot.confirmation.model import Place
     from bot.hosts.host import HostRequest
@@ -33,7 +31,6 @@ async def fill(
     from runtime.store.database import Tx
 
     policies = parse_settings(config.format(port=0), {}).policies
-    rules = Rules(policies, Fingerprints(KEY, "call"))
     ann = Person("T0ACME", "U0ANN")
 
     def one(tx: Tx, number: int) -> str:
@@ -60,7 +57,7 @@ async def fill(
         place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)
         at = lock_session(tx, key).place
         opening = Opening(place=at, request=request, asked_by=ann, governs=governs, places=(place,))
-        row = open_request(tx, key, opening, rules)
+        row = open_request(tx, key, opening)
         assert row is not None
         tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))
         tx.execute(update(sessions).where(sessions.c.key == key).values(due_at=None, told_seq=99))
@@ -97,15 +94,15 @@ async def fill_many(file: Path, count: int, *, config: str) -> None:
     """Adds this many waiting confirmations, later than all others. The product writes one, and the rest are copies of
     its rows with ids and names of their own. Their fingerprints do not fit, so they are counted but can't be decided.
     In the end the product's checkpoints are made over all of them, as they would be within the hour."""
-    from bot.audit.ledger import LedgerKeys
     from bot.store.open import open_store
     from bot.worker.checkpoint_job import seal_moved
+    from runtime.store.seal import Seal
 
     url = f"sqlite:///{file}"
     (ref,) = await fill(url, 1, first=_TEMPLATE, config=config)
     await asyncio.to_thread(_copy, file, ref.partition(".")[0], count - 1)
     database = await open_store(url, KEY)
-    while (await database.run(seal_moved, LedgerKeys(KEY), timedelta(0), at_once=True)).more:
+    while (await database.run(seal_moved, Seal(KEY), timedelta(0), at_once=True)).more:
         pass
     await database.close()
 

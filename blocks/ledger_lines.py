@@ -237,7 +237,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         result=True,
     ),
     LineKind.UNSEALED: LineEntry(
-        sentence=lambda step: words.LINE_UNSEALED.get(step.text or "", words.LINE_UNSEALED["terms"]),
+        sentence=lambda step: words.LINE_UNSEALED.get(step.text or "", words.LINE_UNSEALED["row"]),
         alarm="somebody changed the database",
     ),
     LineKind.ALTERED: LineEntry(

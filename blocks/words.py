@@ -408,30 +408,20 @@ LINE_FAILED = "❌ {tool} failed{took}."
 TOOK_UNTIL_FAILED = " after {duration}"
 LINE_REFUSED = "⛔ {tool} did not run."
 LINE_UNSEALED = {
-    "votes": (
-        "🚨 Votes on {tool} by {people} have no seal of this app, so they do not count. They were stored before the "
-        "app was upgraded, or somebody wrote them into the database. Vote again."
-    ),
-    "terms": "🚨 Somebody changed in the database who may decide on {tool}. The policy file applies instead.",
     "words": (
-        "🚨 A message to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
-        "was upgraded, or somebody wrote it into the database. Say it again."
+        "🚨 A message to the agent has no seal of this app, so the agent does not get it: somebody wrote it "
+        "into the database. Say it again."
     ),
     "letter": (
-        "🚨 An answer to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
-        "was upgraded, or somebody wrote it into the database."
+        "🚨 An answer to the agent has no seal of this app, so the agent does not get it: somebody wrote it "
+        "into the database."
     ),
     "session": (
-        "🚨 It is not known who spoke here: this conversation is from before the app was upgraded, or somebody changed "
-        "it in the database. Ask in a new thread."
+        "🚨 It is not known who spoke here: somebody changed this conversation in the database. Ask in a new thread."
     ),
     "line": "🚨 A line of the ledger was changed in the database. Run adk-confirm audit verify to see which.",
     "row": "🚨 Somebody changed the card of {tool} in the database, or put an older state of it back.",
     "call": "🚨 The call to {tool} in the database is not the one that was asked about. It does not run. Ask again.",
-    "grant": (
-        "🚨 Grant {grant} for {tool} has no seal of this app, so it lets nothing through. It was given before the app "
-        "was upgraded, or somebody wrote it into the database."
-    ),
 }
 LINE_ALTERED = "🚨 {tool} did not run: it is not the call that was approved."
 LINE_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."

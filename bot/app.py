@@ -12,14 +12,13 @@ from pathlib import Path
 from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
-from bot.audit.fingerprint import Fingerprints
 from bot.config.reload import stop_watching
 from bot.config.settings import Settings
 from bot.hosts import open_host
 from bot.hosts.host import Host
 from bot.inbound.bolt_app import bolt, connect, listen
 from bot.inbound.http import make_site
-from bot.parts import Parts, call_fingerprints
+from bot.parts import Parts
 from bot.slack.identity import identify, slack_client
 from bot.slack.outbound.calls import CallLimits, slack_session
 from bot.store.open import open_store
@@ -31,7 +30,6 @@ from bot.telemetry.tracing import log_line
 from bot.worker.shutdown import Shutdown, StopDeadline
 from bot.worker.supervision import RestartPauses, Supervisor
 from runtime.rest.listening import CannotServe
-from runtime.run.fingerprints import CallGuard
 from runtime.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -90,9 +88,8 @@ async def _open_parts(
     database.listen(metrics.heard)
     database.listen(log_line)
     assert settings.agent is not None
-    guard = CallGuard(Fingerprints(secret, "stored call").of, may_start(call_fingerprints(secret)))
     host = await open_host(
-        settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
+        settings.agent, database, clock, store_url=settings.store_url, may_start=may_start, lease=settings.lease
     )
     stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
     client = slack_client(settings)

@@ -15,8 +15,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.verdict import notice_message
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
-from bot.audit.fingerprint import Fingerprints
-from bot.audit.ledger import LedgerKeys
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
 from bot.cards.thread import Thread
@@ -44,6 +42,7 @@ from bot.telemetry.metrics import Metrics
 from bot.worker.checkpoint_job import CheckpointJob
 from bot.worker.worker import Worker
 from runtime.store.database import Database
+from runtime.store.seal import Seal
 
 
 @dataclass
@@ -65,12 +64,8 @@ class Parts:
     # The rules, and the other replicas
 
     @cached_property
-    def fingerprints(self) -> Fingerprints:
-        return call_fingerprints(self.secret)
-
-    @cached_property
     def rules(self) -> RulesInForce:
-        return RulesInForce(Rules(self.settings.policies, self.fingerprints))
+        return RulesInForce(Rules(self.settings.policies))
 
     @cached_property
     def reloading(self) -> PolicyReloader | None:
@@ -104,7 +99,7 @@ class Parts:
 
     @cached_property
     def directory(self) -> Directory:
-        return Directory(self.sender, patience=self.limits.lookups, clock=self.monotonic)
+        return Directory(self.sender, self.rules, patience=self.limits.lookups, clock=self.monotonic)
 
     # Cards, threads and the Home tab
 
@@ -162,9 +157,9 @@ class Parts:
             assert audit.channel is not None
             await self.sender.post(Workspace.of(self.identity), audit.channel, notice_message(text))
 
-        keys = LedgerKeys(self.secret)
+        seal = Seal(self.secret)
         return CheckpointJob(
-            self.database, keys, audit.checkpoint_every, post if audit.channel else None, self.backpressure
+            self.database, seal, audit.checkpoint_every, post if audit.channel else None, self.backpressure
         )
 
     # Requests from Slack
@@ -199,8 +194,3 @@ class Parts:
     @cached_property
     def agent_events(self) -> AgentEvents:
         return AgentEvents(self.database, self.host)
-
-
-def call_fingerprints(secret: str) -> Fingerprints:
-    """Signs what people decided. An embedded agent's calls are checked with it too."""
-    return Fingerprints(secret, "call")

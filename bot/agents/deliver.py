@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-from bot.config.rules import RulesInForce
 from bot.confirmation import decision_texts
 from bot.confirmation.edits import changed_arguments
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
@@ -46,8 +45,8 @@ Exchange = AsyncIterator[RunOutput]
 class Deliveries:
     """Turns a session's letters into calls to the host, and records what became of them."""
 
-    def __init__(self, lease: Lease, host: Host, rules: RulesInForce) -> None:
-        self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
+    def __init__(self, lease: Lease, host: Host) -> None:
+        self._lease, self._host, self._attempts = lease, host, Attempts(lease)
 
     async def exchange(
         self,
@@ -170,7 +169,7 @@ class Deliveries:
             if _has_outcome(row, look) and not _open(row, look):
                 return None  # somebody else answered; the outcome is copied from the session
         try:
-            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.now.fingerprints)
+            handed = await self._lease.run(hand_over, row.id, delivery)
         except Illegal as error:
             log.info("not begun: %s", error)
             return None

@@ -13,8 +13,8 @@ from sqlalchemy import select
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.exact_json import check_json
-from bot.confirmation.grants import Grant, is_for
-from bot.confirmation.model import Ask, Confirmation, Place, Vote
+from bot.confirmation.grants import is_for
+from bot.confirmation.model import Ask, Confirmation, Grant, Place, Vote
 from bot.hosts.host import HostRequest
 from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
@@ -26,14 +26,16 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
-from bot.store.repository import Session, find_session, now, session_confirmations
+from bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from bot.store.requests import Opening, asked_call
-from bot.store.sealed_rows import letter_is_sealed
+from bot.store.rows import letter_is_sealed
 from bot.store.tables import mail
 from runtime.errors import Invalid
-from runtime.jsontypes import as_object
+from runtime.jsontypes import as_object, texts
+from runtime.run.arrival import invocation_of
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
+from runtime.store.records import SessionId
 
 T = TypeVar("T")
 
@@ -50,7 +52,7 @@ class Intake:
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
-        asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
+        asked_by = await lease.read(who_asked, session, request.invocation_id, letter)
         call = replace(request_facts(session, request), asker=asked_by.user)
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
@@ -80,7 +82,7 @@ class Intake:
             return await self._directory.facts(row, vote, self._rules.now.policies, anew=True)
 
         givers = (giver for grant in given for giver in grant.given_by)
-        return await rights_of(givers, asked, policy, self._rules.now, at, ask)
+        return await rights_of(givers, asked, policy, at, ask)
 
     async def _places(
         self, session: Session, found: GoverningPolicy, call: CallFacts
@@ -177,16 +179,27 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
     return None
 
 
-def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
-    """The person who asked for a call: the one known from earlier calls of the turn, otherwise the last to write."""
+def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> Person:
+    """The person who asked for a call: whoever's message began its turn. `letter` is what the agent works on now, and
+    its seal fits. What people write meanwhile changes nothing."""
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
-    if speaker is not None:
-        return _speaker(tx, session, speaker)
-    said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
-    user = next((letter.person for letter in tx.execute(said) if letter_is_sealed(tx, letter)), None)
-    return _speaker(tx, session, user) if user else session.starter
+    said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id)
+    for one in tx.execute(said):
+        began = one.turn == invocation_id or invocation_of(session_id(session), one.mark) == invocation_id
+        if began and letter_is_sealed(tx, one):
+            return _speaker(tx, session, one.person)
+    if letter.person is not None:
+        return _speaker(tx, session, letter.person)
+    answered = read_confirmation(tx, letter.confirmation) if letter.confirmation is not None else None
+    if answered is not None:
+        return answered.asked.asked_by
+    return Person(*texts(letter.body["asker"]))
+
+
+def session_id(session: Session) -> SessionId:
+    return SessionId(session.session.app, session.session.user, session.session.id)
 
 
 def _speaker(tx: Tx, session: Session, user: str) -> Person:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
-from bot.agents.intake import Intake, request_facts
+from bot.agents.intake import Intake, request_facts, session_id
 from bot.agents.streaming import RunDisplay
 from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
@@ -54,13 +54,14 @@ from bot.store.mailbox import (
     session_done,
 )
 from bot.store.outbox import say_later, say_waits, spoken_events
-from bot.store.repository import Session, moment, now, session_confirmations
+from bot.store.repository import Session, moment, note_turn, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS
 from bot.store.transactions import close_unneeded_request, copy_report, record_answered_elsewhere, record_out_of_reach
 from bot.telemetry.tracing import work_span
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
+from runtime.run.arrival import invocation_of
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.telemetry import tracing
@@ -117,7 +118,7 @@ class _LeasedSession:
     ) -> None:
         self._lease, self._host, self._sender, self._database = lease, host, sender, database
         self._intake, self._rules, self._backpressure = intake, rules, backpressure
-        self._deliveries = Deliveries(lease, host, rules)
+        self._deliveries = Deliveries(lease, host)
         self._under_way: frozenset[int] = frozenset()
         self._stops = lease.waiter(STOPS)
         self._started: Callable[[], None] = _no_priority
@@ -288,10 +289,13 @@ class _LeasedSession:
         If something can't be stored, the rest is heard to its end all the same, since a server stops a tool whose
         reader hangs up. Then the error is raised, and the letter is sent again as after a crash.
         """
-        looks = letter.confirmation is not None
+        looks, begins = letter.confirmation is not None, letter.kind == "words"
         failed: ConfirmError | None = None
         async for item in exchange:
             self._started()
+            if failed is None and begins and isinstance(item, AgentMessage) and item.invocation_id:
+                begins = False
+                failed = await self._note_turn(session, letter, item.invocation_id)
             if failed is not None:
                 continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
@@ -310,6 +314,16 @@ class _LeasedSession:
                     failed = error
         if failed is not None:
             raise failed
+
+    async def _note_turn(self, session: Session, letter: Letter, invocation_id: str) -> ConfirmError | None:
+        """Notes which turn a person's message began, unless the message's own mark says it, as in our runtime. Returns
+        the error if that can't be stored."""
+        if invocation_id != invocation_of(session_id(session), letter.mark):
+            try:
+                await self._lease.run(note_turn, letter.id, invocation_id)
+            except ConfirmError as error:
+                return error
+        return None
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a policy, of the current file or of a stored call, may hide something in this session."""
@@ -380,7 +394,7 @@ class _LeasedSession:
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
                 opening = replace(opening, trace=tracing.traceparent())
-                await self._lease.run(open_request, session.key, opening, self._rules.now)
+                await self._lease.run(open_request, session.key, opening)
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)
 

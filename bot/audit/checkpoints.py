@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from bot.audit.ledger import Head, LedgerKeys, stamp
+from bot.audit.ledger import Head, stamp
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
+from runtime.store.seal import Seal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,22 +30,22 @@ class Checkpoint:
     previous: str
     sealed: str
 
-    def publish(self, keys: LedgerKeys) -> str:
+    def publish(self, seal: Seal) -> str:
         """The line for the log and the channel. An anchor file consists of such lines. Only a holder of the secret can
         write one."""
         said = f"checkpoint {self.number} {stamp(self.at)} {self.sealed}"
-        return f"{said} {keys.checkpoint.of({'line': said})}"
+        return f"{said} {seal.of('published', self.number, said)}"
 
 
-def checkpoint(before: Checkpoint | None, heads: Mapping[str, Head], at: datetime, keys: LedgerKeys) -> Checkpoint:
+def checkpoint(before: Checkpoint | None, heads: Mapping[str, Head], at: datetime, seal: Seal) -> Checkpoint:
     number, previous = (before.number + 1, before.sealed) if before else (1, "")
     point = Checkpoint(number=number, at=at, heads=heads, previous=previous, sealed="")
-    return replace(point, sealed=keys.checkpoint.of(_content(point)))
+    return replace(point, sealed=seal.of("checkpoint", number, _content(point)))
 
 
-def checkpoint_is_sealed(point: Checkpoint, keys: LedgerKeys) -> bool:
+def checkpoint_is_sealed(point: Checkpoint, seal: Seal) -> bool:
     """Whether the checkpoint is as it was made. If not, it was changed, or sealed with another secret."""
-    return keys.checkpoint.matches(_content(point), point.sealed)
+    return seal.fits(point.sealed, "checkpoint", point.number, _content(point))
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Anchor:
     fingerprints: Mapping[int, str]
 
     @classmethod
-    def parse(cls, text: str, keys: LedgerKeys) -> Anchor:
+    def parse(cls, text: str, seal: Seal) -> Anchor:
         """Reads checkpoint lines as `publish` writes them, whatever a log or a channel put before or after. A line that
         somebody else wrote there does not count.
 
@@ -62,7 +63,7 @@ class Anchor:
         """
         found: dict[int, str] = {}
         for said, number, sealed, written in _ANCHORED.findall(text):
-            if keys.checkpoint.matches({"line": said}, written):
+            if seal.fits(written, "published", int(number), said):
                 found.setdefault(int(number), sealed)
         if not found:
             raise Invalid(

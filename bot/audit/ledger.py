@@ -5,8 +5,8 @@ its content, and the hash of the line before. So content can be purged, and ever
 covers the content and a salt. A purge deletes both, so that nobody can find a purged "amount 1500" again by trying
 amounts.
 
-Every line gets a fingerprint when it is made, over its hash. The secret is outside the database: somebody who can write
-to the database but has no secret can make a chain of hashes, but no fingerprint that fits.
+Every line is sealed when it is made, over its hash. The secret is outside the database: somebody who can write to the
+database but has no secret can make a chain of hashes, but no seal that fits.
 """
 
 from __future__ import annotations
@@ -17,30 +17,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from blocks.ledger_kinds import LineKind as LineKind
-from bot.audit.fingerprint import Fingerprints
-from bot.audit.seen_lines import SeenLines
 from runtime.jsontypes import JsonObject, canonical
+from runtime.store.seal import Seal
 
 SYSTEM = "system"
 GENESIS = "0" * 64
 """The hash that the first line of a chain continues."""
 
 NOT_PURGED = "its content was removed, but not by a purge"
-
-
-class LedgerKeys:
-    """What a process knows that is not in the store: the fingerprints' keys, all derived from the secret, and the lines
-    that it wrote itself."""
-
-    __slots__ = ("checkpoint", "letter", "line", "row", "seen", "session")
-
-    def __init__(self, secret: str) -> None:
-        self.line = Fingerprints(secret, "ledger line")
-        self.checkpoint = Fingerprints(secret, "checkpoint")
-        self.row = Fingerprints(secret, "confirmation row")
-        self.letter = Fingerprints(secret, "letter")
-        self.session = Fingerprints(secret, "session")
-        self.seen = SeenLines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +39,6 @@ class Head:
 class LedgerLine:
     """A line of the ledger. `content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the
     header, so that lines can be filtered after a purge.
-
-    `sealed` is the fingerprint.
     """
 
     chain: str
@@ -86,7 +68,7 @@ def append(
     chain: str,
     kind: LineKind,
     content: JsonObject,
-    keys: LedgerKeys,
+    seal: Seal,
     *,
     at: datetime,
     salt: str,
@@ -95,13 +77,13 @@ def append(
 ) -> LedgerLine:
     """The chain's next line. The caller passes a random `salt`, and content that is masked already.
 
-    >>> noon, keys = datetime(2030, 1, 1, 12, tzinfo=UTC), LedgerKeys("not a real secret")
-    >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, keys, at=noon, salt="x")
-    >>> second = append(first.head, "system", LineKind.RESUMED, {}, keys, at=noon, salt="y")
+    >>> noon, seal = datetime(2030, 1, 1, 12, tzinfo=UTC), Seal("not a real secret")
+    >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, seal, at=noon, salt="x")
+    >>> second = append(first.head, "system", LineKind.RESUMED, {}, seal, at=noon, salt="y")
     >>> second.seq, second.previous == first.hash, fault(second, first.head)
     (2, True, None)
     >>> fault(replace(second, content=None, salt=None), first.head)  # a purge leaves this
-    >>> is_sealed(second, keys), is_sealed(second, LedgerKeys("a guess"))
+    >>> is_sealed(second, seal), is_sealed(second, Seal("a guess"))
     (True, False)
     """
     text = canonical(content)
@@ -120,16 +102,16 @@ def append(
         sealed="",
     )
     line = replace(line, hash=line_hash(line))
-    return replace(line, sealed=keys.line.of(line.hash))
+    return replace(line, sealed=seal.of("line", line.chain, line.hash, line.seq))
 
 
-def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
-    return keys.line.matches(line.hash, line.sealed)
+def is_sealed(line: LedgerLine, seal: Seal) -> bool:
+    return seal.fits(line.sealed, "line", line.chain, line.hash, line.seq)
 
 
-def to_show(line: LedgerLine, keys: LedgerKeys) -> LedgerLine:
-    """The line, or an alarm in its place if its fingerprint does not fit."""
-    if is_sealed(line, keys) and line.hash == line_hash(line) and _content_is_intact(line):
+def to_show(line: LedgerLine, seal: Seal) -> LedgerLine:
+    """The line, or an alarm in its place if its seal does not fit."""
+    if is_sealed(line, seal) and line.hash == line_hash(line) and _content_is_intact(line):
         return line
     alarm = canonical({"text": "line"})
     return replace(line, kind=LineKind.UNSEALED, confirmation=None, tool=None, content=alarm, salt="")

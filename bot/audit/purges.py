@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, digest, is_sealed, line_hash
+from bot.audit.ledger import SYSTEM, LedgerLine, LineKind, digest, is_sealed, line_hash
+from runtime.store.seal import Seal
 
 SeqRange = tuple[int, int]
 """A range of line numbers, both ends included."""
@@ -41,11 +42,11 @@ class Purges:
     spans: Mapping[str, Sequence[SeqRange]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, lines: Iterable[LedgerLine], keys: LedgerKeys) -> Purges:
+    def read(cls, lines: Iterable[LedgerLine], seal: Seal) -> Purges:
         """The purge lines among these whose fingerprints fit."""
         spans: dict[str, list[SeqRange]] = {}
         for line in lines:
-            for chain, found in _spans_emptied_by(line, keys):
+            for chain, found in _spans_emptied_by(line, seal):
                 spans.setdefault(chain, []).extend(found)
         return cls(spans)
 
@@ -53,10 +54,10 @@ class Purges:
         return any(first <= seq <= last for first, last in self.spans.get(chain, ()))
 
 
-def _spans_emptied_by(line: LedgerLine, keys: LedgerKeys) -> Emptied:
+def _spans_emptied_by(line: LedgerLine, seal: Seal) -> Emptied:
     if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
         return ()
-    if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, keys):
+    if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, seal):
         return ()
     emptied = json.loads(line.content).get("emptied", [])
     return tuple((chain, tuple((first, last) for first, last in spans)) for chain, spans in emptied)

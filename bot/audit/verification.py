@@ -14,8 +14,9 @@ from enum import StrEnum
 from itertools import groupby
 
 from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint_is_sealed
-from bot.audit.ledger import NOT_PURGED, Head, LedgerKeys, LedgerLine, fault, is_sealed
+from bot.audit.ledger import NOT_PURGED, Head, LedgerLine, fault, is_sealed
 from bot.audit.purges import Purges
+from runtime.store.seal import Seal
 
 
 class Integrity(StrEnum):
@@ -67,10 +68,10 @@ class SealedCheckpoints:
     broken: Broken | None = None
 
     @classmethod
-    def read(cls, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> SealedCheckpoints:
+    def read(cls, checkpoints: Iterable[Checkpoint], seal: Seal) -> SealedCheckpoints:
         """`checkpoints` must be sorted by number."""
         sealed = cls()
-        sealed.broken = sealed._take_checkpoints(checkpoints, keys)
+        sealed.broken = sealed._take_checkpoints(checkpoints, seal)
         return sealed
 
     def last_hash(self, chain: str) -> str:
@@ -83,14 +84,14 @@ class SealedCheckpoints:
         found = (one.head.seq for one in self.claims.get(chain, ()) if up_to is None or one.number <= up_to)
         return max(found, default=0)
 
-    def _take_checkpoints(self, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Broken | None:
+    def _take_checkpoints(self, checkpoints: Iterable[Checkpoint], seal: Seal) -> Broken | None:
         previous = ""
         for number, point in enumerate(checkpoints, start=1):
             if point.number != number:
                 return _no_checkpoint(number, "is missing")
             if point.previous != previous:
                 return _no_checkpoint(number, "does not continue the one before it")
-            if not checkpoint_is_sealed(point, keys):
+            if not checkpoint_is_sealed(point, seal):
                 return _no_checkpoint(number, "was not sealed with this secret")
             previous = point.sealed
             self.fingerprints[number] = point.sealed
@@ -102,7 +103,7 @@ class SealedCheckpoints:
 def verify(
     lines: Iterable[LedgerLine],
     sealed: SealedCheckpoints,
-    keys: LedgerKeys,
+    seal: Seal,
     *,
     purges: Purges,
     anchor: Anchor | None = None,
@@ -114,7 +115,7 @@ def verify(
     """
     anchored = max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
     report = Report(checkpoints=len(sealed.fingerprints), anchored=anchored)
-    look = _LedgerPass(sealed, keys, purges, report)
+    look = _LedgerPass(sealed, seal, purges, report)
     report.broken = (
         look.at(lines)
         or look.missing()
@@ -135,7 +136,7 @@ class _LedgerPass:
     reported if nothing else is wrong."""
 
     sealed: SealedCheckpoints
-    keys: LedgerKeys
+    seal: Seal
     purges: Purges
     report: Report
     unproven: Broken | None = None
@@ -187,7 +188,7 @@ class _LedgerPass:
         return None
 
     def _doubt_about(self, line: LedgerLine) -> str | None:
-        if not is_sealed(line, self.keys):
+        if not is_sealed(line, self.seal):
             return "it was not written with this secret"
         covered = self.purges.cover(line.chain, line.seq)
         if line.content is None and not covered:

@@ -11,8 +11,8 @@ from blocks import view as shown
 from blocks.form import PAYLOAD, payload_fields
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 from bot.confirmation import decision_texts, edits
-from bot.confirmation.grants import LONGEST_SESSION, Grant
-from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.grants import LONGEST_SESSION
+from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, State, VoteKind, VoteState
 from bot.confirmation.states import SAID_BY_PEOPLE
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.redaction import Redactor

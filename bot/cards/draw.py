@@ -13,8 +13,7 @@ from blocks.pointer import note, pointer
 from blocks.view import NOBODY, CardView, Face, Notice
 from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.places import is_note
-from bot.confirmation.grants import Grant
-from bot.confirmation.model import Confirmation, Place, State
+from bot.confirmation.model import Confirmation, Grant, Place, State
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender

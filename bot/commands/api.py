@@ -44,15 +44,15 @@ def api(
     origins: tuple[str, ...],
 ) -> int:
     """Serve agents over ADK's HTTP API, such as --agent examples.oncall:agent."""
-    from bot.audit.fingerprint import Fingerprints
     from bot.config.environment import Environment
     from bot.config.settings import sealing_secret
     from runtime.rest.guard import TOKEN_VARIABLE, Guard
     from runtime.rest.serve import ServerOptions, serve_until_stopped
+    from runtime.store.seal import Seal
     from runtime.target import load_agent
 
     secret = sealing_secret(Environment.read(os.environ))
-    sealer = None if secret is None else Fingerprints(secret.get_secret_value(), "stored call").of
+    seal = None if secret is None else Seal(secret.get_secret_value())
     guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
     loaded = [load_agent(target) for target in agents]
-    return serve_until_stopped(ServerOptions(loaded, guard, port, store, dialect, shared_state, sealer))
+    return serve_until_stopped(ServerOptions(loaded, guard, port, store, dialect, shared_state, seal))

@@ -14,10 +14,10 @@ import click
 
 from bot.commands import command_texts
 from bot.commands.common import CommandLine, names_option, options, paint, standard_output, tell, tell_all
+from runtime.store.seal import Seal
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
-    from bot.audit.ledger import LedgerKeys
     from bot.audit.verification import Report
     from bot.operations.names import Namer
     from bot.store.audit_log import LineFilter
@@ -198,24 +198,23 @@ def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A
 def verify(call: CommandLine, anchor: str | None) -> int:
     """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
     from blocks.text import visible
-    from bot.audit.ledger import LedgerKeys
     from bot.confirmation.decision_texts import verification_result
     from bot.operations.operate import secret_of
     from bot.store.audit_verify import verify_ledger
 
-    keys = LedgerKeys(secret_of(call.settings))
-    known = _anchor(anchor, keys) if anchor else None
+    seal = Seal(secret_of(call.settings))
+    known = _anchor(anchor, seal) if anchor else None
 
     async def look() -> Report:
         async with call.reading() as database:
-            return await database.read(verify_ledger, keys, known)
+            return await database.read(verify_ledger, seal, known)
 
     report = asyncio.run(look())
     tell(paint(visible(verification_result(report)), "green" if report.broken is None else "red"))
     return 0 if report.broken is None else 1
 
 
-def _anchor(name: str, keys: LedgerKeys) -> Anchor:
+def _anchor(name: str, seal: Seal) -> Anchor:
     from bot.audit.checkpoints import Anchor
     from runtime.errors import Invalid
 
@@ -224,7 +223,7 @@ def _anchor(name: str, keys: LedgerKeys) -> Anchor:
     except OSError as error:
         why = error.strerror or error
         raise Invalid(command_texts.ANCHOR_UNREADABLE.format(path=name, why=why)) from error
-    return Anchor.parse(text, keys)
+    return Anchor.parse(text, seal)
 
 
 # Purge

@@ -121,11 +121,10 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     else:
         used = "not used yet" if one.uses == 0 else f"used {one.uses} time{'s' if one.uses > 1 else ''}"
     until = f"until {format_time(one.until)}, {format_duration(one.until - now)} left"
-    void = "; it has no seal of this app, so it lets nothing through" if one.sealed is False else ""
     given_by = ", ".join(map(names.of, one.given_by))
     channel = channel_of(one.session)
     where = f"{names.of(channel)}, session {one.session}" if channel else one.session
-    yield visible(f"    given by {given_by} in {where}; {until}; {used}{void}")
+    yield visible(f"    given by {given_by} in {where}; {until}; {used}")
 
 
 def reapplied(one: ReapplyResult, *, dry_run: bool) -> str:

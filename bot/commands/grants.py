@@ -32,15 +32,12 @@ def grants(call: CommandLine, names: bool) -> int:
 
 
 async def _find(call: CommandLine, *, names: bool) -> tuple[list[GrantInForce], datetime, KnownNames]:
-    from bot.audit.fingerprint import Fingerprints
     from bot.operations.grants import read_grants
     from bot.operations.names import NO_NAMES, Namer, channel_of
     from bot.store.repository import now
 
-    secret = call.settings.secret
-    fingerprints = None if secret is None else Fingerprints(secret.get_secret_value(), "call")
     async with call.reading() as database:
-        found, at = await database.read(read_grants, fingerprints), await database.read(now)
+        found, at = await database.read(read_grants), await database.read(now)
         ids = [giver for one in found for giver in one.given_by]
         ids += [channel for one in found if (channel := channel_of(one.session))]
         return found, at, await Namer(call.settings).learn(ids) if names else NO_NAMES

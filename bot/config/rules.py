@@ -1,10 +1,9 @@
-"""The policies in force, and the key that signs decisions."""
+"""The policies in force."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bot.audit.fingerprint import Fingerprints
 from bot.policy.model import Policies
 
 
@@ -13,7 +12,6 @@ class Rules:
     """What counting a vote needs besides the row."""
 
     policies: Policies
-    fingerprints: Fingerprints
 
 
 class RulesInForce:

@@ -6,14 +6,14 @@
 
 `states.py` holds these tables. The store calls these functions, each in a transaction of its own:
 
-1. `open_confirmation(confirmation_id, asked, policy, fingerprints, now)` when a call is held: the row and its first
+1. `open_confirmation(confirmation_id, asked, policy, now)` when a call is held: the row and its first
    step.
-2. `votes.store_vote(row, fingerprints.with_fingerprint(vote, row, …))` on a click, then
+2. `votes.store_vote(row, vote)` on a click, then
    `votes.count(row, vote.id, facts, now, rules)`, oldest vote first. Where `votes.refusal_without_asking` has an
    answer, `facts` may be `None`.
 3. `schedule.tick(row, now)` at the time that `schedule.next_due(row)` says: reminder, escalation, expiry, an approval
    that did not start in time, "nobody knows".
-4. `outcome.begin(row, delivery, now, fingerprints)` right before a host gets an approval: `Illegal` means that it must
+4. `outcome.begin(row, delivery, now)` right before a host gets an approval: `Illegal` means that it must
    not run any more, and the letter is dropped. `outcome.take_back(row, now)` if the host did not get it after all.
 5. `outcome.observe(row, seen, now)` with what the host says about the call, any number of times;
    `record_outside_answer(row, confirmed, now)` when somebody answered outside of this app.
@@ -26,20 +26,18 @@ session's mailbox, which is stored in the same transaction.
 >>> from bot.policy.approvers import Account
 >>> from bot.policy.model import Policies
 >>> from bot.confirmation.model import SessionKey, Vote, VoteKind
->>> from bot.confirmation.fingerprints import with_fingerprint
 >>> from bot.config.rules import Rules
 >>> from bot.confirmation.votes import count, store_vote
 >>> lead, noon = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC)
->>> fingerprints = Fingerprints("not a real secret", "call")
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
 >>> asked = AskedCall(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1",
 ...               call_id="c1", tool="deploy", arguments={"version": "2.4.1"}, agent="oncall",
 ...               asked_by=Person("T1", "U0ASKER"), team="T1")
->>> row = open_confirmation("k1", asked, policy, fingerprints, noon).row
->>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon, sealed="")
->>> row = store_vote(row, with_fingerprint(vote, row, fingerprints)).row
+>>> row = open_confirmation("k1", asked, policy, noon).row
+>>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon)
+>>> row = store_vote(row, vote).row
 >>> facts = Facts(account=Account(lead, teams=frozenset({"T1"})))
->>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy), fingerprints))
+>>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy)))
 >>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.confirmed
 (<State.APPROVED: 'approved'>, ['approval', 'approved'], True)
 """
@@ -49,26 +47,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
-from bot.confirmation.authorise import Reason
 from bot.confirmation.edits import amendments
-from bot.confirmation.effects import AnswerDelivery, Step, UnsealedPart
+from bot.confirmation.effects import AnswerDelivery, Step
 from bot.confirmation.exact_json import check_json
-from bot.confirmation.fingerprints import voters as sealed_voters
-from bot.confirmation.fingerprints import with_decision, with_terms
-from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, GrantRefusal, make_grant
-from bot.confirmation.model import AskedCall, Confirmation, OutsideAnswer, Revision, State, VoteKind
+from bot.confirmation.grants import make_grant
+from bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
-from bot.policy.approvers import SLACK, Person, is_operator
+from bot.policy.approvers import Person, is_operator
 from bot.policy.model import Policy
 from runtime.jsontypes import Json
 
 
-def open_confirmation(
-    confirmation_id: str, asked: AskedCall, policy: Policy, fingerprints: Fingerprints, now: datetime
-) -> Transition:
+def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime) -> Transition:
     """Opens a confirmation under the policy that governs the request, as the policy is now."""
     check_json(asked.arguments, f"The call to {asked.tool}")
     check_json(asked.payload, f"The payload that {asked.tool} asks for")
@@ -76,7 +68,6 @@ def open_confirmation(
         number=1,
         arguments=asked.arguments,
         payload=asked.payload,
-        fingerprint=asked.fingerprint(fingerprints, asked.arguments, asked.payload, revision=1),
         at=now,
     )
     row = Confirmation(
@@ -90,7 +81,6 @@ def open_confirmation(
         escalate_at=now + policy.escalate_after if policy.escalate_after else None,
         changed_at=now,
     )
-    row = with_terms(row, fingerprints)
     shown, hidden = row.redactor.mask_call(asked.arguments)
     asking = replace(
         step_of(row, LineKind.ASKED, now),
@@ -100,26 +90,22 @@ def open_confirmation(
         arguments=shown,
         hidden=hidden,
         until=row.deadline,
-        fingerprint=first.fingerprint,
     )
     return Transition(row=row, steps=(asking,))
 
 
-def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
+def approve(row: Confirmation, now: datetime) -> Transition:
     """Approves: the counted votes are from enough *people*, on the current revision."""
-    voters = sealed_voters(row, VoteKind.APPROVE, fingerprints)
+    voters = row.voters(VoteKind.APPROVE)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
         wish = decision_texts.wanted_otherwise_to_model(row.asked.tool, amended)
         return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, voters[-1], wish)
-    grant = make_grant(row, now, fingerprints)
+    grant = make_grant(row, now)
     row = change_decision(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
-    row = replace(row, start_by=now + row.policy.start_within)
-    if grant is not None:
-        row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
-    row = with_decision(row, fingerprints)
+    row = replace(row, start_by=now + row.policy.start_within, grant=grant)
     steps = [
         replace(
             step_of(row, LineKind.APPROVED, now),
@@ -127,7 +113,6 @@ def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Tra
             votes=len(voters),
             quorum=row.policy.quorum,
             until=row.start_by,
-            fingerprint=row.revision.fingerprint,
         )
     ]
     if grant is not None:
@@ -137,13 +122,11 @@ def approve(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Tra
     return Transition(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
 
 
-def approve_by_grant(
-    confirmation_id: str, asked: AskedCall, policy: Policy, fingerprints: Fingerprints, now: datetime, grant: Grant
-) -> Transition:
+def approve_by_grant(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime, grant: Grant) -> Transition:
     """Approves a request that a grant covers, without asking anybody."""
-    row = open_confirmation(confirmation_id, asked, policy, fingerprints, now).row
+    row = open_confirmation(confirmation_id, asked, policy, now).row
     row = change_decision(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
-    row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), fingerprints)
+    row = replace(row, start_by=now + policy.start_within, by_grant=grant.id)
     shown, hidden = row.redactor.mask_call(asked.arguments)
     step = replace(
         step_of(row, LineKind.GRANT_USED, now),
@@ -152,7 +135,6 @@ def approve_by_grant(
         arguments=shown,
         hidden=hidden,
         until=row.start_by,
-        fingerprint=row.revision.fingerprint,
         grant=grant.id,
     )
     return Transition(row=row, steps=(step,), delivery=_answer(row, True, payload=amendments(row)))
@@ -161,28 +143,12 @@ def approve_by_grant(
 def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
     """Ends the grant that came with an approval. What it let through before stays approved. `said`: the person's
     reason."""
-    if row.grant_until is None:
+    if row.grant is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
-    row = next_version(replace(row, grant_until=None, grant_look_at=None), now)
+    row = next_version(replace(row, grant=None), now)
     masked_reason = row.redactor.mask_text(said) if said else None
     step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=masked_reason)
-    return Transition(row=row, steps=(step,), revoked_by=by)
-
-
-def record_grant_check(row: Confirmation, now: datetime, why: GrantRefusal | None) -> Transition:
-    """Records whether the grant would still let a call like its own through. If it would not, and for a permanent
-    reason, the grant ends, so that its card stops promising it."""
-    if row.grant_until is None:
-        return Transition(row=row)
-    if why is None or why.for_now:
-        return Transition(row=replace(row, grant_look_at=now + LOOKED_AT_EVERY))
-    ended = revoke(row, now, SLACK)
-    people = () if why.giver is None else (why.giver,)
-    ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
-    if why.refusal.reason is not Reason.UNSEALED:
-        return ended
-    alarm = replace(step_of(row, LineKind.UNSEALED, now), text=UnsealedPart.GRANT, grant=row.id)
-    return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
+    return Transition(row=row, steps=(step,))
 
 
 def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Transition:
@@ -249,7 +215,6 @@ def _answer(row: Confirmation, confirmed: bool, *, payload: Json = None, reason:
         payload=payload,
         reason=reason,
         arguments=current.arguments,
-        fingerprint=current.fingerprint,
         revision=current.number,
         attempt=row.attempt,
         trace=row.asked.trace,

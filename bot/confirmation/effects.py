@@ -55,14 +55,13 @@ class Step:
     entries: tuple[str, ...] = ()
     way: str | None = None
     yes: bool | None = None  # SETTLED: it took effect; ELSEWHERE: it was approved
-    fingerprint: str | None = None
     grant: str | None = None
     emptied: Emptied = ()  # PURGED: the lines that lost their content
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerDelivery:
-    """The answer to a request. `arguments` are those of the whole call that may run, bound by `fingerprint`.
+    """The answer to a request. `arguments` are those of the whole call that may run.
 
     `payload` is what is sent. For a call without a payload of its own, it holds only the edited arguments.
     """
@@ -71,19 +70,15 @@ class AnswerDelivery:
     payload: ExactJson = None
     reason: str | None = None
     arguments: ExactObject
-    fingerprint: str
     revision: int
     attempt: int = 1
     trace: str | None = None
 
 
 class UnsealedPart(StrEnum):
-    """A part whose fingerprint does not fit: somebody wrote it into the database."""
+    """What was void: somebody wrote it into the database, or changed it there."""
 
-    VOTES = "votes"
-    TERMS = "terms"
     CALL = "call"
-    GRANT = "grant"
     ROW = "row"
     WORDS = "words"
     LETTER = "letter"
@@ -99,13 +94,12 @@ Settlement = Settled | Literal[VoteKind.RUN_AGAIN]
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementDelivery:
-    """What the session gets about an unknown outcome. "Run again" has an attempt and a fingerprint, like an answer."""
+    """What the session gets about an unknown outcome."""
 
     word: Settlement
     attempt: int
     arguments: ExactObject
     payload: ExactJson = None
-    fingerprint: str
     by: Person | None = None
     reason: str | None = None
     trace: str | None = None

@@ -8,90 +8,27 @@ vote now. So nobody lets their own call through.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 
-from pydantic import TypeAdapter, ValidationError
-
-from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
-from bot.confirmation.exact_json import ExactObject
-from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
-from bot.confirmation.stored_json import UnreadableRecord
+from bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
-from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
 
 LONGEST_SESSION = timedelta(hours=24)
 """A thread has no end, but a grant must have one: `grant = "session"` lasts this long at most."""
 
-LOOKED_AT_EVERY = timedelta(minutes=1)
-"""How often to check whether a grant still lets anything through, since its card says that it does."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Grant:
-    id: str  # of the confirmation with which it was given
-    session: SessionKey
-    team: str
-    tool: str
-    policy: str  # the fingerprint
-    on: ExactObject  # the arguments that must be equal
-    given_by: tuple[Person, ...]
-    given_at: datetime
-    until: datetime
-    revoked_at: datetime | None = None
-    revoked_by: Person | None = None
-    uses: int | None = None  # for how many calls; None: any number
-    used: int = 0  # how many calls it let through: counted in the ledger, not stored here
-    sealed: str = ""  # a keyed digest over all that was granted
-
-    def to_json(self) -> JsonObject:
-        part: JsonObject = _adapter().dump_python(self, mode="json", exclude={"used"})
-        return part
-
-    @staticmethod
-    def from_json(stored: object) -> Grant:
-        """Raises `UnreadableRecord` for what is not a grant."""
-        try:
-            return _adapter().validate_python(stored)
-        except ValidationError as error:
-            raise UnreadableRecord("A stored grant is not what adk-confirm writes.") from error
-
-    def under(self, fingerprints: Fingerprints) -> Grant:
-        return replace(self, sealed=fingerprints.within("grant").of(self._terms))
-
-    def is_sealed(self, fingerprints: Fingerprints) -> bool:
-        """Whether the grant is exactly as it was given, and was not made or changed in the database."""
-        return fingerprints.within("grant").matches(self._terms, self.sealed)
-
-    @property
-    def _terms(self) -> JsonObject:
-        left_out = {"revoked_at", "revoked_by", "used", "sealed"} | ({"uses"} if self.uses is None else set())
-        terms: JsonObject = _adapter().dump_python(self, mode="json", exclude=left_out)
-        return terms
-
-    @property
-    def used_up(self) -> bool:
-        return self.uses is not None and self.used >= self.uses
-
-
-@cache
-def _adapter() -> TypeAdapter[Grant]:
-    """Made at its first use, since most starts do not need it."""
-    return TypeAdapter(Grant)
-
-
-def make_grant(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Grant | None:
+def make_grant(row: Confirmation, now: datetime) -> Grant | None:
     """The grant that comes with an approval, if the policy offers one and every approver gave it."""
     offered = row.policy.grant
     if offered is None or row.asked.wants_payload or not row.approvals:
         return None
     if not all(vote.grant for vote in row.approvals):
         return None
-    grant = Grant(
+    return Grant(
         id=row.id,
         session=row.asked.session,
         team=row.asked.team,
@@ -103,12 +40,11 @@ def make_grant(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> 
         until=now + (LONGEST_SESSION if offered.length == "session" else offered.length),
         uses=offered.uses,
     )
-    return grant.under(fingerprints)
 
 
 def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:
     """Whether the grant covers a call. `policy` is the policy that governs the call now."""
-    if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
+    if not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
         return False
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False
@@ -129,13 +65,9 @@ class GrantRefusal:
         return self.refusal.reason is Reason.CANNOT_ASK
 
 
-def why_withheld(
-    grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], fingerprints: Fingerprints
-) -> GrantRefusal | None:
+def why_withheld(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> GrantRefusal | None:
     """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about
     each giver for this call. Without that, a giver does not approve."""
-    if not grant.is_sealed(fingerprints):
-        return GrantRefusal(Refusal(reason=Reason.UNSEALED))
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
         return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
     for giver in grant.given_by:
@@ -145,12 +77,6 @@ def why_withheld(
         if isinstance(verdict, Refusal):
             return GrantRefusal(verdict, giver)
     return None
-
-
-def revoke_grant(grant: Grant, by: Person, now: datetime) -> Grant:
-    if grant.revoked_at is not None:
-        raise Conflict("This grant was revoked already; it lets nothing through.")
-    return replace(grant, revoked_at=now, revoked_by=by)
 
 
 def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject:

@@ -12,14 +12,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.audit.fingerprint import Fingerprints
-from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Act
 from bot.confirmation.exact_json import ExactJson, ExactObject
 from bot.policy.approvers import Person
 from bot.policy.model import CallFacts, FrozenPolicy
 from bot.policy.redaction import Redactor
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import JsonObject
 
 
 class State(StrEnum):
@@ -156,31 +154,6 @@ class AskedCall:
         """The same call, asked for again by the same person with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
-    def fingerprint(self, fingerprints: Fingerprints, arguments: JsonObject, payload: Json, revision: int) -> str:
-        """The fingerprint of the call in a revision. It binds what is shown to what runs."""
-        return fingerprints.of({**self._call(arguments, payload), "revision": revision})
-
-    def has_fingerprint(
-        self,
-        fingerprints: Fingerprints,
-        arguments: JsonObject,
-        payload: Json,
-        revision: int,
-        fingerprint: str,
-    ) -> bool:
-        """Whether the fingerprint fits."""
-        return fingerprints.matches({**self._call(arguments, payload), "revision": revision}, fingerprint)
-
-    def _call(self, arguments: JsonObject, payload: Json) -> JsonObject:
-        return {
-            "session": [self.session.app, self.session.user, self.session.id],
-            "request": self.request_id,
-            "call": self.call_id,
-            "tool": self.tool,
-            "arguments": arguments,
-            "payload": payload,
-        }
-
 
 def turn_of(ask: Ask, siblings: str, invocation_id: str) -> str:
     return (siblings or invocation_id) if ask is Ask.CONFIRMATION else ""
@@ -193,7 +166,6 @@ class Revision:
     number: int
     arguments: ExactObject
     payload: ExactJson
-    fingerprint: str
     author: Person | None = None
     at: datetime
 
@@ -209,11 +181,7 @@ class Edit:
 @dataclass(frozen=True, kw_only=True)
 class Vote:
     """One person's vote on one revision. Votes count in the order of `stored_at`. `stands_on` is the revision for which
-    it was counted.
-
-    Only a vote from `fingerprints.with_fingerprint` counts: `sealed` is the fingerprint of who voted what, on which
-    call, and when.
-    """
+    it was counted."""
 
     id: str
     kind: VoteKind
@@ -228,22 +196,15 @@ class Vote:
     state: VoteState = VoteState.PENDING
     stands_on: int | None = None
     heard: int | None = None  # the version of the row in which it was counted
-    of: str = ""  # the fingerprint of the revision when the vote was given
-    sealed: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The decision. `fingerprint` is that of the revision that was decided on; `sealed` is a keyed digest over the
-    decision."""
-
     state: State
     at: datetime
     revision: int
-    fingerprint: str
     by: Person | None = None
     reason: str | None = None
-    sealed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +247,27 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Grant:
+    """A vote given in advance: see `grants.py`. It is stored in the confirmation with which it was given."""
+
+    id: str  # of that confirmation
+    session: SessionKey
+    team: str
+    tool: str
+    policy: str  # the fingerprint
+    on: ExactObject  # the arguments that must be equal
+    given_by: tuple[Person, ...]
+    given_at: datetime
+    until: datetime
+    uses: int | None = None  # for how many calls; None: any number
+    used: Annotated[int, Field(exclude=True)] = 0  # how many calls it let through: counted in the ledger
+
+    @property
+    def used_up(self) -> bool:
+        return self.uses is not None and self.used >= self.uses
+
+
+@dataclass(frozen=True, kw_only=True)
 class Confirmation:
     id: str
     asked: AskedCall
@@ -306,21 +288,27 @@ class Confirmation:
     unreached: bool = False  # the host could not be reached with the approval
     unknown_until: datetime | None = None
     outside: OutsideAnswer | None = None
-    grant_until: datetime | None = None  # until when the grant that came with it is in force
-    grant_look_at: datetime | None = None  # when to check again whether the grant would still let a call through
+    grant: Grant | None = None  # the grant that came with it, until it ends
     by_grant: str | None = None  # nobody was asked: this grant let it through
-    places: tuple[Place, ...] = ()
-    sealed: str = ""  # a keyed digest over what was asked and under which policy
-    unsealed: bool = False  # something in this row was not written by this app; raises an alarm
+    places: Annotated[tuple[Place, ...], Field(exclude=True)] = ()  # stored with the cards: they outlive a void row
+    unsealed: bool = False  # the row was void, so this is what the ledger knew: an alarm
     version: int = 1  # of the row
     face: int = 1  # the version with the last change that people see
     changed_at: datetime
-    doubt: Annotated[frozenset[LineKind] | None, Field(exclude=True)] = None
-    """Not stored. Set if the stored row is not the one that this app saved last: what happened since, by the ledger."""
 
     @property
     def revision(self) -> Revision:
         return self.revisions[-1]
+
+    @property
+    def is_void(self) -> bool:
+        """Whether somebody had changed the row, so that it was written anew from the ledger, and ended."""
+        return self.unsealed and not self.policy.approvers
+
+    @property
+    def grant_until(self) -> datetime | None:
+        """Until when the grant that came with it is in force."""
+        return self.grant.until if self.grant else None
 
     @property
     def runs(self) -> bool:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.audit.fingerprint import Fingerprints, same_fingerprint
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
 from bot.confirmation.decision import denial, record_outside_answer, step_of
+from bot.confirmation.edits import amendments
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
-from bot.confirmation.fingerprints import decision_is_sealed, revision_by_fingerprint, with_decision
-from bot.confirmation.fingerprints import voters as sealed_voters
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.states import (
     OUTCOMES,
@@ -25,7 +23,7 @@ from bot.confirmation.states import (
 )
 from bot.policy.approvers import Person
 from bot.policy.redaction import own_words
-from runtime.jsontypes import as_object, canonical
+from runtime.jsontypes import canonical
 
 UNKNOWN_FOR = timedelta(hours=24)
 """After this time without an answer from people, the session gets "nobody knows"."""
@@ -41,11 +39,10 @@ class HostReport:
     altered: bool = False  # refused, because it was not the call that was approved
 
 
-def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fingerprints) -> Transition:
+def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
     """Checks an approval before a host gets it: it is for the decided call and for this attempt, and still in time.
 
-    The call must also be exactly what its approvers saw. If somebody changed the database in between, the call is
-    refused, and `handed_at` stays empty.
+    The call must also be exactly what its approvers saw. If it is not, it is refused, and `handed_at` stays empty.
     """
     if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
         raise Illegal(row, ConfirmationEvent.BEGIN)
@@ -53,37 +50,24 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, fingerprints: Fi
         raise Illegal(row, ConfirmationEvent.BEGIN, " a second time")
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, ConfirmationEvent.BEGIN, f" after {row.start_by}")
-    bound = same_fingerprint(delivery.fingerprint, row.decision.fingerprint)
-    if (
-        row.doubt is not None
-        or not bound
-        or not decision_is_sealed(row, fingerprints)
-        or not _is_intact(row, delivery, fingerprints)
-    ):
+    edited = isinstance(delivery, AnswerDelivery) and not row.asked.wants_payload
+    decided = [row.revision.arguments, amendments(row) if edited else row.revision.payload]
+    if canonical(decided) != canonical([delivery.arguments, delivery.payload]):
         return record_altered(row, now)
     return Transition(row=next_version(replace(row, handed_at=now), now, visible=False))
 
 
-def start(
-    row: Confirmation, now: datetime, fingerprints: Fingerprints, *, begun_at: datetime, again: bool = False
-) -> Transition:
+def start(row: Confirmation, now: datetime, *, begun_at: datetime, again: bool = False) -> Transition:
     """Decides whether our own runtime may run the call: only if the outcome is `running` afterwards.
 
     An approval is good for one start. `again`: the process died while the call ran, and its tool can be repeated
     safely.
     """
     before = row.outcome.kind if row.outcome else None
-    allowed = (None, OutcomeKind.RUNNING) if again else (None,)
-    if (
-        row.doubt is None
-        and row.state is State.APPROVED
-        and before in allowed
-        and decision_is_sealed(row, fingerprints)
-    ):
-        running = HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at)
-        return _copy_report(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
-        return record_altered(row, now)
+        return _copy_report(row, HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at), now)
+    if row.state is State.APPROVED and before is OutcomeKind.RUNNING and again:
+        return Transition(row=row)
     step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
     return Transition(row=next_version(replace(row, unsealed=True), now), steps=(step,))
 
@@ -141,19 +125,18 @@ def settle(
     return Transition(row=row, steps=(step,), delivery=delivery)
 
 
-def run_again(row: Confirmation, now: datetime, fingerprints: Fingerprints) -> Transition:
+def run_again(row: Confirmation, now: datetime) -> Transition:
     """A new quorum wants the same approved call to run once more."""
-    voters = sealed_voters(row, VoteKind.RUN_AGAIN, fingerprints)
+    voters = row.voters(VoteKind.RUN_AGAIN)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
-    row = with_decision(begin_next_attempt(row, now, by=voters[-1]), fingerprints)
+    row = begin_next_attempt(row, now, by=voters[-1])
     step = replace(
         step_of(row, LineKind.RUN_AGAIN, now),
         people=voters,
         votes=len(voters),
         quorum=row.policy.quorum,
         until=row.start_by,
-        fingerprint=row.revision.fingerprint,
     )
     return Transition(row=row, steps=(step,), delivery=_settlement(row, VoteKind.RUN_AGAIN, voters[-1], None))
 
@@ -166,24 +149,9 @@ def lapse_again(row: Confirmation, now: datetime) -> Transition:
     return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 
 
-def _is_intact(row: Confirmation, delivery: Delivery, fingerprints: Fingerprints) -> bool:
-    """Whether arguments, payload and the answer to send all fit the fingerprint."""
-    asked, payload = row.asked, delivery.payload
-    if isinstance(delivery, AnswerDelivery) and not asked.wants_payload:
-        amended = as_object(payload)
-        if canonical({**asked.arguments, **amended}) != canonical(delivery.arguments):
-            return False
-        payload = row.revision.payload
-    made = revision_by_fingerprint(row, delivery.fingerprint)
-    if made is None:
-        return False
-    return asked.has_fingerprint(fingerprints, delivery.arguments, payload, made.number, delivery.fingerprint)
-
-
 def record_altered(row: Confirmation, now: datetime) -> Transition:
     """Raises an alarm about a changed call. A first attempt is refused, and the agent gets the reason. For a later
     attempt, the outcome stays unknown."""
-    row = replace(row, doubt=None)
     if row.attempt > 1:
         step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
@@ -228,7 +196,6 @@ def _settlement(row: Confirmation, word: Settlement, by: Person | None, reason: 
         attempt=row.attempt,
         arguments=current.arguments,
         payload=current.payload,
-        fingerprint=current.fingerprint,
         by=by,
         reason=reason,
         trace=row.asked.trace,

@@ -25,7 +25,6 @@ class DueWork(StrEnum):
     EXPIRE = "expire"
     LAPSE = "lapse"
     GIVE_UP = "give up"
-    LOOK_AT_GRANT = "look at grant"
     END_GRANT = "end grant"
     DRAW = "draw"
 
@@ -59,7 +58,6 @@ def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
         (row.deadline if waiting and not pending else None, DueWork.EXPIRE),
         (row.start_by if not_begun else None, DueWork.LAPSE),
         (row.unknown_until if row.unknown and not pending else None, DueWork.GIVE_UP),
-        (row.grant_look_at if row.grant_until and not pending else None, DueWork.LOOK_AT_GRANT),
         (row.grant_until if not pending else None, DueWork.END_GRANT),
         (row.changed_at if behind else None, DueWork.DRAW),
     )
@@ -84,7 +82,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         return settle(row, OutcomeKind.NOBODY_KNOWS, now)
     steps: list[Step] = []
     if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
-        row = next_version(replace(row, grant_until=None, grant_look_at=None), now)
+        row = next_version(replace(row, grant=None), now)
     if DueWork.REMIND in due:
         row = next_version(replace(row, remind_at=None), now)
         votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum

@@ -13,8 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from bot.confirmation.effects import Delivery, Step
-from bot.confirmation.grants import Grant
-from bot.confirmation.model import Confirmation, Decision, Outcome, OutcomeKind, State
+from bot.confirmation.model import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
 from bot.policy.approvers import Person
 from runtime.errors import Conflict
 
@@ -91,7 +90,6 @@ class Transition:
     steps: tuple[Step, ...] = ()
     delivery: Delivery | None = None
     grant: Grant | None = None
-    revoked_by: Person | None = None  # the grant that came with the row ends
 
     def then(self, later: Transition) -> Transition:
         """Both changes, one after the other. Only one of them may deliver something."""
@@ -118,10 +116,7 @@ def change_decision(
     state = DECISIONS[row.state].get(event)
     if state is None:
         raise Illegal(row, event)
-    revision = row.revision
-    decision = Decision(
-        state=state, at=now, revision=revision.number, fingerprint=revision.fingerprint, by=by, reason=reason
-    )
+    decision = Decision(state=state, at=now, revision=row.revision.number, by=by, reason=reason)
     return next_version(replace(row, state=state, decision=decision, remind_at=None), now)
 
 
@@ -137,8 +132,7 @@ def begin_next_attempt(row: Confirmation, now: datetime, by: Person) -> Confirma
     """Goes from unknown back to approved and not begun, for the next attempt."""
     if row.state is not State.APPROVED or not row.unknown:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN)
-    revision = row.revision
-    decision = Decision(state=State.APPROVED, at=now, revision=revision.number, fingerprint=revision.fingerprint, by=by)
+    decision = Decision(state=State.APPROVED, at=now, revision=row.revision.number, by=by)
     start_by = now + row.policy.start_within
     fresh = replace(
         row, outcome=None, attempt=row.attempt + 1, decision=decision, start_by=start_by, unknown_until=None

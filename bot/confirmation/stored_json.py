@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from bot.confirmation.effects import Delivery, Step
-from bot.confirmation.model import Confirmation
+from bot.confirmation.model import Confirmation, Place
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 
@@ -30,6 +30,11 @@ def _row() -> TypeAdapter[Confirmation]:
 
 
 @cache
+def _places() -> TypeAdapter[tuple[Place, ...]]:
+    return TypeAdapter(tuple[Place, ...])
+
+
+@cache
 def _step() -> TypeAdapter[Step]:
     return TypeAdapter(Step)
 
@@ -46,6 +51,15 @@ def row_to_json(row: Confirmation) -> str:
 def row_from_json(stored: str) -> Confirmation:
     """Raises `UnreadableRecord` for anything that is not a row."""
     return _read(_row(), stored, "confirmation")
+
+
+def places_to_json(places: tuple[Place, ...]) -> str:
+    """Where a confirmation's cards are."""
+    return _places().dump_json(places).decode()
+
+
+def places_from_json(stored: str) -> tuple[Place, ...]:
+    return _places().validate_json(stored)
 
 
 def delivery_to_json(delivery: Delivery) -> str:

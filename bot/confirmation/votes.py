@@ -28,11 +28,10 @@ from bot.confirmation.authorise import (
 from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from bot.confirmation.edits import EditedCall, apply_edit, check_edit
 from bot.confirmation.effects import Step
-from bot.confirmation.fingerprints import voters as sealed_voters
+from bot.confirmation.exact_json import check_json
 from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
-from bot.confirmation.unsealed import without_unsealed
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
 from runtime.errors import Invalid
 
@@ -46,6 +45,10 @@ def store_vote(row: Confirmation, vote: Vote) -> Transition:
         return Transition(row=row)
     if vote.state is not VoteState.PENDING or vote.stands_on is not None:
         raise Invalid("A vote is stored before it is counted.")
+    vote = replace(vote, reason=(vote.reason or "").strip() or None)
+    if vote.edit is not None:
+        check_json(vote.edit.arguments, "The edit")
+        check_json(vote.edit.payload, "The payload")
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
         return _reject(row, vote, refusal, vote.stored_at)
@@ -146,15 +149,11 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     now.
 
     First, the votes of people who were barred since are removed. Before the last vote that is needed, so are those of
-    everybody who may not decide any more; if that can't be looked up, the quorum waits for another try. If a
-    fingerprint does not fit, that is corrected and nothing is counted yet: call again if the vote still waits.
+    everybody who may not decide any more; if that can't be looked up, the quorum waits for another try.
     """
     pending = row.pending_votes
     if not pending or pending[0].id != vote_id:
         raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
-    sound = without_unsealed(row, now, rules)
-    if sound.row is not row:
-        return sound
     vote = pending[0]
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
@@ -231,8 +230,8 @@ def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, 
         case VoteKind.RUN_AGAIN:
             row = _count_vote(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
-            enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.fingerprints)) >= row.policy.quorum
-            return run_again(row, now, rules.fingerprints).after(step) if enough else Transition(row=row, steps=(step,))
+            enough = len(row.voters(VoteKind.RUN_AGAIN)) >= row.policy.quorum
+            return run_again(row, now).after(step) if enough else Transition(row=row, steps=(step,))
         case VoteKind.REVOKE:
             return revoke(_count_vote(row, vote, now), now, vote.voter, vote.reason)
     assert_never(vote.kind)
@@ -248,20 +247,20 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
             return _reject(row, vote, refusal, now)
     if after.changes:
         row, fallen = drop_votes(row, {standing.id: None for standing in row.approvals}, now)
-        row = replace(row, revisions=(*row.revisions, _new_revision(row, vote, after, now, rules)))
+        row = replace(row, revisions=(*row.revisions, _new_revision(row, vote, after, now)))
     row = _count_vote(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
         before = {change.name: change.before for change in after.changes if not change.added}
         made = {change.name: change.after for change in after.changes}
         mask = row.redactor.mask_call
-        step = replace(step, before=mask(before)[0], after=mask(made)[0], fingerprint=row.revision.fingerprint)
-    return approve_if_enough(row, now, rules).after(step, *fallen)
+        step = replace(step, before=mask(before)[0], after=mask(made)[0])
+    return approve_if_enough(row, now).after(step, *fallen)
 
 
-def approve_if_enough(row: Confirmation, now: datetime, rules: Rules) -> Transition:
-    enough = len(sealed_voters(row, VoteKind.APPROVE, rules.fingerprints)) >= row.policy.quorum
-    return approve(row, now, rules.fingerprints) if enough else Transition(row=row)
+def approve_if_enough(row: Confirmation, now: datetime) -> Transition:
+    enough = len(row.voters(VoteKind.APPROVE)) >= row.policy.quorum
+    return approve(row, now) if enough else Transition(row=row)
 
 
 def _edit_of(row: Confirmation, vote: Vote) -> EditedCall:
@@ -269,12 +268,11 @@ def _edit_of(row: Confirmation, vote: Vote) -> EditedCall:
     return apply_edit(row, vote.edit) if vote.edit else EditedCall(current.arguments, current.payload, ())
 
 
-def _new_revision(row: Confirmation, vote: Vote, after: EditedCall, now: datetime, rules: Rules) -> Revision:
+def _new_revision(row: Confirmation, vote: Vote, after: EditedCall, now: datetime) -> Revision:
     return Revision(
         number=row.revision.number + 1,
         arguments=after.arguments,
         payload=after.payload,
-        fingerprint=row.asked.fingerprint(rules.fingerprints, after.arguments, after.payload, row.revision.number + 1),
         author=vote.voter,
         at=now,
     )

@@ -15,9 +15,8 @@ from blocks.home import ASKED, WAITING
 from blocks.view import CardView, GrantView, HomeView
 from bot.cards.card_presenter import Links, card_view, grant_view
 from bot.config.rules import RulesInForce
-from bot.confirmation.authorise import Facts, Permission, authorise
-from bot.confirmation.grants import Grant
-from bot.confirmation.model import Confirmation, Place, Vote, VoteKind
+from bot.confirmation.authorise import Permission, authorise
+from bot.confirmation.model import Confirmation, Grant, Place, VoteKind
 from bot.confirmation.votes import claim_of
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.policy.model import CallFacts
@@ -26,7 +25,7 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.store import waiting_index
-from bot.store.grants_in_force import grants_by, probe, would_withhold
+from bot.store.grants_in_force import grants_by, probe
 from bot.store.mailbox import read_pause
 from bot.store.repository import chain_of, find_session, now
 from runtime.store.database import Database, Tx
@@ -76,9 +75,8 @@ class HomeQuery:
         names, more_later = await self._names(reader)
         mine = await self._may_decide(reader, names)
         asked = await self._database.read(_own_requests, reader.person)
-        given = await self._database.read(_grants, reader.person)
+        grants = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
-        grants = await self._grants_in_force(given)
         waiting, own = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, asked.rows))
         view = HomeView(
             version=version,
@@ -108,19 +106,6 @@ class HomeQuery:
             more_here=here.more,
             paused=await self._database.read(read_pause) is not None,
         )
-
-    async def _grants_in_force(self, given: Sequence[_GivenGrant]) -> tuple[GrantView, ...]:
-        """The grants that would still let a call through."""
-
-        async def ask(row: Confirmation, vote: Vote) -> Facts:
-            return await self._directory.facts(row, vote, self._rules.now.policies)
-
-        at = await self._database.read(now)
-        kept_back = await asyncio.gather(
-            *(would_withhold(one.grant, one.row, one.speakers, self._rules.now, at, ask) for one in given)
-        )
-        in_force = (one for one, why in zip(given, kept_back, strict=True) if why is None)
-        return tuple(grant_item(one.grant, one.row) for one in in_force)
 
     # Who may decide what
 
@@ -245,21 +230,7 @@ def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) ->
     return _Found(tuple(waiting_index.read_rows(tx, [id_ for _, id_ in others])), more)
 
 
-@dataclass(frozen=True)
-class _GivenGrant:
-    """A grant, the confirmation it came with, and who has spoken in the session since."""
-
-    grant: Grant
-    row: Confirmation
-    speakers: frozenset[Person]
-
-
-def _grants(tx: Tx, person: Person) -> list[_GivenGrant]:
+def _grants(tx: Tx, person: Person) -> tuple[GrantView, ...]:
     given = grants_by(tx, person)
     rows = {row.id: row for row in waiting_index.read_rows(tx, [grant.id for grant in given])}
-    sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
-    return [
-        _GivenGrant(grant, rows[grant.id], session.speakers)
-        for grant in given
-        if grant.id in rows and (session := sessions[grant.id]) is not None
-    ]
+    return tuple(grant_item(grant, rows[grant.id]) for grant in given)

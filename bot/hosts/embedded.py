@@ -27,7 +27,7 @@ from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.jsontypes import JsonObject, canonical
 from runtime.recent_dict import RecentDict
 from runtime.run.app_sessions import Position
-from runtime.run.fingerprints import CallGuard
+from runtime.run.journal import StartCheck
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
 from runtime.store.lease import TERM
@@ -54,11 +54,11 @@ class EmbeddedHost:
         agent: Agent,
         database: Database,
         clock: Callable[[], float] | None = None,
-        guard: CallGuard | None = None,
+        may_start: StartCheck | None = None,
         *,
         lease_term: float = TERM,
     ) -> None:
-        self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
+        self.runner = Runner(agent, database, clock=clock, may_start=may_start, desk=SLACK, lease_term=lease_term)
         self._read: RecentDict[SessionKey, _ReadSoFar] = RecentDict(_REMEMBERED)  # of the sessions that were read last
 
     @property

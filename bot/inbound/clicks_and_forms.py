@@ -10,6 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -41,12 +42,12 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, remove_unsealed
+from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import MessageResult, SlackMessage, receive_mention, receive_reply
-from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
+from bot.store.repository import chain_of, find_session, lock_confirmation, now, read_confirmation, read_history
 from bot.telemetry.tracing import trace_vote, work_span
-from runtime.errors import ConfirmError, StoreError
+from runtime.errors import ConfirmError, NotFound, StoreError
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Database, Tx
 from runtime.telemetry import tracing
@@ -184,8 +185,9 @@ class ClicksAndForms:
     async def _form(self, click: Click, ref: Ref) -> JsonObject:
         """The window that a click opens: the form, or the reason why this person can't use it."""
         found = await self._database.read(_read_pressed, ref.id)
-        if found is not None and found[0].doubt is not None:  # somebody changed it in the database
-            await self._database.run(remove_unsealed, ref.id, self._rules.now)
+        if found is None:  # gone, or somebody changed it in the database: then the card says so
+            with suppress(NotFound):
+                await self._database.run(lock_confirmation, ref.id)
             found = await self._database.read(_read_pressed, ref.id)
         if found is None:
             return verdict.notice_modal(forms.GONE)

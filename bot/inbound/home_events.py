@@ -139,7 +139,7 @@ class HomeEvents:
 def _rows(tx: Tx, refs: tuple[Ref, ...]) -> list[Confirmation]:
     """Those that are still as they were ticked. What has changed since, also in the database, is not decided unseen."""
     rows = ((ref, read_confirmation(tx, ref.id)) for ref in refs)
-    return [row for ref, row in rows if row and row.doubt is None and row.revision.number == ref.revision]
+    return [row for ref, row in rows if row and row.revision.number == ref.revision]
 
 
 def _reason_required(rows: list[Confirmation]) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from blocks.values import spell_on_one_line
-from bot.audit.fingerprint import Fingerprints
 from bot.confirmation import decision_texts
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable_names
@@ -197,6 +196,4 @@ def _hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
         team="",
         channel=call.channel,
     )
-    return open_confirmation(
-        "explained", asked, policy, Fingerprints("explained", "call"), datetime.fromtimestamp(0, UTC)
-    ).row
+    return open_confirmation("explained", asked, policy, datetime.fromtimestamp(0, UTC)).row

@@ -8,10 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import select
 
-from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind, stamp
-from bot.confirmation.grants import Grant
-from bot.confirmation.stored_json import UnreadableRecord
+from bot.confirmation.model import Grant
 from bot.policy.redaction import Redactor
 from bot.store.grants_in_force import all_grants
 from bot.store.repository import chain_of, read_confirmation
@@ -22,9 +20,8 @@ from runtime.store.database import Tx
 
 @dataclass(frozen=True, kw_only=True)
 class GrantInForce:
-    """A grant, masked. `on`: the arguments that must be the same. `sealed`: False if this app did not make it, so that
-    it lets nothing through; None if that can't be checked without the secret. `uses`: how many calls it let through so
-    far, of `most`."""
+    """A grant, masked. `on`: the arguments that must be the same. `uses`: how many calls it let through so far, of
+    `most`."""
 
     id: str
     tool: str
@@ -35,19 +32,19 @@ class GrantInForce:
     session: str
     uses: int
     most: int | None
-    sealed: bool | None
 
     def to_json(self) -> JsonObject:
         return {**asdict(self), "given_at": stamp(self.given_at), "until": stamp(self.until)}
 
 
-def read_grants(tx: Tx, fingerprints: Fingerprints | None) -> list[GrantInForce]:
+def read_grants(tx: Tx) -> list[GrantInForce]:
     """Sorted by when they end."""
-    return [_grant_in_force(tx, grant, fingerprints) for grant in all_grants(tx)]
+    return [_grant_in_force(tx, grant) for grant in all_grants(tx)]
 
 
-def _grant_in_force(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> GrantInForce:
-    redactor = _redactor(tx, grant)
+def _grant_in_force(tx: Tx, grant: Grant) -> GrantInForce:
+    row = read_confirmation(tx, grant.id)
+    redactor = row.redactor if row is not None else Redactor(("*",))
     return GrantInForce(
         id=grant.id,
         tool=grant.tool,
@@ -58,17 +55,7 @@ def _grant_in_force(tx: Tx, grant: Grant, fingerprints: Fingerprints | None) -> 
         session=grant.session.id,
         uses=_uses(tx, grant),
         most=grant.uses,
-        sealed=None if fingerprints is None else grant.is_sealed(fingerprints),
     )
-
-
-def _redactor(tx: Tx, grant: Grant) -> Redactor:
-    """Masks by the policy of the confirmation with which the grant was given. Without that policy, hides everything."""
-    try:
-        row = read_confirmation(tx, grant.id)
-    except UnreadableRecord:
-        row = None
-    return row.redactor if row is not None else Redactor(("*",))
 
 
 def _uses(tx: Tx, grant: Grant) -> int:

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from bot.audit.fingerprint import Fingerprints
 from bot.config.rules import Rules
 from bot.config.settings import Settings
 from bot.confirmation.model import VoteKind
@@ -22,7 +21,7 @@ from bot.policy.approvers import OPERATOR, Person, operator
 from bot.store.audit_log import find_confirmation, too_short
 from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.open import SCHEMAS, open_beside, sqlite_file
-from bot.store.repository import read_confirmation
+from bot.store.repository import lock_confirmation
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -94,7 +93,7 @@ def secret_of(settings: Settings) -> str:
 
 
 def rules_of(settings: Settings) -> Rules:
-    return Rules(settings.policies, Fingerprints(secret_of(settings), "call"))
+    return Rules(settings.policies)
 
 
 # What
@@ -123,9 +122,10 @@ async def revoke(database: Database, rules: Rules, name: str, by: Operator) -> J
 def cast_as_operator(tx: Tx, kind: VoteKind, name: str, by: Operator, rules: Rules) -> tuple[str, CastResult]:
     """Casts the operator's vote. It waits its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, name)
-    row = read_confirmation(tx, confirmation)
-    if row is None:
-        raise NotFound(f"Confirmation {confirmation} was purged: only its ledger lines are left.")
+    try:
+        _, row = lock_confirmation(tx, confirmation)
+    except NotFound as error:
+        raise NotFound(f"Confirmation {confirmation} was purged: only its ledger lines are left.") from error
     ballot = SubmittedVote(
         id=uuid4().hex,
         confirmation=confirmation,

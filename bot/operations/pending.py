@@ -12,12 +12,12 @@ from sqlalchemy import Column, ColumnElement, Row, or_, select, tuple_, update
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
-from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.policy.approvers import Person
 from bot.policy.model import may_decide
 from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
+from bot.store.rows import STORED, load
 from bot.store.slack_lanes import CARDS, THREADS
 from bot.store.tables import ATTENDED, cards, confirmations, homes, replies, sessions, threads
 from runtime.jsontypes import JsonObject
@@ -77,13 +77,15 @@ async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]
     can't read it."""
     waits = or_(confirmations.c.state == State.WAITING, confirmations.c.outcome == OutcomeKind.UNKNOWN)
     async for stored in stored_confirmations(database, waits):
-        yield _pending(stored)
+        row = await database.read(load, stored)
+        trouble = "Somebody changed it in the database. It ends when it is looked at."
+        yield _pending_row(row) if row else ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=trouble)
 
 
 async def stored_confirmations(database: Database, which: ColumnElement[bool]) -> AsyncIterator[Row[*tuple[Any, ...]]]:
     """These confirmations as they are stored, oldest first. They are read page by page."""
     place = (confirmations.c.created, confirmations.c.id)
-    found = select(*place, confirmations.c.body).where(which).order_by(*place).limit(PAGE)
+    found = STORED.where(which).order_by(*place).limit(PAGE)
 
     def read(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple[Any, ...]]]:
         return tx.execute(found if after is None else found.where(tuple_(*place) > after)).all()
@@ -96,13 +98,6 @@ async def stored_confirmations(database: Database, which: ColumnElement[bool]) -
         if len(page) < PAGE:
             return
         after = page[-1].created, page[-1].id
-
-
-def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:
-    try:
-        return _pending_row(row_from_json(stored.body))
-    except UnreadableRecord as error:
-        return ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=str(error))
 
 
 def _pending_row(row: Confirmation) -> Pending:

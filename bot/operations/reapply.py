@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Row
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
+from bot.config.rules import Rules, RulesInForce
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
-from bot.confirmation.stored_json import UnreadableRecord, row_from_json
-from bot.confirmation.unsealed import under_policy, without_unsealed
 from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
 from bot.operations.operate import NOBODY_NAMED, Operator
 from bot.operations.pending import stored_confirmations
@@ -24,6 +24,7 @@ from bot.policy.approvers import OPERATOR, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.redaction import own_words
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
+from bot.store.rows import load
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -60,7 +61,7 @@ def people_of(settings: Settings) -> PeopleLookup:
     from bot.slack.outbound.calls import Calls
     from bot.slack.outbound.client import Sender
 
-    return Directory(Sender(Calls(slack_client(settings))))
+    return Directory(Sender(Calls(slack_client(settings))), RulesInForce(Rules(settings.policies)))
 
 
 async def reapply_all(
@@ -73,31 +74,37 @@ async def reapply_all(
 ) -> AsyncIterator[ReapplyResult]:
     """Each waiting confirmation that the policies of `rules` would treat differently."""
     async for stored in stored_confirmations(database, confirmations.c.state == str(State.WAITING)):
-        done = await _reapply_one(database, people, rules, stored.id, stored.body, by, dry_run=dry_run)
+        done = await _reapply_one(database, people, rules, stored, by, dry_run=dry_run)
         if done is not None:
             yield done
 
 
 async def _reapply_one(
-    database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, by: Operator, *, dry_run: bool
+    database: Database,
+    people: PeopleLookup,
+    rules: Rules,
+    stored: Row[*tuple[Any, ...]],
+    by: Operator,
+    *,
+    dry_run: bool,
 ) -> ReapplyResult | None:
-    try:
-        row = row_from_json(body)
-        if not await asyncio.to_thread(_is_affected, row, rules.policies):
-            return None
-        for _ in range(_TIMES):
-            facts = await _facts_in_turn(people, row, rules.policies)
-            unknown = _unknown(facts)
-            if unknown is not None:
-                return _report_unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
-            if dry_run:
-                return _report(await database.read(would_reapply, row, facts, rules))
-            found = await database.run(reapply_row, confirmation, facts, rules, by)
-            if not isinstance(found, Confirmation):
-                return _report(found) if found is not None else None
-            row = found  # somebody voted meanwhile, and has to be looked up as well
-    except UnreadableRecord as error:
-        return ReapplyResult(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
+    row = await database.read(load, stored)
+    if row is None:
+        trouble = "somebody changed it in the database"
+        return ReapplyResult(id=stored.id, tool="?", state=State.WAITING, quorum=0, trouble=trouble)
+    if not await asyncio.to_thread(_is_affected, row, rules.policies):
+        return None
+    for _ in range(_TIMES):
+        facts = await _facts_in_turn(people, row, rules.policies)
+        unknown = _unknown(facts)
+        if unknown is not None:
+            return _report_unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
+        if dry_run:
+            return _report(await database.read(would_reapply, row, facts, rules))
+        found = await database.run(reapply_row, row.id, facts, rules, by)
+        if not isinstance(found, Confirmation):
+            return _report(found) if found is not None else None
+        row = found  # somebody voted meanwhile, and has to be looked up as well
     return _report_unchanged(row, "people vote on it right now")
 
 
@@ -210,24 +217,34 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
-    sound = without_unsealed(row, now, rules)
-    return sound.then(_reapply(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
-
-
-def _reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, GoverningPolicy):
         step = replace(step_of(row, LineKind.REAPPLIED, now), text=own_words(decision_texts.ungoverned(found)))
         return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
-    row = next_version(under_policy(row, found, rules.fingerprints), now)
+    row = next_version(_under_policy(row, found), now)
     verdicts = {vote.id: _still_counts(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
-    return (approve_if_enough(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
+    return (approve_if_enough(row, now) if in_time else Transition(row=row)).after(step, *fallen)
+
+
+def _under_policy(row: Confirmation, found: GoverningPolicy) -> Confirmation:
+    """The row under another policy. Times count from when it was asked. People who were notified are not notified
+    again."""
+    old, new = row.policy, found.policy
+    reminded = old.remind_after is not None and row.remind_at is None
+    return replace(
+        row,
+        policy=new,
+        deadline=row.asked_at + new.expires_after,
+        remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
+        escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
+        escalated=row.escalated and old.escalate_to == new.escalate_to,
+    )
 
 
 def _still_counts(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:

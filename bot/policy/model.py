@@ -224,6 +224,16 @@ class Policies:
         return next((policy.long_running == "decide" for policy in self._for_tool(call)), False)
 
     @property
+    def functions(self) -> frozenset[str]:
+        """The functions that `python:` entries name. No others are called."""
+        entries = (
+            entry
+            for policy in self.entries
+            for entry in (*policy.approvers, *policy.escalate_to, *policy.barred, *policy.notify)
+        )
+        return frozenset(entry.value for entry in entries if entry.kind is ApproverKind.PYTHON)
+
+    @property
     def conditional(self) -> bool:
         """Whether a policy has a `when`, which takes a while to evaluate."""
         return any(policy.when is not None for policy in self.entries)

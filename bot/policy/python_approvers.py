@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import Future
 from inspect import isawaitable
 
@@ -33,9 +33,12 @@ class PythonApprovers:
         self._time_limit = time_limit
         self._running = threading.Semaphore(_MOST_AT_ONCE)
 
-    async def ask(self, target: str, call: CallFacts) -> frozenset[str] | Unresolved:
-        """The user ids that the function at `module:name` names for this call."""
+    async def ask(self, target: str, call: CallFacts, named: Collection[str]) -> frozenset[str] | Unresolved:
+        """The user ids that the function at `module:name` names for this call. `named`: the functions that the settings
+        file names now. No other one is loaded, whoever names it."""
         what = f"python:{target}"
+        if target not in named:
+            return Unresolved(what, "no policy in the settings file names it any more")
         try:
             async with asyncio.timeout(self._time_limit):
                 answer = await self._answer(target, json.loads(canonical(call.for_python())))
@@ -43,8 +46,9 @@ class PythonApprovers:
             return Unresolved(what, f"it did not answer within {self._time_limit:g} s")
         except ConfirmError as error:
             return Unresolved(what, str(error))
-        except Exception as error:
-            # Not our code: if it raises anything, it names nobody.
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
             log.exception("%s failed", what)
             return Unresolved(what, f"it raised {type(error).__name__}")
         return _check_answer(what, answer)

@@ -12,11 +12,10 @@ from sqlalchemy import Row, Select, select, tuple_
 
 from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation
-from bot.confirmation.stored_json import UnreadableRecord
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation, seconds
 from bot.store.tables import chains, confirmations, ledger, sessions
-from runtime.errors import Conflict, NotFound
+from runtime.errors import Conflict, Invalid, NotFound
 from runtime.store.database import Database, Tx
 
 PAGE = 1000
@@ -68,7 +67,7 @@ def read_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
     try:
         return line_of(row)
     except ValueError as error:
-        raise UnreadableRecord(
+        raise Invalid(
             f"Line {row.seq} of {row.chain} can't be read ({error}): somebody changed it. "
             "`adk-confirm audit verify` tells more."
         ) from error
@@ -133,7 +132,7 @@ def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
     found = select(confirmations.c.id).order_by(confirmations.c.created.desc(), confirmations.c.id)
     if tool is not None:
         found = found.where(confirmations.c.tool == tool)
-    rows = (_row(tx, str(one)) for one in tx.execute(found.limit(limit)).scalars())
+    rows = (read_confirmation(tx, str(one)) for one in tx.execute(found.limit(limit)).scalars())
     return [row for row in rows if row is not None]
 
 
@@ -176,13 +175,5 @@ def _lines(tx: Tx, found: Select[*tuple[Any, ...]]) -> tuple[LedgerLine, ...]:
 
 def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:
     ids = dict.fromkeys(line.confirmation for line in lines if line.confirmation is not None)
-    found = ((one, _row(tx, one)) for one in ids)
+    found = ((one, read_confirmation(tx, one)) for one in ids)
     return {one: row for one, row in found if row is not None}
-
-
-def _row(tx: Tx, confirmation: str) -> Confirmation | None:
-    """Reads a row. None for a row that somebody changed: then only its lines are shown."""
-    try:
-        return read_confirmation(tx, confirmation)
-    except UnreadableRecord:
-        return None

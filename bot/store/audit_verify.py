@@ -10,7 +10,7 @@ from sqlalchemy import Row, and_, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from bot.audit.checkpoints import Anchor
-from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, stamp
+from bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
 from bot.audit.purges import Purges
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.store.checkpoints import stored_checkpoints
@@ -18,6 +18,7 @@ from bot.store.ledger_lines import line_of
 from bot.store.repository import seconds
 from bot.store.tables import chains, ledger
 from runtime.store.database import Tx
+from runtime.store.seal import Seal
 
 PAGE = 1000
 
@@ -29,12 +30,12 @@ class _Odd(Exception):
         self.broken = broken
 
 
-def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Report:
+def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None) -> Report:
     """Verifies the whole ledger, from one snapshot of the store. A faulty line is reported before anything else."""
     try:
-        sealed = SealedCheckpoints.read(stored_checkpoints(tx), keys)
-        purges = Purges.read(_purge_lines(tx), keys)
-        report = verify(_all_lines(tx), sealed, keys, purges=purges, anchor=anchor)
+        sealed = SealedCheckpoints.read(stored_checkpoints(tx), seal)
+        purges = Purges.read(_purge_lines(tx), seal)
+        report = verify(_all_lines(tx), sealed, seal, purges=purges, anchor=anchor)
         line_named = report.broken is not None and report.broken.seq is not None
         broken = None if line_named else _wrong_head(tx)
         if broken is None and report.broken is None:

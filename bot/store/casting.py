@@ -13,14 +13,12 @@ from sqlalchemy import and_, func, select, update
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
 from bot.confirmation.states import Transition
-from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.store.refused_clicks import without_repeats
-from bot.store.repository import REPLIES, Session, lock_confirmation, now, save
+from bot.store.repository import REPLIES, lock_confirmation, now, save
 from bot.store.speakers import with_speakers
 from bot.store.tables import replies
 from runtime.jsontypes import JsonObject, canonical
@@ -67,8 +65,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
     has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
-    sound = without_unsealed(row, now(tx), rules)
-    plain = Vote(
+    vote = Vote(
         id=ballot.id,
         kind=ballot.kind,
         voter=ballot.voter,
@@ -79,10 +76,8 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
         grant=ballot.grant,
         way=ballot.way,
         target=ballot.target,
-        sealed="",
     )
-    vote = with_fingerprint(plain, sound.row, rules.fingerprints)
-    stored = store_vote(sound.row, vote)
+    stored = store_vote(row, vote)
     change, counted = stored, all(waiting.id != vote.id for waiting in stored.row.pending_votes)
     first = stored.row.pending_votes[:1]
     if first and first[0].id == vote.id:
@@ -93,15 +88,14 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
             change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
     if change.row is row:
         return CastResult(row, counted=False)  # Slack delivered the same click again
-    _answer_lost_votes(tx, row, sound)
     if counted and not _store_answer(
         tx, vote, change, answered=_is_shown_in_form(vote, change)
     ):  # likewise, for a vote that was refused
-        return CastResult(_remove_unsealed(tx, session, row, sound), counted=False, refusal=_refusal(change))
+        return CastResult(row, counted=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
     if counted and news is not change and not news.steps:  # refused as often before: no new line
-        return CastResult(_remove_unsealed(tx, session, row, sound), counted, _refusal(change))
-    save(tx, session, sound.then(news))
+        return CastResult(row, counted, _refusal(change))
+    save(tx, session, news)
     return CastResult(change.row, counted, _refusal(change))
 
 
@@ -116,18 +110,6 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
     save(tx, session, without_repeats(tx, change))
     _answer_lost_votes(tx, row, change)
     return change.row
-
-
-def remove_unsealed(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
-    """Removes everything from a row that no fingerprint covers."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    sound = without_unsealed(row, now(tx), rules)
-    _answer_lost_votes(tx, row, sound)
-    return _remove_unsealed(tx, session, row, sound)
-
-
-def _remove_unsealed(tx: Tx, session: Session, row: Confirmation, sound: Transition) -> Confirmation:
-    return row if sound.row is row else save(tx, session, sound)
 
 
 def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> None:

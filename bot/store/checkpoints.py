@@ -14,10 +14,10 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 from bot.audit.checkpoints import Checkpoint, checkpoint_is_sealed
 from bot.audit.ledger import Head, stamp
 from bot.store.repository import moment
-from bot.store.sealed_rows import ledger_keys
 from bot.store.tables import chains, checkpoints, ledger
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
+from runtime.store.seal import seal_of
 
 _TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).digest(), signed=True)
 
@@ -74,14 +74,14 @@ def secret_fits(tx: Tx) -> bool:
 
     One match is enough, since somebody may have changed the others. An empty ledger fits any secret.
     """
-    keys, point = ledger_keys(tx), last_checkpoint(tx)
-    if point is not None and checkpoint_is_sealed(point, keys):
+    seal, point = seal_of(tx), last_checkpoint(tx)
+    if point is not None and checkpoint_is_sealed(point, seal):
         return True
-    latest = select(ledger.c.hash, ledger.c.sealed).order_by(ledger.c.at.desc())
+    latest = select(ledger).order_by(ledger.c.at.desc())
     rows = tx.execute(latest.limit(_LATEST)).all()
     if point is None and not rows:
         return True
-    return any(keys.line.matches(row.hash, row.sealed) for row in rows)
+    return any(seal.fits(row.sealed, "line", row.chain, row.hash, row.seq) for row in rows)
 
 
 def is_there(tx: Tx, point: Checkpoint) -> bool:

@@ -11,7 +11,7 @@ from bot.confirmation.model import SLACK, SessionKey, State
 from bot.policy.approvers import Person
 from bot.store.attempts import begin
 from bot.store.mailbox import PAUSED
-from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_fingerprint
+from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -151,7 +151,7 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
         present_=people_text(people),
         told_seq_=0,
         created_=tx.now(),
-        sealed_=session_fingerprint(tx, session),
+        sealed_=session_seal(tx, session),
     )
 
 

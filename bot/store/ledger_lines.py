@@ -12,12 +12,12 @@ from sqlalchemy import Row, bindparam, insert, select, update
 from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp, to_show
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
-from bot.store.sealed_rows import ledger_keys
 from bot.store.slack_lanes import mark_thread_due
 from bot.store.tables import chains, ledger
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
+from runtime.store.seal import seal_of
 from runtime.store.upsert import prepared_insert_if_absent
 
 LINES = "bot:lines"
@@ -41,13 +41,12 @@ def write_step(
 ) -> LedgerLine:
     """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
     thread may show the line this many seconds later."""
-    keys = ledger_keys(tx)
     line = append(
         _lock_head(tx, chain),
         chain,
         step.kind,
         step_content(step),
-        keys,
+        seal_of(tx),
         at=step.at,
         salt=secrets.token_hex(16),
         confirmation=confirmation,
@@ -94,13 +93,13 @@ def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
 def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
     """The lines that a thread still has to show. A line that somebody changed or added in the database is replaced by
     an alarm."""
-    return [to_show(line, ledger_keys(tx)) for line in read_lines(tx, chain, after)]
+    return [to_show(line, seal_of(tx)) for line in read_lines(tx, chain, after)]
 
 
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
     """All lines about one confirmation, in order."""
     found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
-    return [to_show(line_of(row), ledger_keys(tx)) for row in tx.execute(found)]
+    return [to_show(line_of(row), seal_of(tx)) for row in tx.execute(found)]
 
 
 def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:

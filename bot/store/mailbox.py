@@ -18,7 +18,7 @@ from bot.store.agent_sessions import end_work
 from bot.store.attempts import earlier_attempts
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
-from bot.store.sealed_rows import letter_is_sealed
+from bot.store.rows import letter_is_sealed
 from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, objects
@@ -52,7 +52,7 @@ class Letter:
     body: JsonObject
     person: str | None
     confirmation: str | None
-    sealed: bool = True  # False: the fingerprint does not fit, so it is forged
+    sealed: bool = True  # False: it is forged, and nothing can be read of it
 
     @property
     def trace(self) -> str | None:
@@ -153,8 +153,9 @@ def finish_and_read_next(
 
 
 def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
-    body, sealed = json.loads(row.body), letter_is_sealed(tx, row)
-    return Letter(row.id, row.kind, row.mark, body, row.person, row.confirmation, sealed)
+    if not letter_is_sealed(tx, row):
+        return Letter(row.id, row.kind, row.mark, {}, None, row.confirmation, sealed=False)
+    return Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation)
 
 
 def next_together(
@@ -204,8 +205,8 @@ def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
 
 
 def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
-    """Drops a letter whose fingerprint does not fit, and says so in the thread. Its confirmation is checked too, since
-    that may be forged as well."""
+    """Drops a letter whose seal does not fit, and says so in the thread. Its confirmation may be forged as well, so it
+    is checked."""
     lock_session(tx, key)
     letters_done(tx, [letter])
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sqlalchemy import make_url, select, update
 
-from bot.audit.ledger import LedgerKeys, LedgerLine
 from bot.store.checkpoints import secret_fits
 from bot.store.outbox import note_possible_copies
 from bot.store.tables import ATTENDED, metadata, sessions
@@ -16,6 +15,7 @@ from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
 from runtime.store.open import SCHEMA as RUNTIME_SCHEMA
 from runtime.store.schema import StoreSchema, lay_out
+from runtime.store.seal import Seal
 from runtime.store.sessions import free_all as free_sessions
 
 SCHEMA = StoreSchema("bot", metadata)
@@ -32,7 +32,7 @@ audit_log = logging.getLogger("adk_confirm.audit")
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """Opens the store. Raises `StoreError`, which says what to do. The ledger can only be written with the secret it
     was begun with."""
-    database = await _open_database(url, secret, clock, beside=False)
+    database = await Database.open(url, clock=clock, context=Seal(secret), beside=False)
     try:
         for schema in SCHEMAS:
             await lay_out(database, schema)
@@ -48,25 +48,13 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
     """Opens the store for a command, beside a service or without one. With another secret than the service's, nothing
     can be written."""
-    database = await _open_database(url, secret, clock, beside=True)
+    database = await Database.open(url, clock=clock, context=Seal(secret), beside=True)
     try:
         if not await database.read(secret_fits):
             raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
     except BaseException:
         await database.close()
         raise
-    return database
-
-
-async def _open_database(url: str, secret: str, clock: Callable[[], float] | None, *, beside: bool) -> Database:
-    keys = LedgerKeys(secret)
-
-    def heard(fact: object) -> None:
-        if isinstance(fact, LedgerLine) and fact.confirmation is not None:
-            keys.seen.add(fact.confirmation, fact.seq, fact.kind)
-
-    database = await Database.open(url, clock=clock, context=keys, beside=beside)
-    database.listen(heard)
     return database
 
 

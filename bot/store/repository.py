@@ -10,31 +10,24 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, func, insert, select, update
 
-from bot.audit.fingerprint import same_fingerprint
-from bot.audit.ledger import LedgerLine, LineKind
+from bot.audit.ledger import LedgerLine
 from bot.confirmation.effects import AnswerDelivery, Delivery
-from bot.confirmation.grants import Grant, revoke_grant
-from bot.confirmation.model import Confirmation, SessionKey
+from bot.confirmation.model import AskedCall, Confirmation, SessionKey
 from bot.confirmation.schedule import needs_drawing, next_due
 from bot.confirmation.states import Transition
-from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json
+from bot.confirmation.stored_json import delivery_to_json, places_from_json
+from bot.confirmation.void import KnownStep, end_void, from_ledger
 from bot.policy.approvers import Person
-from bot.store.ledger_lines import confirmation_lines, write_step
-from bot.store.sealed_rows import (
-    LAST_LINE,
-    doubt_about,
-    doubt_about_locked,
-    ledger_keys,
-    letter_fingerprint,
-    row_fingerprint,
-)
+from bot.store.ledger_lines import confirmation_lines, content_of, write_step
+from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places
 from bot.store.slack_lanes import mark_cards_due, seconds_until_posted
-from bot.store.tables import confirmations, grants, mail, sessions
+from bot.store.tables import cards, confirmations, grants, mail, sessions
 from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
-from runtime.jsontypes import canonical
+from runtime.jsontypes import Json
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
+from runtime.store.seal import seal_of
 
 SESSIONS = "bot:sessions"
 CONFIRMATIONS = "bot:confirmations"
@@ -76,13 +69,7 @@ class Session:
 
 _SESSION = select(sessions).where(sessions.c.key == bindparam("key_"))
 _FIND_SESSION, _LOCK_SESSION = Prepared(_SESSION), Prepared(for_update(_SESSION))
-_CONFIRMATION = select(
-    confirmations.c.id,
-    confirmations.c.session,
-    confirmations.c.body,
-    confirmations.c.sealed,
-    LAST_LINE.scalar_subquery().label("last_line"),
-).where(confirmations.c.id == bindparam("id_"))
+_CONFIRMATION = STORED.where(confirmations.c.id == bindparam("id_"))
 _FIND_CONFIRMATION, _LOCK_CONFIRMATION = Prepared(_CONFIRMATION), Prepared(for_update(_CONFIRMATION))
 _SAVED = (
     "state",
@@ -111,7 +98,7 @@ _OWE = Prepared(
 _KNOWN_MAIL = Prepared(
     select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
 )
-_LETTER = ("session", "kind", "mark", "body", "person", "confirmation", "stored_at", "sealed")
+_LETTER = ("session", "kind", "mark", "body", "person", "confirmation", "stored_at", "turn", "sealed")
 _PUT_MAIL = Prepared(insert(mail).inline().values({name: bindparam(f"{name}_") for name in _LETTER}))
 _LAST_WORDS = Prepared(
     select(func.coalesce(func.max(mail.c.id), 0).label("id")).where(
@@ -123,15 +110,17 @@ _SAVE_PEOPLE = Prepared(
     .where(sessions.c.key == bindparam("key_"))
     .values({name: bindparam(f"{name}_") for name in ("speakers", "present", "sealed")})
 )
-_OF_SESSION = Prepared(
-    select(confirmations.c.body)
-    .where(confirmations.c.session == bindparam("session_"))
-    .order_by(confirmations.c.created)
-)
-_SAVE_BODY = Prepared(
-    update(confirmations)
-    .where(confirmations.c.id == bindparam("id_"))
-    .values(body=bindparam("body_"), sealed=bindparam("sealed_"))
+_OF_SESSION = Prepared(STORED.where(confirmations.c.session == bindparam("session_")).order_by(confirmations.c.created))
+_PLACES: dict[str, object] = {name: bindparam(f"{name}_") for name in ("places", "sealed")}
+_SAVE_PLACES = Prepared(update(cards).where(cards.c.confirmation == bindparam("id_")).values(_PLACES))
+_NEW_PLACES = Prepared(
+    insert(cards)
+    .inline()
+    .values(
+        confirmation=bindparam("id_"),
+        **{name: bindparam(f"{name}_") for name in ("session", "team")},
+        **_PLACES,
+    )
 )
 
 
@@ -186,50 +175,72 @@ def people_text(people: Iterable[Person]) -> str:
 
 def session_is_sealed(tx: Tx, session: Session) -> bool:
     """Whether the session's place and speakers are as this app saved them: it is sealed."""
-    return same_fingerprint(session_fingerprint(tx, session), session.sealed)
-
-
-def session_fingerprint(tx: Tx, session: Session) -> str:
-    """The session's fingerprint. It covers the last message in the mailbox, because an older row of the session would
-    lack those who spoke since."""
     last = _LAST_WORDS.first(tx, session_=session.key).id
-    return ledger_keys(tx).session.of([*session.place, people_text(session.speakers), last])
+    body: list[Json] = [*session.place, people_text(session.speakers)]
+    return seal_of(tx).fits(session.sealed, "session", session.key, body, last)
+
+
+def session_seal(tx: Tx, session: Session) -> str:
+    """Covers the last message in the mailbox, because an older row of the session would lack those who spoke since."""
+    last = _LAST_WORDS.first(tx, session_=session.key).id
+    return seal_of(tx).of("session", session.key, [*session.place, people_text(session.speakers)], last)
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
-    """Saves the session's speakers. `stood`: whether the session's fingerprint fitted before. If it did not, the
-    session is never sealed again."""
-    sealed = session_fingerprint(tx, session) if stood else ""
+    """Saves the session's speakers. `stood`: whether the session's seal fitted before. If it did not, the session is
+    never sealed again."""
+    sealed = session_seal(tx, session) if stood else ""
     people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
     _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
-    """Locks the session and the confirmation, always in this order."""
+    """Locks the session and the confirmation, always in this order. What somebody changed in the database is ended."""
     found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
     session = lock_session(tx, found.session)
     if tx.dialect != "sqlite":  # SQLite has one writer, so nothing changes in between
         found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
-    return session, _with_doubt(row_from_json(found.body), doubt_about_locked(tx, found))
+        if found is None:  # a purge was faster
+            raise NotFound(f"There is no confirmation {confirmation_id}.")
+    row = load(tx, found)
+    return session, _end_void(tx, session, found) if row is None else row
+
+
+def _end_void(tx: Tx, session: Session, found: Row[*tuple[Any, ...]]) -> Confirmation:
+    """Ends a confirmation that somebody changed in the database, with an alarm. Only what the ledger says of it counts,
+    and its row is written anew from that."""
+    lines = [line for line in confirmation_lines(tx, found.id) if line.chain == session.key and line.confirmation]
+    known = [KnownStep(line.kind, line.at, line.tool or "", content_of(line) or {}) for line in lines]
+    asked = AskedCall(
+        session=session.session,
+        request_id=found.request_id,
+        call_id=found.call_id,
+        tool="?",
+        arguments={},
+        agent="",
+        asked_by=session.starter,
+        team=session.team,
+        channel=session.channel,
+    )
+    row = from_ledger(found.id, asked, known, now(tx))
+    seal = seal_of(tx)
+    if found.places and seal.fits(found.places_sealed, "cards", found.id, found.places):
+        places = places_from_json(found.places)
+        row = replace(row, places=places, version=max((place.drawn_version for place in places), default=1))
+    return save(tx, session, end_void(row, now(tx)))
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
+    """None if there is none, or if somebody changed it."""
     found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
-    return None if found is None else _confirmation(tx, found)
-
-
-def _confirmation(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation:
-    return _with_doubt(row_from_json(found.body), doubt_about(tx, found))
-
-
-def _with_doubt(row: Confirmation, doubt: frozenset[LineKind] | None) -> Confirmation:
-    return row if doubt is None else replace(row, doubt=doubt)
+    return None if found is None else load(tx, found)
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
-    return [row_from_json(found.body) for found in _OF_SESSION.all(tx, session_=key)]
+    rows = (load(tx, found) for found in _OF_SESSION.all(tx, session_=key))
+    return [row for row in rows if row is not None]
 
 
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
@@ -238,7 +249,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
     wait = seconds_until_posted(tx, row, {step.kind for step in change.steps})
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool, wait=wait)
-    values = _columns(tx, row)
+    values = _columns(tx, session, row)
     if new:
         _OPEN(
             tx,
@@ -263,23 +274,24 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
                 id=change.grant.id,
                 session=session.key,
                 until=seconds(change.grant.until),
-                body=canonical(change.grant.to_json()),
             )
         )
-    if change.revoked_by is not None:
-        _revoke(tx, row.id, change.revoked_by)
     if (due := next_due(row)) is not None:
         tx.notify(CONFIRMATIONS, seconds(due))
     if change.steps:
         tx.report(change)
     if needs_drawing(row):
         mark_cards_due(tx, session.key, row)
+    if new and row.places:
+        save_places(tx, session.key, row)
     return row
 
 
-def save_places(tx: Tx, row: Confirmation) -> None:
+def save_places(tx: Tx, session: str, row: Confirmation) -> None:
     """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
-    _SAVE_BODY(tx, id_=row.id, **{f"{name}_": value for name, value in _sealed_body(tx, row).items()})
+    places = {f"{name}_": value for name, value in sealed_places(tx, row.id, row.places).items()}
+    if not _SAVE_PLACES(tx, id_=row.id, **places):
+        _NEW_PLACES(tx, id_=row.id, session_=session, team_=row.asked.team, **places)
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:
@@ -289,14 +301,7 @@ def recompute_due(tx: Tx, confirmation_id: str) -> None:
     tx.execute(here.values(due_at=seconds(next_due(row)), owed_since=None, failures=0, trouble=None))
 
 
-def _revoke(tx: Tx, grant_id: str, by: Person) -> None:
-    here = grants.c.id == grant_id
-    body = tx.execute(for_update(select(grants.c.body).where(here))).scalar_one()
-    grant = revoke_grant(Grant.from_json(json.loads(body)), by, now(tx))
-    tx.execute(update(grants).where(here).values(revoked_at=tx.now(), body=canonical(grant.to_json())))
-
-
-def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
+def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
     return {
         "state": str(row.state),
         "outcome": str(row.outcome.kind) if row.outcome else None,
@@ -306,14 +311,8 @@ def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
         "owed_since": None,
         "parked_at": None,
         "failures": 0,
-        **_sealed_body(tx, row),
+        **sealed_body(tx, session.key, row),
     }
-
-
-def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
-    """The row's text with its fingerprint. A row in doubt stays so until `without_unsealed` has looked at it."""
-    body = row_to_json(row)
-    return {"body": body, "sealed": row_fingerprint(tx, row.id, body) if row.doubt is None else ""}
 
 
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
@@ -353,11 +352,21 @@ def put_mail(
         "person": person,
         "confirmation": confirmation,
         "stored_at": tx.now(),
+        "turn": None,
     }
-    letter["sealed"] = letter_fingerprint(tx, letter)
+    letter["sealed"] = letter_seal(tx, letter)
     _PUT_MAIL(tx, **{f"{name}_": value for name, value in letter.items()})
     mark_session_due(tx, session)
     return True
+
+
+def note_turn(tx: Tx, letter: int, turn: str) -> None:
+    """Notes which invocation a person's message began: its author asked for all calls of that turn."""
+    here = mail.c.id == letter
+    found = tx.execute(for_update(select(mail).where(here))).one_or_none()
+    if found is not None and found.turn is None and letter_is_sealed(tx, found):
+        values = {"turn": turn, "sealed": letter_seal(tx, {**found._mapping, "turn": turn})}
+        tx.execute(update(mail).where(here).values(values))
 
 
 def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person) -> bool:

@@ -10,7 +10,6 @@ from uuid import uuid4
 from sqlalchemy import bindparam, select
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import approve_by_grant, open_confirmation
@@ -58,7 +57,7 @@ _DENIALS = Prepared(
 )
 
 
-def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
+def open_request(tx: Tx, key: str, opening: Opening) -> Confirmation | None:
     """Creates the confirmation for a request. Returns None if the request is known, or if nobody may be asked; the
     agent and the thread get that refusal at once.
 
@@ -78,11 +77,11 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     if isinstance(found, CallRefusal):
         _refuse(tx, session, asked, found)
         return None
-    grant = grant_for(tx, key, asked, found.policy, opening.rights, rules.fingerprints)
+    grant = grant_for(tx, key, asked, found.policy, opening.rights)
     if grant is None:
-        change = open_confirmation(uuid4().hex, asked, found.policy, rules.fingerprints, at)
+        change = open_confirmation(uuid4().hex, asked, found.policy, at)
     else:
-        change = approve_by_grant(uuid4().hex, asked, found.policy, rules.fingerprints, at, grant)
+        change = approve_by_grant(uuid4().hex, asked, found.policy, at, grant)
     change = replace(change, row=replace(change.row, places=opening.places))
     return save(tx, session, change, new=True)
 
@@ -133,6 +132,7 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         "turn": asked.turn,
         "ask": str(asked.ask),
         "reason": reason,
+        "asker": [asked.asked_by.team, asked.asked_by.user],
         "trace": asked.trace,
     }
     put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))

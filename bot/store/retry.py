@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from bot.policy.approvers import Person
 from bot.store.repository import lock_session, put_words
-from bot.store.sealed_rows import letter_is_sealed
+from bot.store.rows import letter_is_sealed
 from bot.store.tables import mail
 from runtime.store.database import Tx
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from sqlalchemy import Row, select
 
 from bot.audit.checkpoints import checkpoint_is_sealed
-from bot.audit.ledger import LedgerKeys
 from bot.store.checkpoints import checkpoint_of, save_sealed_heads, take_turn
 from bot.store.tables import chains, checkpoints
 from runtime.store.database import Database, Tx
+from runtime.store.seal import Seal
 
 _CHECKPOINTS, _CHAINS = 10, 1000
 
 
-async def correct_index(database: Database, keys: LedgerKeys, between: Callable[[], Awaitable[object]]) -> list[str]:
+async def correct_index(database: Database, seal: Seal, between: Callable[[], Awaitable[object]]) -> list[str]:
     """Corrects the index, and returns the chains for which it was wrong."""
-    truth, wrong = _Truth(keys), list[str]()
+    truth, wrong = _Truth(seal), list[str]()
     more = True
     while more:
         more = await database.read(truth.read_some)
@@ -42,7 +42,7 @@ async def correct_index(database: Database, keys: LedgerKeys, between: Callable[
 class _Truth:
     """The last hash of each chain that the checkpoints cover, as far as they have been read."""
 
-    keys: LedgerKeys
+    seal: Seal
     number: int = 0
     hashes: dict[str, str] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class _Truth:
         rows = tx.execute(more.limit(_CHECKPOINTS)).all()
         for point in (checkpoint_of(row) for row in rows):
             self.number = point.number
-            if checkpoint_is_sealed(point, self.keys):
+            if checkpoint_is_sealed(point, self.seal):
                 self.hashes.update({chain: head.hash for chain, head in point.heads.items()})
         return len(rows) == _CHECKPOINTS
 

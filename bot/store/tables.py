@@ -59,7 +59,7 @@ sessions = Table(
     Column("present", Text, nullable=False),  # everybody who wrote in the thread, likewise
     Column("told_seq", Integer, nullable=False),  # ledger lines up to this number are posted in the thread
     Column("created", Double, nullable=False),
-    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `repository.session_is_sealed`
+    Column("sealed", String(64), nullable=False),  # `repository.session_is_sealed`
     *_attention_columns(),
     *lease_columns(),
     UniqueConstraint("app", "id"),
@@ -82,7 +82,8 @@ mail = Table(
     Column("confirmation", String(64)),
     Column("stored_at", Double, nullable=False),
     Column("done_at", Double),
-    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.letter_fingerprint`
+    Column("turn", String(256)),  # the invocation that it began, once that is known
+    Column("sealed", String(64), nullable=False),  # `rows.letter_seal`
     UniqueConstraint("session", "mark"),
 )
 partial_index(
@@ -119,7 +120,7 @@ confirmations = Table(
     Column("decided_at", Double),
     Column("version", Integer, nullable=False),
     Column("body", Text, nullable=False),  # stored_json
-    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.row_fingerprint`
+    Column("sealed", String(64), nullable=False),  # `rows.sealed_body`
     Column("created", Double, nullable=False),
     *_attention_columns(),
     *lease_columns(),
@@ -231,20 +232,14 @@ checkpoints = Table(
 )
 
 grants = Table(
-    "bot_grants",
+    "bot_grants",  # an index of confirmations with a grant: what was granted is in their rows
     metadata,
     Column("id", String(64), primary_key=True),
     Column("session", String(512), ForeignKey("bot_sessions.key"), nullable=False),
     Column("until", Double, nullable=False),
-    Column("revoked_at", Double),
-    Column("body", Text, nullable=False),
 )
 Index("bot_grants_session", grants.c.session)
-partial_index(
-    "bot_grants_open",
-    grants.c.until,
-    where=grants.c.revoked_at.is_(None),
-)
+Index("bot_grants_until", grants.c.until)
 
 replies = Table(
     "bot_replies",
@@ -313,6 +308,8 @@ cards = _lane_table(
     "bot_cards",
     Column("confirmation", String(64), primary_key=True),
     Column("session", String(512), nullable=False),
+    Column("places", Text),  # where the cards are
+    Column("sealed", String(64)),  # `rows.sealed_places`
 )
 threads = _lane_table(
     "bot_threads",

@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, select
 
-from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
-from bot.confirmation.decision import close_unneeded, record_grant_check, record_outside_answer
+from bot.confirmation.decision import close_unneeded, record_outside_answer
 from bot.confirmation.effects import Delivery
-from bot.confirmation.grants import GrantRefusal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, begin, observe, record_unreached, start, take_back
 from bot.confirmation.schedule import needs_drawing, tick
@@ -23,7 +21,6 @@ from bot.store.repository import chain_of, lock_confirmation, moment, now, save,
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
 from runtime.calls.call import Call
-from runtime.run.fingerprints import StartCheck
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId
@@ -35,13 +32,6 @@ _ASKED = Prepared(
 )
 
 
-def look_at_grant(tx: Tx, confirmation_id: str, why: GrantRefusal | None) -> Confirmation:
-    """Stores whether a grant would still let a call through."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = record_grant_check(row, now(tx), why)
-    return row if change.row is row else save(tx, session, change)
-
-
 def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
     """Applies the clock: reminders, escalation, expiry, an approval that did not start in time."""
     session, row = lock_confirmation(tx, confirmation_id)
@@ -49,31 +39,29 @@ def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
     return row if change.row is row else save(tx, session, change)
 
 
-def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, fingerprints: Fingerprints) -> Confirmation:
+def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
     """Checks an approval for the last time before a host gets it. Raises `Illegal` if the call must not run any more.
     If the returned row has no `handed_at`, the call was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
-    return save(tx, session, begin(row, delivery, now(tx), fingerprints))
+    return row if row.is_void else save(tx, session, begin(row, delivery, now(tx)))
 
 
-def may_start(fingerprints: Fingerprints) -> StartCheck:
+def may_start(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
     """Checks whether a call may begin. Our own runtime calls this in the transaction that stores the beginning."""
-
-    def check(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
-        if call.request is None:
-            return False
-        key = chain_of(SessionKey(name.app, name.user_id, name.id))
-        found = _ASKED.first(tx, session_=key, request_=call.request.request_id)
-        if found is None:
-            return False
-        session, row = lock_confirmation(tx, found.id)
-        change = start(row, now(tx), fingerprints, begun_at=moment(call.begun or tx.now()), again=again)
-        if change.row is not row:
-            save(tx, session, change)
-        outcome = change.row.outcome
-        return outcome is not None and outcome.kind is OutcomeKind.RUNNING and change.row.state is State.APPROVED
-
-    return check
+    if call.request is None:
+        return False
+    key = chain_of(SessionKey(name.app, name.user_id, name.id))
+    found = _ASKED.first(tx, session_=key, request_=call.request.request_id)
+    if found is None:
+        return False
+    session, row = lock_confirmation(tx, found.id)
+    if row.is_void:
+        return False
+    change = start(row, now(tx), begun_at=moment(call.begun or tx.now()), again=again)
+    if change.row is not row:
+        save(tx, session, change)
+    outcome = change.row.outcome
+    return outcome is not None and outcome.kind is OutcomeKind.RUNNING and change.row.state is State.APPROVED
 
 
 def record_not_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
@@ -118,7 +106,7 @@ class VotesShown:
 
 def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
     """Stores where cards are and which version they show. If that is the current version, nothing is left to draw."""
-    _, row = lock_confirmation(tx, confirmation_id)
+    session, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
     after = replace(row, places=(*kept, *by_place.values()))
@@ -126,7 +114,7 @@ def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confi
     if fresh:
         at = now(tx)
         tx.report(VotesShown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
-    save_places(tx, after)
+    save_places(tx, session.key, after)
     if not needs_drawing(after):
         card_done(tx, confirmation_id)
     return after

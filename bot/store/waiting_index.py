@@ -6,18 +6,16 @@ A reader passes the entries that stand for them now.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
-from sqlalchemy import Row, bindparam, delete, func, insert, select, tuple_, union
+from sqlalchemy import bindparam, delete, func, insert, select, tuple_, union
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, State
-from bot.confirmation.stored_json import UnreadableRecord, row_from_json
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import may_decide
-from bot.store.sealed_rows import LAST_LINE, doubt_about
+from bot.store.rows import STORED, load
 from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -128,35 +126,17 @@ def count_after(tx: Tx, team: str, names: Collection[str], after: ListPosition) 
 
 
 def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
-    """The confirmations in the order of the ids, without those that only another version can read, or that somebody
-    changed in the database: nobody should decide on these."""
-    bodies = {row.id: row.body for row in tx.execute(_STORED.where(confirmations.c.id.in_(ids))) if _is_intact(tx, row)}
-    return list(_readable_rows(bodies[id_] for id_ in ids if id_ in bodies))
+    """The confirmations in the order of the ids, without those that somebody changed in the database."""
+    rows = {found.id: load(tx, found) for found in tx.execute(STORED.where(confirmations.c.id.in_(ids)))}
+    return [row for id_ in ids if (row := rows.get(id_)) is not None]
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
     """What a person asked for and what is decided, newest first."""
-    found = _STORED.where(
+    found = STORED.where(
         confirmations.c.team == person.team,
         confirmations.c.asked_by == person.user,
         confirmations.c.created > since,
         confirmations.c.state != str(State.WAITING),
     ).order_by(confirmations.c.created.desc())
-    return list(_readable_rows(row.body for row in tx.execute(found.limit(most)) if _is_intact(tx, row)))
-
-
-_STORED = select(
-    confirmations.c.id, confirmations.c.body, confirmations.c.sealed, LAST_LINE.scalar_subquery().label("last_line")
-)
-
-
-def _is_intact(tx: Tx, row: Row[*tuple[Any, ...]]) -> bool:
-    return doubt_about(tx, row) is None
-
-
-def _readable_rows(bodies: Iterable[str]) -> Iterator[Confirmation]:
-    for body in bodies:
-        try:
-            yield row_from_json(body)
-        except UnreadableRecord:
-            continue
+    return [row for one in tx.execute(found.limit(most)) if (row := load(tx, one)) is not None]

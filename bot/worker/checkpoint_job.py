@@ -18,7 +18,7 @@ from datetime import timedelta
 from sqlalchemy import select
 
 from bot.audit.checkpoints import Checkpoint, checkpoint
-from bot.audit.ledger import Head, LedgerKeys
+from bot.audit.ledger import Head
 from bot.leasing.backpressure import Backpressure
 from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.store.repository import now
@@ -27,6 +27,7 @@ from bot.store.tables import chains
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, for_update
 from runtime.store.frozen import end_frozen
+from runtime.store.seal import Seal
 
 AT_ONCE = 1000
 """The most chains in one checkpoint. If there are more, at the first checkpoint of a store for example, further
@@ -50,12 +51,12 @@ class CheckpointJob:
     def __init__(
         self,
         database: Database,
-        keys: LedgerKeys,
+        seal: Seal,
         every: timedelta,
         post: Post | None = None,
         backpressure: Backpressure | None = None,
     ) -> None:
-        self._database, self._keys, self._every, self._post = database, keys, every, post
+        self._database, self._keys, self._every, self._post = database, seal, every, post
         self._backpressure = backpressure or Backpressure()
         self._stopping = asyncio.Event()
         self._known: Checkpoint | None = None
@@ -151,7 +152,7 @@ class SealingResult:
 
 
 def seal_moved(
-    tx: Tx, keys: LedgerKeys, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
+    tx: Tx, seal: Seal, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
 ) -> SealingResult:
     """Makes a checkpoint over the chains that grew, if one is due."""
     take_turn(tx)
@@ -167,7 +168,7 @@ def seal_moved(
     heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(_MOVED)}
     if not heads:
         return SealingResult(None, every, last=before, gone=gone)
-    made = store_checkpoint(tx, checkpoint(before, heads, at, keys))
+    made = store_checkpoint(tx, checkpoint(before, heads, at, seal))
     return SealingResult(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
 
 

@@ -17,18 +17,15 @@ from bot.cards.cards import Cards
 from bot.cards.draw import CardContext
 from bot.cards.thread_worker import ThreadWorker
 from bot.config.rules import RulesInForce
-from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
-from bot.confirmation.stored_json import UnreadableRecord
-from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import LeaseLoop, NotNow
-from bot.store.casting import count_next, remove_unsealed
-from bot.store.grants_in_force import grants_in, read_grant, would_withhold
+from bot.store.casting import count_next
+from bot.store.grants_in_force import grants_in
 from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
 from bot.store.outbox import note_possible_copies
 from bot.store.repository import (
@@ -37,6 +34,7 @@ from bot.store.repository import (
     SESSIONS,
     Session,
     chain_of,
+    lock_confirmation,
     now,
     read_confirmation,
     recompute_due,
@@ -44,10 +42,9 @@ from bot.store.repository import (
 )
 from bot.store.slack_lanes import CARDS, SOON, THREADS, count_due_cards, waits_for_end
 from bot.store.tables import cards, confirmations, replies, sessions, threads
-from bot.store.transactions import draw_again, keep_time, look_at_grant, mark_drawn, save_drawn
+from bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from bot.telemetry.tracing import work_span
 from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
-from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, texts
 from runtime.store.database import Database, Tx
 from runtime.store.lease import TERM, Lease
@@ -134,15 +131,12 @@ class Worker:
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
         """Counts stored votes and applies deadlines. Never waits for a card to be drawn."""
         nothing_was_due = True
-        row, owed_now = await lease.read(read_due_work, confirmation_id)
-        while True:
-            due = set(owed_now) - {DueWork.DRAW}
-            if not await self._is_sound(row):
-                row, owed_now = await lease.run(with_due_work(remove_unsealed), confirmation_id, self._rules.now)
-            elif due:
-                row, owed_now = await self._decide(row, due, lease)
-            else:
-                break
+        found = await lease.read(read_due_work, confirmation_id)
+        if found is None:
+            found = await lease.run(with_due_work(end_if_void), confirmation_id)
+        row, owed_now = found
+        while due := set(owed_now) - {DueWork.DRAW}:
+            row, owed_now = await self._decide(row, due, lease)
             nothing_was_due = False
         if nothing_was_due:
             await lease.run(recompute_due, confirmation_id)
@@ -152,8 +146,6 @@ class Worker:
             if DueWork.COUNT in due:
                 with work_span("count", row=row):
                     return await self._count(lease, row)
-            if DueWork.LOOK_AT_GRANT in due:
-                return await self._look_at_grant(lease, row)
         except NotNow:
             await lease.run(keep_time, row.id)  # deadlines apply even while Slack is asked about a voter
             raise
@@ -163,25 +155,17 @@ class Worker:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
         only its end is drawn, because Slack allows few updates a minute."""
         await self._backpressure.wait_for_urgent_work()
-        while (due := await lease.read(due_card, confirmation_id)) is not None:
-            if isinstance(due, float):
-                raise NotNow(due, "The call was approved just now, and may end in a moment.")
-            if await self._is_sound(due.row):
-                with work_span("draw", row=due.row):
-                    places = tuple(await self._drawing.draw(lease, due.row, due.session, due.around))
-                await lease.finish(save_drawn, confirmation_id, places)
-                return
-            await lease.run(remove_unsealed, confirmation_id, self._rules.now)
-        await lease.finish(mark_drawn, confirmation_id)
-
-    async def _is_sound(self, row: Confirmation) -> bool:
-        rules = self._rules.now
-
-        def sound() -> bool:
-            return without_unsealed(row, row.changed_at, rules).row is row
-
-        # A row that fails its checks has its conditions evaluated again, which is slow.
-        return await asyncio.to_thread(sound) if rules.policies.conditional else sound()
+        if await lease.read(read_confirmation, confirmation_id) is None:
+            await lease.run(end_if_void, confirmation_id)
+        due = await lease.read(due_card, confirmation_id)
+        if isinstance(due, float):
+            raise NotNow(due, "The call was approved just now, and may end in a moment.")
+        if due is None:
+            await lease.finish(mark_drawn, confirmation_id)
+            return
+        with work_span("draw", row=due.row):
+            places = tuple(await self._drawing.draw(lease, due.row, due.session, due.around))
+        await lease.finish(save_drawn, confirmation_id, places)
 
     async def _count(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
         vote = row.pending_votes[0]
@@ -197,35 +181,20 @@ class Worker:
         with self._backpressure.urgent_work():
             return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
 
-    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
-        session = await lease.read(read_session, chain_of(row.asked.session))
-        grant = await lease.read(read_grant, row.id)
-        why = None
-        if grant is not None:
-            at = await lease.read(now)
-
-            async def ask(row: Confirmation, vote: Vote) -> Facts:
-                return await self._people.facts(row, vote, self._rules.now.policies)
-
-            why = await would_withhold(grant, row, session.speakers, self._rules.now, at, ask)
-        return await lease.run(with_due_work(look_at_grant), row.id, why)
-
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)
         await self._drawing.reply(lease, target, body, together)
         await lease.finish(mark_shown, vote)
 
 
-def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
+def read_due_work(tx: Tx, confirmation_id: str) -> RowWithDueWork | None:
     row = read_confirmation(tx, confirmation_id)
-    if row is None:
-        raise NotFound(f"There is no confirmation {confirmation_id}.")
-    return row
+    return None if row is None else (row, due_work(row, now(tx)))
 
 
-def read_due_work(tx: Tx, confirmation_id: str) -> RowWithDueWork:
-    row = read_known(tx, confirmation_id)
-    return row, due_work(row, now(tx))
+def end_if_void(tx: Tx, confirmation_id: str) -> Confirmation:
+    """The row, which is ended if somebody changed it in the database."""
+    return lock_confirmation(tx, confirmation_id)[1]
 
 
 @dataclass(frozen=True)
@@ -239,8 +208,8 @@ class DueCard:
 
 def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
     """What to draw, or how many seconds to wait first. None if every card shows the current row."""
-    row = read_known(tx, confirmation_id)
-    if not needs_drawing(row):
+    row = read_confirmation(tx, confirmation_id)
+    if row is None or not needs_drawing(row):
         return None
     if (wait := seconds_until_drawn(tx, row)) > 0:
         return wait
@@ -272,11 +241,8 @@ def seconds_waiting(tx: Tx, vote: Vote) -> float:
 
 
 def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
-    """When a confirmation next needs something besides drawing. None if this process can't read the row."""
-    try:
-        row = read_confirmation(tx, confirmation_id)
-    except UnreadableRecord:
-        return None
+    """When a confirmation next needs something besides drawing. None: nothing, or not known."""
+    row = read_confirmation(tx, confirmation_id)
     times = [since.timestamp() for since, what in scheduled_work(row) if what is not DueWork.DRAW] if row else []
     return min((at for at in times if at > tx.now()), default=None)
 

@@ -83,7 +83,6 @@ class Call:
     begun: float | None = None  # when the tool last began
     told: bool = field(default=False)  # its result is in the session's events
     actions: JsonObject | None = None  # its actions on the session, until its result is in the events
-    seal: str | None = None  # the fingerprint of all of the above, if the runner has a key
 
     @property
     def asks_input(self) -> bool:
@@ -274,6 +273,34 @@ def _may_begin(call: Call) -> bool:
 
 def _with_answer(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, ...]:
     return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
+
+
+def void(call: Call) -> Call:
+    """What is left of a call that somebody changed in the database: a name, and an end. Nothing of it runs.
+
+    What had begun may have taken effect, with whatever arguments. If people can be asked, it is unknown.
+    """
+    begun = call.state in (CallState.RUNNING, CallState.UNKNOWN)
+    lost = begun or call.state is CallState.DONE
+    left = Call(
+        id=call.id,
+        tool=call.tool,
+        args={},
+        agent=call.agent,
+        invocation_id=call.invocation_id,
+        turn=call.turn,
+        place=call.place,
+        gate=call.gate,
+        state=CallState.DONE if lost else CallState.REFUSED,
+        asked=call.asked,
+        attempt=call.attempt,
+        reason=ALTERED,
+        result={"error": INTERRUPTED if lost else ALTERED},
+        since=call.since,
+        begun=call.begun,
+        told=call.told and call.settled,
+    )
+    return replace(left, state=CallState.UNKNOWN, result=None) if begun and call.request is not None else left
 
 
 def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:

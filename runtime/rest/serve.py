@@ -15,9 +15,9 @@ from runtime.agent import Agent
 from runtime.rest.api import make_app
 from runtime.rest.guard import Guard
 from runtime.rest.listening import listen, server_for
-from runtime.run.fingerprints import CallGuard, Sealer
 from runtime.run.runner import Runner
 from runtime.store.open import open_store
+from runtime.store.seal import Seal
 from runtime.telemetry.logs import configure
 from runtime.tool import end_threads
 from runtime.wire import Dialect
@@ -40,7 +40,7 @@ class ServerOptions:
     store: str
     dialect: Dialect = "call"
     shares_state: bool = False  # whether clients may write the `app:` state of an app that a bot uses too
-    sealer: Sealer | None = None  # for stored calls
+    seal: Seal | None = None  # for stored calls
 
 
 def serve_until_stopped(serving: ServerOptions) -> int:
@@ -63,7 +63,7 @@ async def _until_stopped(serving: ServerOptions) -> None:
     async with serving_at(serving) as (url, store):
         names = ", ".join(agent.name for agent in serving.agents)
         print(f"Serving {names} at {url}, with the store {store}.", flush=True)
-        if serving.sealer is None:
+        if serving.seal is None:
             print(_NOT_SEALED, flush=True)
         await stop.wait()
         print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
@@ -72,7 +72,7 @@ async def _until_stopped(serving: ServerOptions) -> None:
 @asynccontextmanager
 async def serving_at(serving: ServerOptions) -> AsyncIterator[tuple[str, str]]:
     """The addresses of the server and of its store, while it listens. Raises `CannotServe` and `StoreError`."""
-    database = await open_store(serving.store)
+    database = await open_store(serving.store, seal=serving.seal)
     try:
         runners = [
             Runner(
@@ -80,7 +80,6 @@ async def serving_at(serving: ServerOptions) -> AsyncIterator[tuple[str, str]]:
                 database,
                 dialect=serving.dialect,
                 shares_state=serving.shares_state,
-                guard=CallGuard(serving.sealer),
             )
             for agent in serving.agents
         ]

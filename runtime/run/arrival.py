@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
+from runtime.calls.call import ALTERED, Approved, Call, CallState, Refuse, already_answered, step
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.run.decisions import CallDecision, decide, one_per_call
-from runtime.run.fingerprints import CallFingerprints, Sealer
 from runtime.run.message import IncomingMessage
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
@@ -75,13 +75,8 @@ class Arrival:
     patient: bool = True  # whether to wait while somebody else works on the session
     invocation_id: str = field(default_factory=new_invocation_id)
     marked: bool = False  # a repeated invocation id means a repeated message
-    sealer: Sealer | None = None  # for the stored calls
     stop: asyncio.Event | None = None  # set when somebody stops the run
     clock: Callable[[], float] = time.time
-
-    @property
-    def fingerprints(self) -> CallFingerprints:
-        return CallFingerprints(self.sealer, self.name)
 
     @property
     def writes(self) -> JsonObject:
@@ -92,6 +87,14 @@ class Arrival:
     def speaks(self) -> bool:
         """Whether it is a person's message and not answers."""
         return self.incoming is not None and not self.incoming.answers
+
+
+def invocation_of(name: SessionId, mark: str) -> str:
+    """The invocation that a message with this mark begins: a repeated message has the same one."""
+    return f"e-{uuid.uuid5(_MARKS, f'{name}{mark}')}"
+
+
+_MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
 
 
 def find_answered_calls(
@@ -150,7 +153,7 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     change = SessionChange()
     temporary = _admit(tx, arrival, before, change, known)
     if change.any:
-        stored, token = claim_and_write(tx, locked, change, arrival.fingerprints.seal, term=arrival.term)
+        stored, token = claim_and_write(tx, locked, change, term=arrival.term)
     else:
         stored, token = before, claim_locked(tx, locked, term=arrival.term)
     owed = active_invocations(tx, before.key)
@@ -158,7 +161,8 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     # The newest message is answered last, together with what came before.
     owed.sort(key=lambda invocation: invocation.id == speaking)
     altered = [call for call in change.calls.values() if call.reason == ALTERED]
-    work = [(i, tuple(_checked_turn(tx, arrival, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
+    work = [(i, tuple(read_turn(tx, before.key, i.turn)) if i.turn else ()) for i in owed]
+    altered += [call for _, calls in work for call in calls if _is_void(call) and call.id not in change.calls]
     return AcceptedMessage(
         before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered)
     )
@@ -207,20 +211,11 @@ def _lock_session(tx: Tx, arrival: Arrival) -> LockedSession:
     return renewed
 
 
-def _checked_turn(tx: Tx, arrival: Arrival, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
-    """The turn's calls. Those whose fingerprint does not fit do not run, and are added to `altered`."""
-    for call in read_turn(tx, key, turn):
-        checked = arrival.fingerprints.check(call, tx.now())
-        if checked is not call:
-            altered.append(checked)
-        yield checked
-
-
 def _admit(
     tx: Tx, arrival: Arrival, session: StoredSession, change: SessionChange, known: Mapping[str, Call]
 ) -> JsonObject:
     """Adds the message to the change. Returns the state that is only for this run."""
-    decided = [d for d in arrival.decisions if _apply(tx, arrival, session, change, d, known)]
+    decided = [d for d in arrival.decisions if _apply(tx, session, change, d, known)]
     if arrival.incoming is not None and arrival.speaks:
         if arrival.marked and read_invocation(tx, session.key, arrival.invocation_id) is not None:
             return {}
@@ -240,7 +235,6 @@ def _admit(
 
 def _apply(
     tx: Tx,
-    arrival: Arrival,
     session: StoredSession,
     change: SessionChange,
     decision: CallDecision,
@@ -256,22 +250,24 @@ def _apply(
         raise Conflict(
             f"Call {call.id} is at attempt {call.attempt} now, and this is about attempt {decision.attempt}."
         )
-    change.put(replace(_apply_decision(tx, arrival, call, decision), told=False))
+    change.put(replace(_apply_decision(tx, call, decision), told=False))
     return True
 
 
-def _apply_decision(tx: Tx, arrival: Arrival, call: Call, decision: CallDecision) -> Call:
+def _apply_decision(tx: Tx, call: Call, decision: CallDecision) -> Call:
     """The call after its decision. It is refused if it would not run as its approvers saw it."""
-    runs = isinstance(decision.event, Approve | RunAgain | Refuse)
-    if runs and call.state is CallState.HELD and arrival.fingerprints.is_altered(call, required=False):
-        return step(call, Refuse(ALTERED), tx.now())
+    if _is_void(call) and call.settled:
+        return call
     after = step(call, decision.event, tx.now())
-    if not runs or after.state is not CallState.READY:
+    if after.state is not CallState.READY:
         return after
     other = decision.approved is not None and not decision.approved.covers(after)
-    if other or arrival.fingerprints.is_altered(call, required=False):
-        return step(after, Refuse(ALTERED), tx.now())
-    return after
+    return step(after, Refuse(ALTERED), tx.now()) if other or call.reason == ALTERED else after
+
+
+def _is_void(call: Call) -> bool:
+    """Whether somebody changed it in the database, and the agent does not know yet."""
+    return call.reason == ALTERED and not call.told
 
 
 def _admit_answers(

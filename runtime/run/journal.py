@@ -7,21 +7,26 @@ import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from runtime.calls.call import Call
+from runtime.calls.call import ALTERED, Call, CallState, Refuse, step
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
-from runtime.run.fingerprints import CallFingerprints, CallGuard, refuse_to_start
 from runtime.run.session_cache import CachedSession
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost
 from runtime.store.lookup import read_view_events
-from runtime.store.records import Invocation, Rows, SessionChange, StoredSession
+from runtime.store.records import Invocation, Rows, SessionChange, SessionId, StoredSession
+from runtime.store.seal import seal_in
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
+
+
+StartCheck = Callable[[Tx, SessionId, Call, bool], bool]
+"""Decides whether an approved call may begin. Called in the transaction that stores the beginning. The flag: the call
+began before, its process died, and its tool can be repeated."""
 
 
 class Journal:
@@ -34,13 +39,12 @@ class Journal:
         lease: Lease,
         emit: Callable[[Event], None],
         temporary: JsonObject,
-        guard: CallGuard,
+        may_start: StartCheck | None,
     ) -> None:
         self.emit = emit
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
-        self._fingerprints = CallFingerprints(guard.sealer, live.stored.name)
-        self._may_start = guard.may_start
+        self._may_start = may_start
         self._change = SessionChange()
         self._writing = asyncio.Lock()
 
@@ -102,8 +106,8 @@ class Journal:
     async def _write(
         self, change: SessionChange, starting: Sequence[tuple[Call, bool]], refused: dict[str, Call]
     ) -> StoredSession:
-        before, check, seal = self.stored, self._may_start, self._fingerprints.seal
-        rows = change.rows(before.key, before.events, seal)
+        before, check, seal = self.stored, self._may_start, seal_in(self._database.context)
+        rows = change.rows(before, seal)
 
         def checked(tx: Tx) -> Rows:
             refused.clear()
@@ -112,7 +116,7 @@ class Journal:
                     refused[call.id] = refuse_to_start(call, tx.now())
             if not refused:
                 return rows
-            return replace(change, calls={**change.calls, **refused}).rows(before.key, before.events, seal)
+            return replace(change, calls={**change.calls, **refused}).rows(before, seal)
 
         unsure = False
         for pause in (*_PAUSES, None):
@@ -129,3 +133,9 @@ class Journal:
                     raise
             await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
+
+
+def refuse_to_start(call: Call, now: float) -> Call:
+    """Refuses a call before it began."""
+    ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
+    return replace(step(ready, Refuse(ALTERED), now), told=False)

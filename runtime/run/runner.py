@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,9 +17,9 @@ from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models
 from runtime.run.app_sessions import AppSessions
-from runtime.run.arrival import Arrival, find_answered_calls
+from runtime.run.arrival import Arrival, find_answered_calls, invocation_of
 from runtime.run.decisions import CallDecision, decide, one_per_call
-from runtime.run.fingerprints import CallGuard
+from runtime.run.journal import StartCheck
 from runtime.run.live_run import Run
 from runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
 from runtime.run.recovery import Recovery, Resume
@@ -33,6 +32,7 @@ from runtime.store.lookup import active, find_abandoned, find_unknown_since
 from runtime.store.open import SCHEMA, open_store
 from runtime.store.records import SessionId
 from runtime.store.schema import lay_out
+from runtime.store.seal import Seal
 from runtime.tool import Tool
 from runtime.wire import Dialect, Event
 
@@ -49,7 +49,6 @@ _WORDS: dict[Word, CallEvent] = {
     "run again": RunAgain(),
     "nobody knows": Finish({"error": NOBODY_KNOWS}),
 }
-_MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
 
 
 class Runner(AppSessions):
@@ -57,7 +56,8 @@ class Runner(AppSessions):
 
     `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
     gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
-    that it opened. `shares_state` lets other runners write `app:` state beside a desk.
+    that it opened. `shares_state` lets other runners write `app:` state beside a desk. With a `seal`, or a
+    `Database` that was opened with one, nobody who can only write to the database can change a call.
     """
 
     def __init__(
@@ -71,7 +71,8 @@ class Runner(AppSessions):
         lease_term: float = TERM,
         model_patience: float = 60.0,
         most_model_calls: int = 500,
-        guard: CallGuard | None = None,
+        may_start: StartCheck | None = None,
+        seal: Seal | None = None,
         desk: str | None = None,
         shares_state: bool = False,
     ) -> None:
@@ -79,7 +80,7 @@ class Runner(AppSessions):
         self.app_name = app_name or agent.name
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
-        self._guard, self._prefix = guard or CallGuard(), desk
+        self._may_start, self._seal, self._prefix = may_start, seal, desk
         self._sender = Writer(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
@@ -175,7 +176,7 @@ class Runner(AppSessions):
             return await self._answer(arrival, incoming, approved or {}, create=create, streaming=streaming)
         arrival = replace(arrival, incoming=incoming, create=create)
         if mark is not None:
-            arrival = replace(arrival, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{arrival.name}{mark}')}", marked=True)
+            arrival = replace(arrival, invocation_id=invocation_of(arrival.name, mark), marked=True)
         return await self._sequencer.enter(arrival, streaming=streaming)
 
     async def settle(
@@ -283,7 +284,7 @@ class Runner(AppSessions):
             database = self._store
             await lay_out(database, SCHEMA)
         else:
-            database = await open_store(self._store, self._clock)
+            database = await open_store(self._store, self._clock, self._seal)
         if self._prefix is not None:
             await database.run(open_desk, self.app_name, self._prefix)
         return AppContext(
@@ -295,7 +296,7 @@ class Runner(AppSessions):
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
-            guard=self._guard,
+            may_start=self._may_start,
         )
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
+from runtime.calls.call import ALTERED, CallState
 from runtime.errors import Busy, ConfirmError
 from runtime.run.arrival import AcceptedMessage, Arrival, enter
 from runtime.run.journal import Journal
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_CHANGED = "Somebody changed it in the database after it began: its outcome is unknown."
 LOOK_AGAIN = 1.0  # in case a wake-up from another process is lost
 
 
@@ -94,14 +95,14 @@ class Sequencer:
         try:
             async with self._turns.setdefault(arrival.name, asyncio.Lock()):
                 app = await self._open_app()
-                message = await _begin(app.database, replace(arrival, sealer=app.guard.sealer))
+                message = await _begin(app.database, arrival)
                 for call in message.altered if message is not None else ():
                     log.error(
                         "call %s (%s) of session %s: %s",
                         call.id,
                         call.tool,
                         arrival.name.id,
-                        call.reason or "Somebody changed it in the database while it ran: its outcome is unknown.",
+                        ALTERED if call.state is CallState.REFUSED else _CHANGED,
                     )
                 accepted.set_result(run)
                 if message is not None:
@@ -128,7 +129,7 @@ class Sequencer:
             live.stored = message.stored
             for event in message.events:
                 live.add(event)
-            journal = Journal(app.database, live, lease, run.emit, dict(message.temporary), app.guard)
+            journal = Journal(app.database, live, lease, run.emit, dict(message.temporary), app.may_start)
             work = Work(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             for invocation, calls in message.work:
                 await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))

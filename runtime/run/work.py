@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -32,8 +32,7 @@ from runtime.run.execute import (
     wants_denial,
     was_cancelled,
 )
-from runtime.run.fingerprints import CallGuard
-from runtime.run.journal import Journal
+from runtime.run.journal import Journal, StartCheck
 from runtime.run.stopping import STOPPED, until_stopped
 from runtime.store.database import Database
 from runtime.store.lease import Lease
@@ -59,7 +58,7 @@ class AppContext:
     dialect: Dialect = "call"
     patience: float = 60.0  # seconds to wait for each piece of a model's answer, and for a gate
     most_model_calls: int = 500  # in one run
-    guard: CallGuard = field(default_factory=CallGuard)  # for the stored calls
+    may_start: StartCheck | None = None
 
 
 class Work:

@@ -44,7 +44,7 @@ class Database:
     def __init__(self, engine: Engine, hub: Hub, url: str, *, read_only: bool, context: object = None) -> None:
         self._engine = engine
         self._hub = hub
-        self._context = context
+        self.context = context
         self.url = url
         self.read_only = read_only
 
@@ -116,7 +116,7 @@ class Database:
         await self._engine.close()
 
     def _with_context(self, tx: Tx) -> Tx:
-        tx.context = self._context
+        tx.context = self.context
         return tx
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import BindParameter, ColumnElement, bindparam, func, literal_column, select
 
-from runtime.calls.call import Call, CallState
+from runtime.calls.call import Call, CallState, void
 from runtime.calls.view import ViewEvent
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
-from runtime.store.records import CALL, Invocation, InvocationStatus, SessionId, is_storable_id
+from runtime.store.records import CALL, Invocation, InvocationStatus, SessionId, call_key, is_storable_id
+from runtime.store.seal import seal_in
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.wire import Event
 
@@ -22,14 +26,14 @@ _ID: BindParameter[str] = bindparam("id_")
 _EVENTS = Prepared(
     select(events.c.body).where(events.c.session == _KEY, events.c.seq >= bindparam("after_")).order_by(events.c.seq)
 )
-_TURN = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.turn == bindparam("turn_")))
-_CALLS = Prepared(select(calls.c.body).where(calls.c.session == _KEY))
-_CALL = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.id == _ID))
-_ASKED = Prepared(
-    select(requests.c.call, calls.c.body)
-    .outerjoin_from(requests, calls, (calls.c.session == requests.c.session) & (calls.c.id == requests.c.call))
-    .where(requests.c.session == _KEY, requests.c.id == _ID)
-)
+_STORED = select(
+    sessions.c.app, sessions.c.user_id, sessions.c.id.label("name"), calls.c.id, calls.c.body, calls.c.sealed
+).join_from(sessions, calls, calls.c.session == sessions.c.key)
+_IN_SESSION = _STORED.where(sessions.c.key == _KEY)
+_TURN = Prepared(_IN_SESSION.where(calls.c.turn == bindparam("turn_")))
+_CALLS = Prepared(_IN_SESSION)
+_CALL = Prepared(_IN_SESSION.where(calls.c.id == _ID))
+_ASKED = Prepared(select(requests.c.call).where(requests.c.session == _KEY, requests.c.id == _ID))
 _INVOCATION = Prepared(select(invocations).where(invocations.c.session == _KEY, invocations.c.id == _ID))
 _ACTIVE = Prepared(
     select(invocations)
@@ -50,22 +54,38 @@ def read_view_events(tx: Tx, key: int, after: int) -> list[ViewEvent]:
     return [ViewEvent.model_validate_json(row.body) for row in rows]
 
 
+def _call(tx: Tx, row: Any, *, as_void: bool) -> Call | None:
+    """The stored call, if its seal fits. Otherwise there is no such call, or `as_void` what is left of it."""
+    seal, name = seal_in(tx.context), SessionId(row.app, row.user_id, row.name)
+    if seal is None or seal.fits(row.sealed, "call", call_key(name, row.id), row.body):
+        return CALL.validate_json(row.body)
+    if not as_void:
+        return None
+    try:
+        return void(replace(CALL.validate_json(row.body), id=row.id))
+    except ValidationError:
+        return None
+
+
+def _calls(tx: Tx, rows: Iterable[Any], *, as_void: bool = False) -> list[Call]:
+    found = (_call(tx, row, as_void=as_void) for row in rows)
+    return sorted((call for call in found if call is not None), key=lambda call: (call.turn, call.place))
+
+
 def read_turn(tx: Tx, key: int, turn: int) -> list[Call]:
-    rows = _TURN.all(tx, key_=key, turn_=turn)
-    return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: call.place)
+    """The turn's calls, to work on. Those that somebody changed are void."""
+    return _calls(tx, _TURN.all(tx, key_=key, turn_=turn), as_void=True)
 
 
 def read_call(tx: Tx, key: int, call_id: str) -> Call | None:
-    if not is_storable_id(call_id):
-        return None
-    row = _CALL.first(tx, key_=key, id_=call_id)
-    return None if row is None else CALL.validate_json(row.body)
+    """A call, to answer it. Void if somebody changed it."""
+    row = _CALL.first(tx, key_=key, id_=call_id) if is_storable_id(call_id) else None
+    return None if row is None else _call(tx, row, as_void=True)
 
 
 def read_calls(tx: Tx, key: int) -> list[Call]:
     """The calls in the order in which they were made."""
-    rows = _CALLS.all(tx, key_=key)
-    return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: (call.turn, call.place))
+    return _calls(tx, _CALLS.all(tx, key_=key))
 
 
 def known_calls(tx: Tx, key: int, ids: Collection[str]) -> set[str]:
@@ -83,10 +103,8 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
     if not is_storable_id(request_id):
         return None
     asked = _ASKED.first(tx, key_=key, id_=request_id)
-    if asked is None:
-        return read_call(tx, key, request_id)
-    call = None if asked.body is None else CALL.validate_json(asked.body)
-    if call is None or call.has_asked(request_id):
+    call = read_call(tx, key, request_id if asked is None else asked.call)
+    if asked is None or call is None or call.has_asked(request_id):
         return call
     # The table is only an index. If it contradicts the calls, somebody changed it.
     return next((one for one in read_calls(tx, key) if one.has_asked(request_id)), None)
@@ -146,12 +164,12 @@ def find_unknown_since(
 ) -> list[tuple[SessionId, str, int]]:
     """Calls that have been unknown for so long that the model gets that as their result, each with its attempt."""
     found = (
-        select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
-        .join(calls, calls.c.session == sessions.c.key)
-        .where(calls.c.state == CallState.UNKNOWN.value, calls.c.since <= tx.now() - age, sessions.c.app.in_(apps))
+        _STORED.where(
+            calls.c.state == CallState.UNKNOWN.value, calls.c.since <= tx.now() - age, sessions.c.app.in_(apps)
+        )
         .where(_belongs_to(desk))
         .order_by(func.random())
         .limit(AT_ONCE)
     )
-    unknown = [(SessionId(row.app, row.user_id, row.id), CALL.validate_json(row.body)) for row in tx.execute(found)]
-    return [(name, call.id, call.attempt) for name, call in unknown]
+    unknown = [(SessionId(row.app, row.user_id, row.name), _call(tx, row, as_void=True)) for row in tx.execute(found)]
+    return [(name, call.id, call.attempt) for name, call in unknown if call is not None]

@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 from runtime.store.database import Database
 from runtime.store.schema import StoreSchema, lay_out
+from runtime.store.seal import Seal
 from runtime.store.sessions import free_all
 from runtime.store.tables import metadata
 
 SCHEMA = StoreSchema("runtime", metadata)
 
 
-async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:
-    """Opens the store. Raises `StoreError`, which says what to do."""
-    database = await Database.open(url, clock=clock)
+async def open_store(url: str, clock: Callable[[], float] | None = None, seal: Seal | None = None) -> Database:
+    """Opens the store. Raises `StoreError`, which says what to do. Without a `seal`, calls are neither sealed nor
+    checked."""
+    database = await Database.open(url, clock=clock, context=seal)
     try:
         await lay_out(database, SCHEMA)
         await database.run_if_alone(free_all)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
@@ -12,7 +11,8 @@ from pydantic import TypeAdapter
 from runtime.calls.call import Call, CallState
 from runtime.context import DEEPEST
 from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject
+from runtime.store.seal import Seal
 from runtime.store.shared_state import split_state
 from runtime.wire import Event
 
@@ -44,6 +44,11 @@ def is_storable_id(text: object) -> bool:
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST_ID or "\0" in text:
         return False
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def call_key(session: SessionId, call_id: str) -> Json:
+    """What the seal of a stored call says about which call it is."""
+    return [session.app, session.user_id, session.id, call_id]
 
 
 class InvocationStatus(StrEnum):
@@ -125,9 +130,10 @@ class SessionChange:
     def state(self) -> tuple[JsonObject, JsonObject, JsonObject]:
         return split_state({k: v for event in self.events for k, v in event.actions.state_delta.items()})
 
-    def rows(self, key: int, first: int, seal: Callable[[Call], Call]) -> Rows:
+    def rows(self, session: StoredSession, seal: Seal | None) -> Rows:
         """The rows to write. They are made before the transaction, so that the only writer does not wait for that."""
-        calls = [seal(call) for call in self.calls.values()]
+        key, first, calls = session.key, session.events, list(self.calls.values())
+        bodies = {call.id: CALL.dump_json(call).decode() for call in calls}
         return {
             "events": [{"session": key, "seq": first + n, "body": body} for n, body in enumerate(self._bodies)],
             "calls": [
@@ -137,7 +143,8 @@ class SessionChange:
                     "turn": call.turn,
                     "state": call.state.value,
                     "since": call.since,
-                    "body": CALL.dump_json(call).decode(),
+                    "body": bodies[call.id],
+                    "sealed": seal.of("call", call_key(session.name, call.id), bodies[call.id]) if seal else "",
                 }
                 for call in calls
             ],

@@ -14,7 +14,6 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Double, bindparam, delete, insert, select, update
 
-from runtime.calls.call import Call
 from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store import lease
@@ -23,6 +22,7 @@ from runtime.store.desk import RESERVED, Writer, check_against, check_sender
 from runtime.store.lease import LeaseLost, free, new_token
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, StoredSession
+from runtime.store.seal import seal_in
 from runtime.store.shared_state import merge_shared, read_shared, split_state
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.store.upsert import insert_if_absent, upsert
@@ -235,9 +235,7 @@ def write(
     return after
 
 
-def claim_and_write(
-    tx: Tx, locked: LockedSession, change: SessionChange, seal: Callable[[Call], Call], *, term: float
-) -> tuple[StoredSession, str]:
+def claim_and_write(tx: Tx, locked: LockedSession, change: SessionChange, *, term: float) -> tuple[StoredSession, str]:
     """Adds to a session on which nobody works, and leases it in the same statement. Returns the session as it is now,
     and the lease's token."""
     session, token, now = locked.session, new_token(), tx.now()
@@ -245,7 +243,7 @@ def claim_and_write(
     values = {**_values(session, after), "token_": token, "now_": now, "until_": now + term}
     if _WRITE_ROW_AND_CLAIM(tx, **values) != 1:
         raise LeaseLost
-    _add(tx, session, change, change.rows(session.key, session.events, seal))
+    _add(tx, session, change, change.rows(session, seal_in(tx.context)))
     return after, token
 
 
@@ -293,5 +291,4 @@ def _write_at_once(tx: Tx, name: SessionId, change: SessionChange) -> StoredSess
         return None
     stored, token = claimed
     change.release = True
-    assert not change.calls  # only events, so there is nothing to seal
-    return write(tx, stored, token, change, change.rows(stored.key, stored.events, lambda call: call))
+    return write(tx, stored, token, change, change.rows(stored, seal_in(tx.context)))

@@ -90,6 +90,7 @@ calls = Table(
     Column("state", String(16), nullable=False),
     Column("since", Double, nullable=False),
     Column("body", Text, nullable=False),
+    Column("sealed", String(64), nullable=False),  # `seal.py`; empty without a secret
     sqlite_with_rowid=False,
 )
 Index("runtime_calls_turn", calls.c.session, calls.c.turn)

@@ -23,7 +23,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Row, select
 
-from bot.audit.fingerprint import Fingerprints
 from bot.cli import main
 from bot.config.rules import Rules
 from bot.config.settings import load_settings
@@ -108,7 +107,7 @@ class Backoffice:
     def policies(self, text: str) -> None:
         """Changes the policies in the file. The service keeps those with which it started."""
         (self.directory / "adk-confirm.toml").write_text(f'[store]\nurl = "{self.url}"\n{text}')
-        self.rules = Rules(_policies(self.directory), Fingerprints(SECRET, "call"))
+        self.rules = Rules(_policies(self.directory))
 
     # What people and agents do
 
@@ -167,7 +166,7 @@ class Backoffice:
         session = await self.database.read(read_session, self.key)
         opening = Opening(place=session.place, request=request, asked_by=ASKER, governs=governs, places=(place,))
         opening = replace(opening, rights=rights or {})
-        return await self.database.run(open_request, self.key, opening, self.rules)
+        return await self.database.run(open_request, self.key, opening)
 
     async def vote(
         self,
@@ -199,7 +198,7 @@ class Backoffice:
     async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:
         """Lets the approved call begin and end."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
-        await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.fingerprints)
+        await self.database.run(hand_over, confirmation, delivery_from_json(body))
         await self.database.run(copy_report, confirmation, HostReport(kind=OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
             await self.database.run(copy_report, confirmation, HostReport(kind=kind, text=text))

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.audit.fingerprint import Fingerprints
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import open_confirmation, record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
-from bot.confirmation.fingerprints import with_fingerprint
-from bot.confirmation.grants import Grant
 from bot.confirmation.model import (
     AskedCall,
     Confirmation,
     Edit,
+    Grant,
     OutcomeKind,
     SessionKey,
     State,
@@ -27,7 +25,6 @@ from bot.confirmation.model import (
 from bot.confirmation.outcome import HostReport, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.states import Transition
-from bot.confirmation.unsealed import without_unsealed
 from bot.confirmation.votes import count, store_vote
 from bot.operations.reapply import reapply
 from bot.policy.approvers import Account, Approver, Members, Person
@@ -36,7 +33,6 @@ from runtime.jsontypes import Json, JsonObject
 
 TEAM = "T0ACME"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-FINGERPRINTS = Fingerprints("a secret that only tests know", "call")
 
 
 def person(user: str) -> Person:
@@ -99,11 +95,11 @@ class Desk:
     _votes: int = 0
 
     def __post_init__(self) -> None:
-        self.took(open_confirmation("k1", self.asked, self.policy, FINGERPRINTS, self.now))
+        self.took(open_confirmation("k1", self.asked, self.policy, self.now))
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.policies or Policies.of(self.policy), FINGERPRINTS)
+        return Rules(self.policies or Policies.of(self.policy))
 
     @property
     def kinds(self) -> list[LineKind]:
@@ -150,10 +146,9 @@ class Desk:
         edit: Edit | None = None,
         grant: bool = False,
     ) -> Vote:
-        """Stores a click without counting it. As at the desk, anything without a valid fingerprint is removed first."""
-        self.took(without_unsealed(self.row, self.now, self.rules))
+        """Stores a click without counting it."""
         self._votes += 1
-        plain = Vote(
+        vote = Vote(
             id=f"v{self._votes}",
             kind=kind,
             voter=who,
@@ -162,9 +157,7 @@ class Desk:
             reason=reason,
             edit=edit,
             grant=grant,
-            sealed="",
         )
-        vote = with_fingerprint(plain, self.row, FINGERPRINTS)
         self.took(store_vote(self.row, vote))
         return vote
 
@@ -210,7 +203,7 @@ class Desk:
         self.took(tick(self.row, self.now))
 
     def begin(self) -> None:
-        self.took(begin(self.row, self.deliveries[-1], self.now, FINGERPRINTS))
+        self.took(begin(self.row, self.deliveries[-1], self.now))
 
     def host_says(self, kind: OutcomeKind, text: str | None = None) -> None:
         self.took(observe(self.row, HostReport(kind=kind, text=text), self.now))
@@ -220,4 +213,4 @@ class Desk:
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
-        self.took(reapply(self.row, facts, self.now, Rules(Policies.of(*policies), FINGERPRINTS)))
+        self.took(reapply(self.row, facts, self.now, Rules(Policies.of(*policies))))

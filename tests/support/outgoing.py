@@ -19,10 +19,11 @@ from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, CardContext
 from bot.cards.thread import Thread
+from bot.config.rules import Rules, RulesInForce
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
-from bot.policy.model import Policy
+from bot.policy.model import Policies, Policy
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
@@ -35,13 +36,19 @@ from bot.store.open import open_store
 from bot.store.repository import Session
 from runtime.store.database import Database
 from runtime.store.lease import Lease
-from tests.support.deciding import ASKER, TEAM, Desk, make_asked
+from tests.support.deciding import ASKER, TEAM, Desk, make_asked, make_policy
 from tests.support.leased import a_lease
 from tests.support.secret import KEYS, SECRET
 from tests.support.stores import temporary_store
 
 AT = Workspace(TEAM)
 WORDS = "deploy checkout 2.4.1"
+
+NO_RULES = RulesInForce(Rules(Policies()))
+_NAMED = [
+    f"python:tests.support.python_approvers:{name}" for name in ("on_call", "on_call_later", "by_size", "busybody")
+]
+_WITH_FUNCTIONS = RulesInForce(Rules(Policies.of(make_policy(approvers=[*_NAMED, "python:my.rota:on_call"]))))
 
 
 @dataclass
@@ -85,7 +92,8 @@ class Outgoing:
     async def drawn(self, *, tries: int = 8, around: CardContext = PLAIN) -> Confirmation:
         """Does the worker's part: draws until nothing is left, and stores the results. An error costs one attempt."""
         for _ in range(tries):
-            row = row_from_json(f"{row_to_json(self.desk.row)} ")  # as if another process had stored it
+            stored = row_from_json(f"{row_to_json(self.desk.row)} ")  # as if another process had stored it
+            row = replace(stored, places=self.desk.row.places)
             if not any(place.drawn_version < row.face for place in row.places):
                 return row
             try:
@@ -152,7 +160,7 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
     client = AsyncWebClient(slack.bot_token, base_url=slack.url)
     calls = Calls(client, limits=limits, meter=meter, session=session, clock=slack.clock.now, pause=pause)
     sender = Sender(calls)
-    directory = Directory(sender, patience=15.0, clock=slack.clock.now, pause=pause)
+    directory = Directory(sender, _WITH_FUNCTIONS, patience=15.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
         slack.person(name, id=user)
         for name, user in (("dana", "U0ASKER"), ("anna", "U0ANNA"), ("ben", "U0BEN"), ("lea", "U0LEAD"))

@@ -51,3 +51,7 @@ def hangs(call: dict[str, Any]) -> list[str]:
 async def hangs_later(call: dict[str, Any]) -> list[str]:
     await asyncio.Event().wait()
     return []
+
+
+def exits(call: dict[str, Any]) -> list[str]:
+    raise SystemExit(3)

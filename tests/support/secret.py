@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.audit.ledger import LedgerKeys
+from runtime.store.seal import Seal
 
 SECRET = "a secret that only tests know, long enough"
-KEYS = LedgerKeys(SECRET)
+KEYS = Seal(SECRET)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.confirmation.fingerprints import with_fingerprint
 from bot.confirmation.model import (
     Confirmation,
     Decision,
@@ -18,7 +17,7 @@ from bot.confirmation.model import (
     VoteKind,
     VoteState,
 )
-from tests.support.deciding import ANNA, BEN, FINGERPRINTS
+from tests.support.deciding import ANNA, BEN
 
 
 def every_state(row: Confirmation) -> Iterator[Confirmation]:
@@ -32,7 +31,7 @@ def every_state(row: Confirmation) -> Iterator[Confirmation]:
 
 def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confirmation:
     at = row.asked_at + timedelta(minutes=5)
-    decision = Decision(state=state, at=at, revision=1, fingerprint=row.revision.fingerprint, by=ANNA, reason="because")
+    decision = Decision(state=state, at=at, revision=1, by=ANNA, reason="because")
     vote = Vote(
         id="v1",
         kind=VoteKind.APPROVE,
@@ -41,10 +40,7 @@ def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confi
         stored_at=at,
         state=VoteState.STANDING,
         stands_on=1,
-        of=row.revision.fingerprint,
-        sealed="",
     )
-    vote = with_fingerprint(vote, row, FINGERPRINTS)
     ended, text = at + timedelta(seconds=42), '{"status": "deployed"}'
     outcome = Outcome(kind=kind, attempt=1, at=ended, begun_at=at, text=text, by=ANNA) if kind else None
     return replace(

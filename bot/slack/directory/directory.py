@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, to_look_up
 from bot.confirmation.edits import apply_edit
 from bot.confirmation.model import Confirmation, Vote
@@ -45,13 +46,14 @@ class Directory:
     def __init__(
         self,
         sender: Sender,
+        rules: RulesInForce,
         *,
         python_approvers: PythonApprovers | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
     ) -> None:
-        self.names = NameLookup(sender, clock)
+        self.names, self._rules = NameLookup(sender, clock), rules
         self._python_approvers = python_approvers or PythonApprovers()
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
         self.channels = Channels(self._questions, KNOWN_FOR, clock)
@@ -178,7 +180,7 @@ class Directory:
             case ApproverKind.EMAIL:
                 return await self._email(entry, at)
             case ApproverKind.PYTHON:
-                named = await self._python_approvers.ask(entry.value, call)
+                named = await self._python_approvers.ask(entry.value, call, self._rules.now.policies.functions)
                 return named if isinstance(named, Unresolved) else _people(at, named)
         assert_never(entry.kind)
 

@@ -64,8 +64,8 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     await at.vote(name, ANNA)
     letter = await at.database.run(answer_of, at.key)
     body = delivery_from_json(canonical(letter.body))
-    await at.database.run(hand_over, name, body, at.rules.fingerprints)
-    deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules))
+    await at.database.run(hand_over, name, body)
+    deliveries = Deliveries(await a_lease(at.database), host)
     await deliveries.record_lost([letter], RequestLost("The session is gone.", may_have_run=may_have_run))
     outcome = (await at.row(name)).outcome
     assert outcome is not None
@@ -77,11 +77,11 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
     letter = await at.database.run(answer_of, at.key)
-    await at.database.run(hand_over, name, delivery_from_json(canonical(letter.body)), at.rules.fingerprints)
+    await at.database.run(hand_over, name, delivery_from_json(canonical(letter.body)))
     assert (await at.row(name)).handed_at is not None
     session = await at.database.read(read_session, at.key)
 
-    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules)).record_not_reached(session, [letter])
+    await Deliveries(await a_lease(at.database), host).record_not_reached(session, [letter])
 
     assert (await at.row(name)).handed_at is None
 

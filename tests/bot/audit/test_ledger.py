@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash
+from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash
 from bot.audit.purges import Purges, group_emptied
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.confirmation.decision_texts import verification_result
@@ -23,10 +23,11 @@ from bot.confirmation.stored_json import step_content
 from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
+from runtime.store.seal import Seal
 from tests.support.deciding import ANNA, NOON, Desk, make_policy
 from tests.support.purged import without_content
 
-SECRET = LedgerKeys("the secret of the tests")
+SECRET = Seal("the secret of the tests")
 
 
 def chain(name: str, length: int, start: datetime = NOON) -> list[LedgerLine]:
@@ -59,7 +60,7 @@ def found(
     lines: Sequence[LedgerLine] = LINES,
     checkpoints: Sequence[Checkpoint] = (FIRST, SECOND),
     anchor: Anchor | None = None,
-    keys: LedgerKeys = SECRET,
+    keys: Seal = SECRET,
 ) -> Report:
     return verify(
         lines, SealedCheckpoints.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor
@@ -163,11 +164,11 @@ def test_the_first_broken_line_is_named(case: str) -> None:
 
 class TestCheckpoints:
     def test_another_secret_makes_no_checkpoint(self) -> None:
-        report = found(keys=LedgerKeys("guessed"))
+        report = found(keys=Seal("guessed"))
         assert report.broken == Broken("checkpoints", None, "checkpoint 1 was not sealed with this secret")
 
-    def test_a_fingerprint_for_another_purpose_does_not_fit(self) -> None:
-        last = replace(LINES[-1], sealed=SECRET.checkpoint.of(LINES[-1].hash))
+    def test_a_seal_for_another_purpose_does_not_fit(self) -> None:
+        last = replace(LINES[-1], sealed=SECRET.of("checkpoint", LINES[-1].chain, LINES[-1].hash, LINES[-1].seq))
         assert found([*LINES[:-1], last]).broken == Broken(SYSTEM, 4, "it was not written with this secret")
 
     def test_one_that_is_gone_is_missed(self) -> None:
@@ -196,7 +197,7 @@ class TestCheckpoints:
 
     def test_what_somebody_else_writes_where_checkpoints_are_published_is_none(self) -> None:
         seal = "ab" * 32
-        for forged in (f"checkpoint 1 then {seal}", f"checkpoint 1 then {seal} {seal}", FIRST.publish(LedgerKeys("x"))):
+        for forged in (f"checkpoint 1 then {seal}", f"checkpoint 1 then {seal} {seal}", FIRST.publish(Seal("x"))):
             anchor = Anchor.parse(f"INFO no such tool: {forged}\n{FIRST.publish(SECRET)}", SECRET)
             assert anchor.fingerprints == {1: FIRST.sealed}
 

@@ -17,8 +17,7 @@ from bot.audit.ledger import Head, LineKind, append
 from bot.cards.card_presenter import Links, card_view, face
 from bot.cards.ledger_presenter import step_view, verdict_view
 from bot.confirmation.effects import Step
-from bot.confirmation.grants import Grant
-from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
+from bot.confirmation.model import Confirmation, Grant, OutcomeKind, State, VoteKind
 from bot.confirmation.stored_json import step_content
 from bot.policy.model import CallRefusal, Policies
 from bot.policy.redaction import own_words

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.audit.fingerprint import Fingerprints
 from bot.config.reload import PolicyReloader, stop_watching
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import load_settings
@@ -78,7 +77,7 @@ async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> N
     file.write_text(policies(2))
     async with FakeSlack() as slack:
         env = environment(slack, f"sqlite:///{tmp_path / 'x.db'}")
-    rules = RulesInForce(Rules(load_settings(file, env).policies, Fingerprints("a secret of tests", "call")))
+    rules = RulesInForce(Rules(load_settings(file, env).policies))
     file.write_text(policies(1))
     watching = asyncio.create_task(PolicyReloader(file, env, rules).run())
     await until(lambda: rules.now.policies.entries[0].quorum == 1)

@@ -14,7 +14,7 @@ from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport, begin, lapse_again, observe, run_again, settle, take_back
 from bot.confirmation.states import Illegal, Transition
 from bot.policy.approvers import Approver
-from tests.support.deciding import ANNA, ASKER, BEN, FINGERPRINTS, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, ASKER, BEN, Desk, make_asked, make_policy
 
 
 def approved(**keys: object) -> Desk:
@@ -93,34 +93,31 @@ class TestRunning:
             replace(sound, arguments={**sound.arguments, "version": "6.6.6"}),
             replace(sound, payload={"version": "6.6.6"}),
             replace(sound, payload=None),
-            replace(sound, fingerprint="0" * 64),
-            replace(sound, fingerprint="é"),
-            replace(sound, fingerprint=desk.row.revisions[0].fingerprint),
         ]
         for forged in forgeries:
-            is_refused_loudly(begin(desk.row, forged, desk.now, FINGERPRINTS))
+            is_refused_loudly(begin(desk.row, forged, desk.now))
         with pytest.raises(Illegal, match='"begin" is not possible'):
-            begin(desk.row, replace(sound, attempt=2), desk.now, FINGERPRINTS)
-        assert begin(desk.row, sound, desk.now, FINGERPRINTS).row.handed_at == desk.now
+            begin(desk.row, replace(sound, attempt=2), desk.now)
+        assert begin(desk.row, sound, desk.now).row.handed_at == desk.now
 
     def test_a_payload_reaches_the_tool_as_it_was_filled_in(self) -> None:
         desk = Desk(make_policy(), asked=make_asked(wants_payload=True, payload={"days": 0}))
         desk.fill_in(ANNA, {"days": 3})
-        is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, FINGERPRINTS))
+        is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now))
         desk.begin()
 
     def test_a_rewritten_row_does_not_begin(self) -> None:
         desk = approved()
-        rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
-        is_refused_loudly(begin(rewritten, desk.answer, desk.now, FINGERPRINTS))
+        rewritten = replace(desk.row, revisions=(*desk.row.revisions, replace(desk.row.revision, arguments={})))
+        is_refused_loudly(begin(rewritten, desk.answer, desk.now))
 
     def test_a_rewritten_second_attempt_leaves_the_first_one_unknown(self) -> None:
         desk = approved()
         desk.begin()
         desk.host_says(OutcomeKind.UNKNOWN)
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
-        change = begin(rewritten, word(desk), desk.now, FINGERPRINTS)
+        rewritten = replace(desk.row, revisions=(*desk.row.revisions, replace(desk.row.revision, arguments={})))
+        change = begin(rewritten, word(desk), desk.now)
         assert [step.kind for step in change.steps] == [LineKind.ALTERED]
         assert (change.row.unknown, change.row.attempt, change.row.handed_at) == (True, 1, None)
 
@@ -192,7 +189,7 @@ class TestLapsing:
         approval = desk.answer
         for late in (timedelta(minutes=15), timedelta(hours=16)):
             with pytest.raises(Illegal, match="after"):
-                begin(desk.row, approval, desk.now + late, FINGERPRINTS)
+                begin(desk.row, approval, desk.now + late)
 
     def test_an_approval_that_has_begun_does_not_expire(self) -> None:
         desk = approved(start_within="15m")
@@ -232,7 +229,7 @@ class TestUnknown:
         assert again.reason is Reason.ALREADY_VOTED
         assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
         assert (word(desk).word, word(desk).attempt) == (VoteKind.RUN_AGAIN, 2)
-        assert word(desk).fingerprint == desk.row.revisions[0].fingerprint, "the very call that was approved"
+        assert word(desk).arguments == desk.row.revisions[0].arguments, "the very call that was approved"
         desk.begin()
         desk.host_says(OutcomeKind.DONE)
         assert desk.row.outcome is not None
@@ -272,7 +269,7 @@ class TestUnknown:
         desk.host_says(OutcomeKind.DONE)
         assert desk.row.outside is None
         with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now, FINGERPRINTS)
+            begin(desk.row, second, desk.now)
 
     def test_a_click_from_before_is_no_word_on_what_to_do_now(self) -> None:
         desk = unknown()
@@ -342,7 +339,7 @@ class TestUnknown:
         assert desk.row.unknown
         assert desk.row.attempt == 1
         with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now, FINGERPRINTS)
+            begin(desk.row, second, desk.now)
         assert desk.vote(VoteKind.HAPPENED, BEN) is None
 
     def test_what_others_answered_is_not_run_again_from_here(self) -> None:
@@ -361,7 +358,7 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     with pytest.raises(Illegal):
         settle(desk.row, OutcomeKind.HAPPENED, desk.now, ANNA)
     with pytest.raises(Illegal):
-        run_again(desk.row, desk.now, FINGERPRINTS)
+        run_again(desk.row, desk.now)
     with pytest.raises(Illegal):
         lapse_again(desk.row, desk.now)
     with pytest.raises(Illegal):

@@ -20,7 +20,7 @@ from bot.confirmation.states import (
     change_decision,
     change_outcome,
 )
-from tests.support.deciding import ANNA, ASKER, FINGERPRINTS, NOON, Desk, make_policy
+from tests.support.deciding import ANNA, ASKER, NOON, Desk, make_policy
 
 MOVES = {
     (State.WAITING, ConfirmationEvent.APPROVE): State.APPROVED,
@@ -129,7 +129,7 @@ def test_only_what_is_unknown_runs_again(kind: OutcomeKind | None) -> None:
 @pytest.mark.parametrize("state", State)
 def test_no_approval_without_votes(state: State) -> None:
     with pytest.raises(Illegal):
-        approve(in_state(state), NOON, FINGERPRINTS)
+        approve(in_state(state), NOON)
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.WAITING])

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from bot.audit.fingerprint import Fingerprints
-from bot.confirmation.fingerprints import terms_are_sealed, vote_is_sealed
-from bot.confirmation.model import Confirmation, OutcomeKind, Place, VoteKind, VoteState
+from bot.confirmation.model import Confirmation, OutcomeKind, Place, VoteKind
 from bot.confirmation.stored_json import (
     UnreadableRecord,
     delivery_from_json,
     delivery_to_json,
+    places_from_json,
+    places_to_json,
     row_from_json,
     row_to_json,
 )
 from runtime.jsontypes import JsonObject, canonical
-from tests.support.deciding import ANNA, BEN, FINGERPRINTS, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, BEN, Desk, make_asked, make_policy
 
 ODD: JsonObject = {
     "half": "\ud800",
@@ -57,27 +57,12 @@ def test_a_row_comes_back_exactly() -> None:
     row = well_travelled()
     text = row_to_json(row)
     again = read_anew(text)
-    assert again == row
+    assert replace(again, places=row.places) == row
+    assert places_from_json(places_to_json(row.places)) == row.places
     assert row_to_json(again) == text
     assert canonical(again.asked.arguments) == canonical(ODD), "1, 1.0 and true are equal to Python, not to us"
     assert text.isascii()
     assert "\\u0000" in text
-
-
-def test_its_fingerprint_still_fits() -> None:
-    row = read_anew(row_to_json(well_travelled()))
-    for revision in row.revisions:
-        call = revision.arguments, revision.payload, min(revision.number, 2)  # the third is the second once more
-        assert revision.fingerprint == row.asked.fingerprint(FINGERPRINTS, *call)
-        assert revision.fingerprint != row.asked.fingerprint(Fingerprints("another secret", "call"), *call)
-
-
-def test_its_seals_still_fit() -> None:
-    row = read_anew(row_to_json(well_travelled()))
-    assert terms_are_sealed(row, FINGERPRINTS)
-    in_play = [vote for vote in row.votes if vote.state is not VoteState.FALLEN]
-    assert len(in_play) == 4
-    assert all(vote_is_sealed(row, vote, FINGERPRINTS) for vote in in_play)
 
 
 def test_what_goes_into_the_mailbox_comes_out_of_it() -> None:

@@ -23,7 +23,7 @@ from runtime.store.lease import Lease
 from tests.support.deciding import make_policy
 from tests.support.kill import child
 from tests.support.leased import a_lease
-from tests.support.outgoing import Outgoing, a_session, lines_of, outgoing
+from tests.support.outgoing import NO_RULES, Outgoing, a_session, lines_of, outgoing
 from tests.support.secret import SECRET
 
 pytestmark = [pytest.mark.slow, pytest.mark.every_case]
@@ -38,7 +38,7 @@ async def out() -> AsyncIterator[Outgoing]:
 
 async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, session: Session) -> None:
     """One post, as the worker would make it."""
-    directory = Directory(sender)
+    directory = Directory(sender, NO_RULES)
     thread = Thread(sender, directory.names)
     if what == "draw":
         await Cards(sender, directory).draw(lease, row, session)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bot.audit.fingerprint import Fingerprints
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.stored_json import row_from_json
 from bot.home.tab import PAUSE
@@ -126,13 +125,10 @@ async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
 def multiplied(tx: Tx, times: int) -> None:
     """As if the same had been asked so often, each time in a session of its own."""
     row = row_from_json(tx.execute(select(confirmations.c.body)).scalar_one())
-    session, fingerprints = (
-        read_session(tx, chain_of(row.asked.session)),
-        Fingerprints("not a secret, but long enough", "call"),
-    )
+    session = read_session(tx, chain_of(row.asked.session))
     for number in range(times):
         asked = replace(row.asked, request_id=f"again-{number}")
-        change = open_confirmation(f"again{number}", asked, row.policy, fingerprints, row.asked_at)
+        change = open_confirmation(f"again{number}", asked, row.policy, row.asked_at)
         drawn = tuple(replace(place, drawn_version=99) for place in row.places)
         save(tx, session, replace(change, row=replace(change.row, places=drawn)), new=True)
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.audit.ledger import LedgerKeys
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_verify import verify_ledger
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
+from runtime.store.seal import Seal
 from tests.bot.dialogues.test_kills import (
     ANSWER,
     DEAD_LETTERS,
@@ -156,7 +156,7 @@ async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path:
             await other.stops()
     database = await Database.open(postgres_url, read_only=True)
     try:
-        report = await database.read(verify_ledger, LedgerKeys(SERVICE_SECRET))
+        report = await database.read(verify_ledger, Seal(SERVICE_SECRET))
     finally:
         await database.close()
     assert (report.broken, report.loose) == (None, 0)

@@ -11,13 +11,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from bot.audit.ledger import LedgerKeys
 from bot.operations.operate import open_for_reading
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_verify import verify_ledger
 from runtime.jsontypes import as_object
 from runtime.store.database import Database, Tx
+from runtime.store.seal import Seal
 from tests.support.kill import child, here
 from tests.support.office import POLICY, SERVICE_SECRET, Staff, command, config, environment, operates
 from tests.support.serving import Serving, serving
@@ -44,7 +44,7 @@ class Beside:
 
     async def says_consistent(self) -> None:
         async with open_for_reading(self.url) as database:
-            report = await database.read(verify_ledger, LedgerKeys(SERVICE_SECRET), None)
+            report = await database.read(verify_ledger, Seal(SERVICE_SECRET), None)
         assert report.broken is None
 
 

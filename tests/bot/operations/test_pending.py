@@ -141,7 +141,7 @@ async def test_what_is_not_a_confirmation_is_listed_last(at: Backoffice) -> None
     await at.database.run(lambda tx: tx.execute(newer))
     said = await at.command("pending")
     assert said.lines[0].startswith(other)
-    assert said.lines[-1].startswith(f"confirmation {deploy} can't be read: A stored confirmation can't be read: ")
+    assert said.lines[-1].startswith(f"confirmation {deploy} can't be read: Somebody changed it in the database.")
 
 
 async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice) -> None:

@@ -234,4 +234,4 @@ async def test_what_is_not_a_confirmation_is_left_as_it_was(at: Backoffice) -> N
     newer = update(confirmations).where(confirmations.c.id == deploy).values(body="{}")
     await at.database.run(lambda tx: tx.execute(newer))
     said = await edited(at, "quorum = 2", "quorum = 1")
-    assert said.splitlines()[0].startswith(f"{deploy}  ?: left as it was; A stored confirmation can't be read: ")
+    assert said.splitlines()[0].startswith(f"{deploy}  ?: left as it was; somebody changed it in the database")

@@ -41,7 +41,7 @@ async def test_a_grant_ends_and_an_unknown_one_is_reported(
         await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: Facts(account=full_member(ANNA))})
         (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
         assert (one["id"], one["given_by"], one["on"], one["uses"]) == (deploy, ["U0ANNA"], {"version": "2.4.1"}, 1)
-        assert (one["most"], one["sealed"]) == (None, True)
+        assert one["most"] is None
 
         said = await at.command("revoke", deploy[:10])
 

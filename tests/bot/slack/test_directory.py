@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
+from bot.config.rules import Rules, RulesInForce
 from bot.confirmation.authorise import Permission, authorise
 from bot.confirmation.model import Edit, Vote, VoteKind
 from bot.confirmation.votes import claim_of, waits_for_slack
@@ -18,7 +20,7 @@ from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import CallLimits, Workspace
 from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
-from tests.support.outgoing import AT, Outgoing, outgoing
+from tests.support.outgoing import AT, NO_RULES, Outgoing, outgoing
 
 CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER")
 ONCALL = Approver.parse("group:S0ONCALL")
@@ -114,7 +116,7 @@ async def test_where_slack_can_not_be_asked_nobody_is_anybody(out: Outgoing) -> 
 
 async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -> None:
     out.slack.faults.hangs("users.info", times=None)
-    directory = Directory(out.sender, patience=0.05)
+    directory = Directory(out.sender, NO_RULES, patience=0.05)
     assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
 
 
@@ -180,7 +182,7 @@ async def test_waiting_for_our_turn_leaves_slack_time_to_answer(out: Outgoing, r
     async def pause(seconds: float) -> None:
         out.slack.clock.advance(seconds)
 
-    directory = Directory(out.sender, patience=20, clock=out.slack.clock.now, pause=pause)
+    directory = Directory(out.sender, NO_RULES, patience=20, clock=out.slack.clock.now, pause=pause)
     out.slack.faults.limits("users.info", retry_after=retry_after)
     assert isinstance(await directory.account(ANNA), Account) is waited
 
@@ -239,13 +241,15 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
         ("names", "it returned '@anna' among its user ids; those look like \"U0LEAD\""),
         ("fails", "it raised KeyError"),
         ("NOBODY_IN_PARTICULAR", "it is not a function"),
+        ("exits", "it raised SystemExit"),
         ("hangs", "it did not answer within 0.1 s"),
         ("hangs_later", "it did not answer within 0.1 s"),
     ],
 )
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
-    directory = Directory(out.sender, python_approvers=PythonApprovers(time_limit=0.1))
     entry = Approver.parse(f"python:tests.support.python_approvers:{function}")
+    rules = RulesInForce(Rules(Policies.of(make_policy(approvers=[str(entry)]))))
+    directory = Directory(out.sender, rules, python_approvers=PythonApprovers(time_limit=0.1))
     try:
         assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)
     finally:
@@ -263,7 +267,7 @@ async def test_a_module_that_is_not_there_is_reported(out: Outgoing) -> None:
 
 
 def vote(who: Person, **more: object) -> Vote:
-    made = Vote(id="v1", kind=VoteKind.APPROVE, voter=who, revision=1, stored_at=NOON, sealed="")
+    made = Vote(id="v1", kind=VoteKind.APPROVE, voter=who, revision=1, stored_at=NOON)
     return replace(made, **more)  # type: ignore[arg-type]  # fields of Vote
 
 
@@ -346,3 +350,14 @@ async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None
     )
     assert isinstance(await out.directory.people([], AT, CALL), NotWritable)
     assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], AT, CALL), Unresolved)
+
+
+async def test_a_function_that_the_file_does_not_name_is_not_even_loaded(
+    out: Outgoing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    entry = Approver.parse("python:this:s")
+    directory = Directory(out.sender, NO_RULES)
+    unresolved = Unresolved(str(entry), "no policy in the settings file names it any more")
+    assert await directory.members(entry, AT, CALL) == unresolved
+    assert "this" not in sys.modules

@@ -163,7 +163,7 @@ async def test_a_call_that_i_say_needs_no_approval_does_not_run(open_office: Ope
         await at.rests()
 
         def opens(tx: Tx) -> None:
-            rewrites_calls(tx, lambda call: call.update(state="ready", gate="none", asked=[], seal=None))
+            rewrites_calls(tx, lambda call: call.update(state="ready", gate="none", asked=[]))
             tx.execute(update(invocations).values(status="active"))
 
         await at.bot.database.run(opens)

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Column, delete, func, insert, select, text, update
 
 from bot.audit.checkpoints import checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, stamp
+from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash, stamp
 from bot.audit.purges import group_emptied
 from bot.audit.verification import Integrity, Report
 from bot.confirmation.effects import Step
@@ -31,13 +31,14 @@ from bot.store.sealed_index import correct_index
 from bot.store.tables import chains, checkpoints, ledger
 from bot.worker.checkpoint_job import CheckpointJob, seal_moved
 from runtime.store.database import Tx
+from runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import KEYS, SECRET
 
 pytestmark = pytest.mark.every_case
 
-GUESS = LedgerKeys("what I take the secret for")
+GUESS = Seal("what I take the secret for")
 HOUR = timedelta(hours=1)
 
 
@@ -291,7 +292,7 @@ async def test_i_give_one_session_the_lines_of_another(at: Backoffice) -> None:
 def i_take_the_seals_away(tx: Tx) -> None:
     """The denial is gone from the end, and an approval is there."""
     tx.execute(update(ledger).values(sealed=""))
-    i_forge(tx, tx.execute(select(func.min(chains.c.chain))).scalar_one(), 8, sealed="")
+    i_forge(tx, tx.execute(select(func.min(chains.c.chain))).scalar_one(), 8)
 
 
 async def test_i_take_the_seals_away_from_all_lines(at: Backoffice) -> None:
@@ -302,7 +303,7 @@ async def test_i_take_the_seals_away_from_all_lines(at: Backoffice) -> None:
 
 
 async def test_and_wait_for_a_restart_before_the_first_checkpoint(at: Backoffice) -> None:
-    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=""))
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9))
     await at.database.close()
     await at.reopen()
     assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"

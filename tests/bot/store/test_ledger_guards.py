@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import delete, insert, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LineKind, append, stamp
+from bot.audit.ledger import SYSTEM, Head, LineKind, append, stamp
 from bot.audit.verification import Integrity
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
@@ -26,6 +26,7 @@ from bot.store.tables import chains, checkpoints, ledger
 from bot.worker.checkpoint_job import seal_moved
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
+from runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, NOON
 from tests.support.secret import KEYS, SECRET
@@ -294,7 +295,7 @@ async def test_with_another_secret_no_seal_fits(at: Backoffice, monkeypatch: pyt
     assert (said.code, said.out) == (1, "broken: checkpoints: checkpoint 1 was not sealed with this secret\n")
 
 
-FORGER = LedgerKeys("a guess, and a long one")
+FORGER = Seal("a guess, and a long one")
 
 
 def _write(tx: Tx, chain: str, head: Head) -> Head:

@@ -13,14 +13,12 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from bot.cli import main
-from bot.confirmation.grants import Grant
-from bot.confirmation.model import OutcomeKind, SessionKey, State, VoteKind
+from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.hosts import host
 from bot.operations.operate import open_for_reading
 from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from bot.store.repository import find_session
 from bot.store.tables import grants, homes, metadata, sessions, threads
-from runtime.jsontypes import canonical
 from runtime.store.database import Database, Tx
 from runtime.store.records import SessionId
 from runtime.store.sessions import create
@@ -177,20 +175,7 @@ async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) 
 
 async def test_grants_that_have_ended_go(at: Backoffice) -> None:
     def give(tx: Tx, name: str, until: datetime) -> None:
-        grant = Grant(
-            id=name,
-            session=SessionKey("oncall", "u", "s"),
-            team=TEAM,
-            tool="deploy",
-            policy="p",
-            on={"note": SECRET},
-            given_by=(ANNA,),
-            given_at=at.clock.now,
-            until=until,
-        )
-        tx.execute(
-            insert(grants).values(id=name, session=at.key, until=until.timestamp(), body=canonical(grant.to_json()))
-        )
+        tx.execute(insert(grants).values(id=name, session=at.key, until=until.timestamp()))
 
     await at.database.run(give, "ended", at.clock.now + timedelta(hours=1))
     await at.database.run(give, "holds", at.clock.now + timedelta(days=200))

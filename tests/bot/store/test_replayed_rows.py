@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Table, delete, insert, select, text, update
 
-from bot.audit.ledger import Head, LedgerKeys, LineKind, append, stamp
+from bot.audit.ledger import Head, LineKind, append, stamp
 from bot.operations.pause import pause, resume
 from bot.store.repository import SESSIONS
 from bot.store.tables import cards, chains, confirmations, ledger, mail, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
+from runtime.store.seal import Seal
 from runtime.store.tables import calls, invocations
-from tests.bot.store.test_ledger_guards import unguarded
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
 
@@ -33,7 +33,6 @@ def database_url(sqlite_stocked: str) -> str:
 
 
 TABLES: Sequence[Table] = (mail, confirmations, calls, invocations)
-LEDGER: Sequence[Table] = (ledger, chains)
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,7 @@ class Copy:
 
     @classmethod
     def of(cls, tx: Tx) -> Copy:
-        return cls(
-            {table.name: [dict(row._mapping) for row in tx.execute(select(table))] for table in (*TABLES, *LEDGER)}
-        )
+        return cls({table.name: [dict(row._mapping) for row in tx.execute(select(table))] for table in TABLES})
 
     def put_back(self, tx: Tx, *tables: Table) -> None:
         for table in tables or TABLES:
@@ -69,16 +66,7 @@ async def alarms(at: Office) -> float:
     return scraped.value("adk_confirm_unsealed_total") + scraped.value("adk_confirm_altered_calls_total")
 
 
-def with_ledger(copy: Copy, tx: Tx) -> None:
-    """The older rows fit the older ledger."""
-    unguarded(tx)
-    copy.put_back(tx, *TABLES, *LEDGER)
-
-
-@pytest.mark.parametrize("put_back", [Copy.put_back, with_ledger])
-async def test_a_call_that_ran_is_put_back_as_approved(
-    open_office: Opens, put_back: Callable[[Copy, Tx], None]
-) -> None:
+async def test_a_call_that_ran_is_put_back_as_approved(open_office: Opens) -> None:
     """The answer waits in the mailbox again, the call for its answer, and the confirmation for its hand-over."""
     async with open_office(ONE) as at:
         card = await at.ask(DINNER)
@@ -91,8 +79,8 @@ async def test_a_call_that_ran_is_put_back_as_approved(
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
         await at.rests()
 
-        await at.bot.database.run(lambda tx: put_back(approved, tx))
-        await at.slack.until(lambda: "What is stored is not what was approved" in at.ann.now(card) or None)
+        await at.bot.database.run(approved.put_back)
+        await at.ann.finds("or put an older state of it back", at.deploys, thread=card)
         await at.rests()
         assert len(at.ran()) == 1
         assert await alarms(at) >= 1
@@ -113,7 +101,12 @@ async def test_a_call_that_ran_is_put_back_as_ready(open_office: Opens, confirma
         def puts_back(tx: Tx) -> None:
             if confirmation_too:
                 approved.put_back(tx, confirmations)
-            tx.execute(text("UPDATE runtime_calls SET state = 'ready', body = (SELECT body FROM kept)"))
+            tx.execute(
+                text(
+                    "UPDATE runtime_calls SET state = 'ready', body = (SELECT body FROM kept), "
+                    "sealed = (SELECT sealed FROM kept)"
+                )
+            )
             tx.execute(update(invocations).values(status="active"))
 
         await at.bot.database.run(puts_back)
@@ -125,11 +118,11 @@ async def test_a_call_that_ran_is_put_back_as_ready(open_office: Opens, confirma
 
 
 def keep_ready_calls(tx: Tx) -> None:
-    tx.execute(text("CREATE TABLE kept (body TEXT)"))
+    tx.execute(text("CREATE TABLE kept (body TEXT, sealed TEXT)"))
     tx.execute(
         text(
             "CREATE TRIGGER keeps AFTER UPDATE ON runtime_calls WHEN NEW.state = 'ready' "
-            "BEGIN INSERT INTO kept VALUES (NEW.body); END"
+            "BEGIN INSERT INTO kept VALUES (NEW.body, NEW.sealed); END"
         )
     )
 
@@ -166,12 +159,10 @@ async def test_a_vote_that_fell_is_stood_up_again(open_office: Opens) -> None:
         await at.rests()
 
         await at.bot.database.run(halfway.put_back)
-        await at.ann.finds("have no seal of this app", at.deploys, thread=card)
-        await at.rests()
-        await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("Approved by @lead · Needs 1 more approval", at.deploys, thread=card)
+        await at.ann.finds("is not the one that was asked about", at.deploys, thread=card)
         await at.rests()
         assert at.ran() == []
+        assert await alarms(at) == 1
 
 
 async def test_another_outcome_is_written_on_the_card(open_office: Opens) -> None:
@@ -226,9 +217,9 @@ async def test_a_forged_line_is_not_told_in_the_thread(open_office: Opens) -> No
         def forges(tx: Tx) -> None:
             row, head = tx.execute(select(confirmations)).one(), tx.execute(select(chains)).first()
             assert head is not None
-            says: JsonObject = {"v": 1, "people": [{"team": row.team, "user": "U0LEAD"}]}
+            says: JsonObject = {"people": [{"team": row.team, "user": "U0LEAD"}]}
             line = append(
-                *(Head(head.seq, head.hash), head.chain, LineKind.DENIED, says, LedgerKeys("a guess")),
+                *(Head(head.seq, head.hash), head.chain, LineKind.DENIED, says, Seal("a guess")),
                 at=datetime.fromtimestamp(tx.now(), UTC),
                 salt="x",
                 confirmation=row.id,

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import insert, select, update
 
-from bot.audit.fingerprint import Fingerprints
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, call_digest, step
+from runtime.errors import Conflict
 from runtime.jsontypes import Json, JsonObject
-from runtime.run.fingerprints import CallFingerprints, CallGuard, Sealer
 from runtime.store.database import Tx
-from runtime.store.lookup import read_calls
-from runtime.store.records import CALL, InvocationStatus, SessionId
+from runtime.store.records import CALL, InvocationStatus, SessionId, call_key
+from runtime.store.seal import Seal
 from runtime.store.sessions import find
-from runtime.store.tables import calls, invocations
+from runtime.store.tables import calls, invocations, requests, sessions
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 
 pytestmark = pytest.mark.every_case
 
-SEALER = Fingerprints("the key that only the runner has", "stored call").of
+SEAL = Seal("the key that only the runner has")
 paid: list[object] = []
 
 
@@ -44,16 +44,24 @@ def payer(amount: Json, *, idempotent: bool = False) -> Agent:
     return Agent("payer", model, tools=[FunctionTool(pay, require_confirmation=True, idempotent=idempotent)])
 
 
-def rewrites(tx: Tx, name: SessionId, change: Callable[[Call], Call]) -> None:
+Sealed = tuple[Call, str]
+"""A call as it is stored, and its seal."""
+
+
+def rewrites(tx: Tx, name: SessionId, change: Callable[[Call, str], Sealed]) -> None:
     """What a database writer does to the session's calls; the session then seems to owe something."""
     session = find(tx, name)
     assert session is not None
-    for one in read_calls(tx, session.key):
-        after = change(one)
-        here = (calls.c.session == session.key, calls.c.id == one.id)
-        tx.execute(update(calls).where(*here).values(body=CALL.dump_json(after).decode(), state=after.state.value))
+    for row in tx.execute(select(calls).where(calls.c.session == session.key)).all():
+        after, sealed = change(CALL.validate_json(row.body), row.sealed)
+        here = update(calls).where(calls.c.session == session.key, calls.c.id == row.id)
+        tx.execute(here.values(body=CALL.dump_json(after).decode(), state=after.state.value, sealed=sealed))
     owing = update(invocations).where(invocations.c.session == session.key)
     tx.execute(owing.values(status=InvocationStatus.ACTIVE.value))
+
+
+def sealed(one: Call, name: SessionId, seal: Seal = SEAL) -> Sealed:
+    return one, seal.of("call", call_key(name, one.id), CALL.dump_json(one).decode())
 
 
 def name_of(chat: Chat) -> SessionId:
@@ -62,7 +70,7 @@ def name_of(chat: Chat) -> SessionId:
 
 async def held(run: MakeRunner, amount: Json = 10, **tool: bool) -> tuple[Chat, str, Call]:
     """A call that waits, under a runner that seals."""
-    chat = Chat(run(payer(amount, **tool), guard=CallGuard(SEALER)))
+    chat = Chat(run(payer(amount, **tool), seal=SEAL))
     request = (await chat.say("Pay")).request
     (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
     return chat, request.id, waiting
@@ -86,8 +94,8 @@ async def approve(chat: Chat, request: str, waiting: Call, approved: JsonObject,
 async def test_i_change_the_held_call(run: MakeRunner, asked: Json, stored: Json) -> None:
     """Python calls `1`, `True` and `1.0` equal, and they are three different payments."""
     chat, request, waiting = await held(run, asked)
-    changed = replace(waiting, args={"amount": stored}, seal=None)  # an older runner would have left it without a seal
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: changed)
+    changed = replace(waiting, args={"amount": stored})
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _, seal: (changed, seal))
     after = await approve(chat, request, waiting, {"amount": asked})
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
@@ -113,7 +121,7 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
 
     model = ScriptedModel(call("send", amount=10), "It did not fit.")
     tools = [FunctionTool(send, require_confirmation=True)]
-    chat = Chat(run(Agent("payer", model, tools=tools), guard=CallGuard(SEALER)))
+    chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL))
     request = (await chat.say("Send")).request
     about = Approved(str(request.call.id), "send", {"amount": "ten"})
     started = await chat.runner.start(
@@ -154,29 +162,30 @@ async def take_up(chat: Chat) -> None:
 async def test_what_was_approved_runs_after_a_crash(run: MakeRunner) -> None:
     """The control: it is the seal that makes the difference."""
     chat, _, waiting = await held(run)
-    left = CallFingerprints(SEALER, name_of(chat)).seal(ready(waiting))
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: left)
+    left = sealed(ready(waiting), name_of(chat))
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: left)
     await take_up(chat)
     assert paid == [10]
+
+
+OTHER = SessionId("other", "other", "other")
 
 
 @pytest.mark.parametrize(
     "attack",
     [
-        ready,
-        lambda one: dearer(ready(one)),
-        lambda one: replace(ready(one), seal=None),
-        lambda one: replace(ready(one), seal="é"),
-        lambda one: replace(one, state=CallState.READY, gate=GateKind.NONE, asked=(), seal=None),
-        lambda one: dearer(CallFingerprints(SEALER, SessionId("other", "other", "other")).seal(ready(one))),
-        lambda one: CallFingerprints(SEALER, SessionId("other", "other", "other")).seal(ready(one)),
-        lambda one: CallFingerprints(
-            Fingerprints("a key that I guessed", "stored call").of, SessionId("a", "b", "c")
-        ).seal(one),
+        lambda one, seal: (ready(one), seal),
+        lambda one, seal: (dearer(ready(one)), seal),
+        lambda one, _: (ready(one), ""),
+        lambda one, _: (ready(one), "é"),
+        lambda one, _: (replace(one, state=CallState.READY, gate=GateKind.NONE, asked=()), ""),
+        lambda one, _: sealed(dearer(ready(one)), OTHER),
+        lambda one, _: sealed(ready(one), OTHER),
+        lambda one, _: sealed(ready(one), OTHER, Seal("a key that I guessed")),
     ],
 )
 async def test_i_write_that_a_call_may_begin(
-    run: MakeRunner, attack: Callable[[Call], Call], caplog: pytest.LogCaptureFixture
+    run: MakeRunner, attack: Callable[[Call, str], Sealed], caplog: pytest.LogCaptureFixture
 ) -> None:
     chat, _, _ = await held(run)
     await (await chat.runner.open()).run(rewrites, name_of(chat), attack)
@@ -184,15 +193,82 @@ async def test_i_write_that_a_call_may_begin(
         await take_up(chat)
     assert paid == []
     (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
-    assert after.state in (CallState.REFUSED, CallState.HELD)
-    assert (after.state is CallState.HELD) or "changed the database" in caplog.text
+    assert (after.state, after.args) == (CallState.REFUSED, {})
+    assert "changed the database" in caplog.text
+
+
+@pytest.mark.parametrize("state", list(CallState))
+@pytest.mark.parametrize("seal", ["", "0" * 64])
+async def test_a_call_without_a_seal_that_fits_is_no_call(run: MakeRunner, state: CallState, seal: str) -> None:
+    """Whatever state it seems to be in: nobody sees it, and nobody can answer it so that it runs."""
+    chat, request, waiting = await held(run)
+    database = await chat.runner.open()
+    await database.run(rewrites, name_of(chat), lambda one, _: (replace(one, state=state), seal))
+    assert await chat.runner.calls(user_id=chat.user, session_id=chat.session) == []
+    with suppress(Conflict):  # some of these have ended
+        [_ async for _ in await chat.runner.start(
+            user_id=chat.user, session_id=chat.session, message=Answer(request, True)
+        )]  # fmt: skip
+    with suppress(Conflict):
+        [_ async for _ in await chat.runner.settle(
+            user_id=chat.user, session_id=chat.session, call_id=waiting.id, word="run again"
+        )]  # fmt: skip
+    await take_up(chat)
+    assert paid == []
+
+
+async def test_i_make_up_a_held_call(run: MakeRunner) -> None:
+    chat, _, waiting = await held(run)
+    forged = replace(
+        waiting, id="forged", args={"amount": 99999}, asked=(replace(waiting.asked[0], request_id="r-forged"),)
+    )
+
+    def insert_it(tx: Tx) -> None:
+        session = find(tx, name_of(chat))
+        assert session is not None
+        here = {"session": session.key, "id": "forged"}
+        stored = {"turn": 9, "state": "held", "since": 0.0, "body": CALL.dump_json(forged).decode(), "sealed": ""}
+        tx.execute(insert(calls).values(**here, **stored))
+        tx.execute(insert(requests).values(session=session.key, id="r-forged", call="forged"))
+
+    await (await chat.runner.open()).run(insert_it)
+    seen = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert [one.id for one in seen] == [waiting.id]
+
+
+async def test_i_change_a_held_call_and_somebody_approves_it_over_http(run: MakeRunner) -> None:
+    """Nobody says what its approvers saw, as in `adk-confirm api`."""
+    chat, request, _ = await held(run)
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda one, _: (dearer(one), ""))
+    started = await chat.runner.start(user_id=chat.user, session_id=chat.session, message=Answer(request, True))
+    [_ async for _ in started]
+    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (after.state, after.reason, after.args, paid) == (CallState.REFUSED, ALTERED, {}, [])
+
+
+@pytest.mark.parametrize("state", [CallState.RUNNING, CallState.UNKNOWN])
+async def test_what_i_changed_after_it_began_is_unknown_and_never_sealed_again(
+    run: MakeRunner, state: CallState
+) -> None:
+    chat, _, waiting = await held(run)
+    begun = replace(step(ready(waiting), Begin(), 0.0), state=state)
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: (dearer(begun), ""))
+    await take_up(chat)
+    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (after.state, after.args) == (CallState.UNKNOWN, {})
+    again = await chat.runner.settle(
+        user_id=chat.user, session_id=chat.session, call_id=waiting.id, word="run again", attempt=1
+    )
+    [_ async for _ in again]
+    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (after.state, after.args, paid) == (CallState.REFUSED, {}, [])
 
 
 async def test_i_change_what_ran_when_its_process_died(run: MakeRunner) -> None:
     """The tool may run again by itself, since it is idempotent; not with other arguments, though."""
     chat, _, waiting = await held(run, idempotent=True)
-    running = CallFingerprints(SEALER, name_of(chat)).seal(step(ready(waiting), Begin(), 0.0))
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: dearer(running))
+    running, seal = sealed(step(ready(waiting), Begin(), 0.0), name_of(chat))
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: (dearer(running), seal))
     await take_up(chat)
     (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
     assert (after.state, paid) == (CallState.UNKNOWN, [])
@@ -212,16 +288,16 @@ class Meddling:
     async def close(self) -> None: ...
 
 
-@pytest.mark.parametrize("sealer", [SEALER, None], ids=["sealed", "without a key"])
-async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRunner, sealer: Sealer | None) -> None:
+@pytest.mark.parametrize("seal", [SEAL, None], ids=["sealed", "without a key"])
+async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRunner, seal: Seal | None) -> None:
     meddling = Meddling()
     model = ScriptedModel(call("pay", amount=10), "Done.")
-    chat = Chat(run(Agent("payer", model, tools=[meddling]), guard=CallGuard(sealer)))
+    chat = Chat(run(Agent("payer", model, tools=[meddling]), seal=seal))
     request = (await chat.say("Pay")).request
     database = await chat.runner.open()
 
     async def meddle() -> None:
-        await database.run(rewrites, name_of(chat), dearer)
+        await database.run(rewrites, name_of(chat), lambda one, before: (dearer(one), before))
 
     meddling.meddle = meddle
     (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
@@ -231,10 +307,10 @@ async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRun
 
 async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
     chat, _, waiting = await held(run)
-    fingerprints = CallFingerprints(SEALER, name_of(chat))
     begun = step(ready(waiting), Begin(), 0.0)
     unknown = replace(begun, state=CallState.UNKNOWN, told=True)
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _: dearer(fingerprints.seal(unknown)))
+    _, seal = sealed(unknown, name_of(chat))
+    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: (dearer(unknown), seal))
     again = await chat.runner.settle(
         user_id=chat.user,
         session_id=chat.session,
@@ -251,5 +327,10 @@ async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
 async def test_a_runner_without_a_key_seals_nothing(run: MakeRunner) -> None:
     chat = Chat(run(payer(10)))
     await chat.approve((await chat.say("Pay")).request)
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
-    assert (after.seal, paid) == (None, [10])
+    database = await chat.runner.open()
+    found = (
+        select(calls.c.sealed)
+        .join(sessions, sessions.c.key == calls.c.session)
+        .where(sessions.c.app == chat.runner.app_name)
+    )
+    assert (await database.read(lambda tx: tx.execute(found).scalars().all()), paid) == ([""], [10])
