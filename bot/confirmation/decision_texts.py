@@ -94,6 +94,9 @@ def ungoverned(found: CallRefusal) -> str:
             )
 
 
+ODD_NAME = "The tool's name is longer than 256 characters, or has characters that can't be stored."
+
+
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
     """What people want instead of a call that can't be changed, for the model."""
     return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"

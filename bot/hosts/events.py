@@ -69,8 +69,13 @@ def message_in(event: Event) -> AgentMessage | None:
     if not text.strip():
         return None
     return AgentMessage(
-        event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
+        event=told_as(event.id), author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
     )
+
+
+def told_as(event_id: str) -> str:
+    """The key of an event's message in the thread: apart from those of the bot's own sentences, such as `held:…`."""
+    return f"event:{event_id}"
 
 
 @dataclass(frozen=True)
@@ -119,10 +124,10 @@ def _node(raw: JsonObject) -> JsonObject:
 
 def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
     """A sentence that replaces an event that can't be read."""
-    event, author = raw.get("id"), raw.get("author")
+    event, author = as_text(raw.get("id")), raw.get("author")
     invocation = raw.get("invocationId")
     return AgentMessage(
-        event=event if isinstance(event, str) and event else f"unread:{index}",
+        event=told_as(event) if event else f"unread:{index}",
         author=as_text(author),
         text=str(error),
         invocation_id=as_text(invocation),

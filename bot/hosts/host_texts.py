@@ -35,7 +35,7 @@ def nobody_answered(adk_request: AdkRequest, reason: str) -> str:
 
 def broken_connection_message(event: str, why: str = "") -> AgentMessage:
     text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
-    return AgentMessage(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
+    return AgentMessage(event=f"broken:{event}", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
 def settlement_message(adk_request: AdkRequest, word: Settlement) -> str:

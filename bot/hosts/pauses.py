@@ -10,7 +10,6 @@ and `part_id` is the id that ADK sends.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -37,7 +36,6 @@ ANSWER = "answer"
 
 _RESULT = "result"
 _STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
-MOST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def unfinished_operation(asked: PauseRequest, request: HostRequest, announced: J
     """A long-running operation that has begun, with its tool's first response."""
     note = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
     said = AgentMessage(
-        event=f"waits:{asked.request.id}"[:256],
+        event=f"waits:{asked.request.id}",
         author=asked.request.author,
         text=LONG_RUNNING.format(name=request.tool),
         invocation_id=asked.request.invocation_id,
@@ -137,7 +135,7 @@ def unfinished_operation(asked: PauseRequest, request: HostRequest, announced: J
 
 def _unanswered_wait(event: Event, call_id: str, kind: str, text: str) -> UnansweredWait:
     said = AgentMessage(
-        event=f"waits:{call_id}@{event.id}"[:256],
+        event=f"waits:{call_id}@{event.id}",
         author=event.author,
         text=text,
         invocation_id=event.invocation_id,
@@ -148,7 +146,7 @@ def _unanswered_wait(event: Event, call_id: str, kind: str, text: str) -> Unansw
 
 def _operation(event: Event, call: FunctionCall) -> PauseRequest:
     named = bound_to_event(call.id or "", event.id)
-    about = FunctionCall(id=_shorten(named), name=call.name, args=call.args)
+    about = FunctionCall(id=named, name=call.name, args=call.args)
     return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
 
 
@@ -159,7 +157,7 @@ def _choice(event: Event, call: FunctionCall) -> PauseRequest | None:
     if not all(isinstance(one, str) and one for one in options) or len(options) != len({*map(str, options)}):
         return None
     named = bound_to_event(call.id or "", event.id)
-    about = FunctionCall(id=_shorten(named), name=CHOICE_TOOL, args=call.args)
+    about = FunctionCall(id=named, name=CHOICE_TOOL, args=call.args)
     schema: JsonObject = {"type": "string", "enum": options, "title": "Choice"}
     return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.INPUT, named, schema, by_node=False)
 
@@ -167,9 +165,7 @@ def _choice(event: Event, call: FunctionCall) -> PauseRequest | None:
 def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> PauseRequest:  # noqa: ARG001  (as `_question`)
     args = call.args or {}
     payload = as_object(args.get("payload"))
-    about = FunctionCall(
-        id=_shorten(named), name=as_text(payload.get("tool_name")), args=as_object(payload.get("args"))
-    )
+    about = FunctionCall(id=named, name=as_text(payload.get("tool_name")), args=as_object(payload.get("args")))
     if not about.name:
         raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
     return PauseRequest(
@@ -187,7 +183,7 @@ def _question(event: Event, call: FunctionCall, named: str, node: str) -> PauseR
     name = as_text(args.get("toolName")) or of_node
     payload = args.get("payload")
     arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
-    about = FunctionCall(id=_shorten(named), name=name or QUESTION_TOOL, args=arguments)
+    about = FunctionCall(id=named, name=name or QUESTION_TOOL, args=arguments)
     schema = args.get("response_schema", args.get("responseSchema"))
     request = replace(
         _request(event, named, about, as_text(args.get("message")), None), defaults=as_object(args.get("defaults"))
@@ -205,11 +201,6 @@ def _request(event: Event, named: str, about: FunctionCall, hint: str, payload: 
         invocation_id=event.invocation_id,
         dialect="call",
     )
-
-
-def _shorten(name: str) -> str:
-    """Shortens a node's path so that it can be stored."""
-    return name if len(name) <= MOST_NAME else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _node_name(path: str) -> str:

@@ -31,6 +31,7 @@ from bot.hosts.events import (
     node_output,
     node_path,
     time_of,
+    told_as,
     unread,
 )
 from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapshot, UnansweredWait
@@ -401,7 +402,9 @@ def _add_output(gathered: _SessionParts, event: Event, output: NodeOutput) -> No
         kept = gathered.responses.setdefault(request, [])
         kept.append((next(gathered.places), result, time_of(event)))
     if output.whole and isinstance(output.value, str) and output.value.strip() and not event.text.strip():
-        said = AgentMessage(event=event.id, author=event.author, text=output.value, invocation_id=event.invocation_id)
+        said = AgentMessage(
+            event=told_as(event.id), author=event.author, text=output.value, invocation_id=event.invocation_id
+        )
         if not any(one.text == said.text and one.invocation_id == said.invocation_id for one in gathered.said):
             gathered.said.append(said)
 

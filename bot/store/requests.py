@@ -23,7 +23,7 @@ from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
 from bot.store.speakers import warn_of_session
-from bot.store.tables import confirmations
+from bot.store.tables import confirmations, storable
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -72,6 +72,8 @@ def open_request(tx: Tx, key: str, opening: Opening) -> Confirmation | None:
     if not session_is_sealed(tx, session) or opening.place != session.place:
         found = CallRefusal(CallRefusalReason.SESSION_CHANGED)
         warn_of_session(tx, session)
+    elif storable(request.tool) != request.tool:
+        found = CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=own_words(decision_texts.ODD_NAME))
     elif isinstance(found, GoverningPolicy) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
         found = CallRefusal(CallRefusalReason.TOO_MANY_DENIALS, found.index)
     if isinstance(found, CallRefusal):
@@ -138,8 +140,8 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
     put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
     text = own_words(decision_texts.ungoverned(found))
     step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=text)
-    write_step(tx, session.key, step, None, asked.tool)
+    write_step(tx, session.key, step, None, storable(asked.tool))
 
 
 def _refusal_mark(asked: HostRequest | AskedCall) -> str:
-    return f"refused:{asked.request_id}"
+    return storable(f"refused:{asked.request_id}")

@@ -3,6 +3,7 @@ checks."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from sqlalchemy import (
@@ -11,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
+    Dialect,
     Double,
     ForeignKey,
     Index,
@@ -19,18 +21,35 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     event,
     text,
 )
 
 from runtime.store.lease import lease_columns
+from runtime.store.records import is_storable_id
 from runtime.store.tables import partial_index
 
 metadata = MetaData()
 
 # SQLite numbers rows by itself only with a column of type INTEGER.
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
+
+
+def storable(text: str) -> str:
+    """The text, or a digest of it if it is too long, or has characters that no database takes."""
+    return text if is_storable_id(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class OutsideId(TypeDecorator[str]):
+    """An id that an agent's server chose. The row's body has it as it is; the column is for finding the row."""
+
+    impl = String(256)
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
+        return None if value is None else storable(value)
 
 
 def _attention_columns() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
@@ -97,7 +116,7 @@ spoken = Table(
     "bot_spoken",
     metadata,
     Column("session", String(512), ForeignKey("bot_sessions.key"), primary_key=True),
-    Column("event", String(256), primary_key=True),  # the agent's event whose text is posted in the thread
+    Column("event", OutsideId, primary_key=True),  # the agent's event whose text is posted in the thread
     Column("ts", String(32), nullable=False),
     Column("body", Text),  # until it is posted: the text, after which line, and in which order
     Column("after_seq", Integer),
@@ -110,8 +129,8 @@ confirmations = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column("session", String(512), ForeignKey("bot_sessions.key"), nullable=False),
-    Column("request_id", String(256), nullable=False),
-    Column("call_id", String(256), nullable=False),
+    Column("request_id", OutsideId, nullable=False),
+    Column("call_id", OutsideId, nullable=False),
     Column("tool", String(256), nullable=False),
     Column("team", String(32), nullable=False),
     Column("asked_by", String(32), nullable=False),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Delete, Select, Update
+from sqlalchemy import Delete, Select, TypeDecorator, Update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.dml import Insert
 
@@ -31,11 +31,14 @@ class _Compiled:
     text: str
     fixed: dict[str, object]
     needed: frozenset[str]
+    written: dict[str, Callable[[Any], Any]]  # how columns of a type of their own write a parameter
     row: Callable[[Sequence[Any]], Any]
 
     def complete(self, parameters: dict[str, object]) -> dict[str, object]:
         if parameters.keys() != self.needed:
             raise TypeError(f"{self.text!r} needs {sorted(self.needed)}, not {sorted(parameters)}")
+        if self.written:
+            parameters = parameters | {name: write(parameters[name]) for name, write in self.written.items()}
         return self.fixed | parameters if self.fixed else parameters
 
 
@@ -80,10 +83,17 @@ class Prepared:
     def _on_sqlite(self) -> _Compiled:
         if self._compiled is None:
             statement = self._statement("sqlite")
-            compiled = statement.compile(dialect=sqlite.dialect(paramstyle="named"))
+            dialect = sqlite.dialect(paramstyle="named")
+            compiled = statement.compile(dialect=dialect)
             names = [column.name for column in statement.selected_columns] if isinstance(statement, Select) else []
             fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
             needed = frozenset(compiled.params) - frozenset(fixed)
+            written = {
+                name: write
+                for name in needed
+                if isinstance(kind := compiled.binds[name].type, TypeDecorator)
+                and (write := kind.bind_processor(dialect)) is not None
+            }
             row = cast("Any", namedtuple)("Found", names)
-            self._compiled = _Compiled(str(compiled), fixed, needed, row._make)
+            self._compiled = _Compiled(str(compiled), fixed, needed, written, row._make)
         return self._compiled

@@ -48,10 +48,11 @@ async def test_a_pause_that_slack_cannot_answer_is_named(
 async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens, name: str, signed: str) -> None:
     async with opens(f"imitating_{name}{signed}", "[[policy]]\ntools = ['*']\napprovers = ['user:U0BOB']") as at:
         said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await at.ann.finds("Nobody was there.", at.deploys, thread=said)
+        await at.ann.finds(f"({name} was taken out: only the framework", at.deploys, thread=said)
         await at.rests()
         shown = "".join(str(made.args) for made in at.slack.calls)
-        assert ("VPN" in shown, "Harmless" in shown, name in shown) == (False, False, False)
+        assert ("VPN" in shown, "Harmless" in shown) == (False, False)
+        assert not any(one.buttons for one in at.ann.messages(at.deploys, thread=said))
 
 
 async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from aiohttp import web
@@ -16,6 +17,8 @@ from bot.audit.ledger import LineKind
 from bot.sandbox.people.seen import Seen
 from bot.store.ledger_lines import read_lines
 from bot.store.repository import chain_of
+from tests.support.foreign import kept
+from tests.support.foreign import replay as replayed
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
@@ -77,6 +80,24 @@ async def test_arguments_that_their_tool_does_not_declare_are_refused(
             await at.rests()
             assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
         assert server.ran() == []
+
+
+@pytest.mark.parametrize("odd", ["x" * 300, "\0", "\ud800"], ids=["long", "NUL", "half a surrogate"])
+async def test_ids_that_no_database_takes(
+    either_url: str, odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM puts a model's signature into the id of its call, and a server may send anything."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "log"))
+    for ids in (kept, replayed):
+        monkeypatch.setattr(ids, "uuid4", lambda: f"{uuid4()}{odd}")
+    async with listening(Ear()) as ear:
+        target = f'url = "{ear.url}"\napp = "clerk"'
+        async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
+            card = await at.ask("please pay 1500")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+            await at.ann.finds('I got [["reimburse"', at.deploys, thread=card)
+            assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
 async def test_a_reason_reaches_the_agent(at: Office, server: Foreign) -> None:

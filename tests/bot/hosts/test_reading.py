@@ -250,7 +250,7 @@ class TestHoles:
         )
         look = looked(events)
         assert look.requests == ()
-        assert [(one.event, one.failed) for one in look.said] == [("3", True)]
+        assert [(one.event, one.failed) for one in look.said] == [("event:3", True)]
         assert "originalFunctionCall" in look.said[0].text
 
     def test_partial_events_count_for_nothing(self) -> None:
