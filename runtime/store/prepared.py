@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ class _Compiled:
     text: str
     fixed: dict[str, object]
     needed: frozenset[str]
-    written: dict[str, Callable[[Any], Any]]  # how columns of a type of their own write a parameter
+    written: Mapping[str, Callable[[Any], Any]]  # how columns of a type of their own write a parameter
     row: Callable[[Sequence[Any]], Any]
 
     def complete(self, parameters: dict[str, object]) -> dict[str, object]:
