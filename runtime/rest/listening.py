@@ -73,18 +73,21 @@ class _Server(web.Server):
         self._head_within = patience.head
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = patience.waiting or (min(1000, files // 4) if files > 0 else 1000)  # -1: no limit
+        self._open: dict[RequestHandler, asyncio.Transport] = {}
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
         self._asked: dict[RequestHandler, web.BaseRequest] = {}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        self._silent[handler] = self._loop.call_later(self._head_within, handler.force_close)
-        waiting = [one for one in self.connections if self._waits(one)]
+        self._open[handler] = transport
+        self._silent[handler] = self._loop.call_later(self._head_within, self._end, handler)
+        waiting = [one for one in self._open if self._waits(one)]
         for one in waiting[: -self._most]:
-            one.force_close()
+            self._end(one)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         self._is_heard(handler)
+        self._open.pop(handler, None)
         super().connection_lost(handler, exc)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -96,9 +99,14 @@ class _Server(web.Server):
             del self._asked[request.protocol]
 
     def _waits(self, handler: RequestHandler) -> bool:
-        """Whether its client has not sent a whole request."""
+        """Whether its client has not sent a whole request, or does not read what it is sent."""
         asked = self._asked.get(handler)
-        return asked is None or not asked.content.is_eof()
+        return asked is None or not asked.content.is_eof() or self._open[handler].get_write_buffer_size() > 0
+
+    def _end(self, handler: RequestHandler) -> None:
+        """Ends the connection without waiting for a client that does not read."""
+        handler.force_close()
+        self._open[handler].abort()
 
     def _is_heard(self, handler: RequestHandler) -> None:
         if timer := self._silent.pop(handler, None):

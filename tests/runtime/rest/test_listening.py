@@ -13,6 +13,9 @@ from aiohttp import web
 from runtime.rest.listening import Patience, body_of, listen, server_for
 from tests.support.kill import child
 
+MUCH = 20_000_000
+"""Bytes: more than the kernel keeps for a client that does not read."""
+
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -25,11 +28,14 @@ UNFINISHED = [
 
 @asynccontextmanager
 async def site(patience: Patience, goes_on: asyncio.Event | None = None) -> AsyncIterator[str]:
-    """Answers at /health, reads a body at /read, and at /slow answers when it may."""
+    """Answers at /health, at length at /much, reads a body at /read, and at /slow answers when it may."""
     app = web.Application()
 
     async def health(_: web.Request) -> web.Response:
         return web.Response()
+
+    async def much(_: web.Request) -> web.Response:
+        return web.Response(body=bytes(MUCH))
 
     async def read(request: web.Request) -> web.Response:
         return web.Response(body=await body_of(request))
@@ -39,7 +45,8 @@ async def site(patience: Patience, goes_on: asyncio.Event | None = None) -> Asyn
         await goes_on.wait()
         return web.Response()
 
-    app.add_routes([web.get("/health", health), web.post("/read", read), web.get("/slow", slow)])
+    gets = {"/health": health, "/much": much, "/slow": slow}
+    app.add_routes([*(web.get(path, answer) for path, answer in gets.items()), web.post("/read", read)])
     served = server_for(app, shutdown_timeout=1.0, patience=patience)
     await served.setup()
     try:
@@ -102,6 +109,16 @@ async def test_where_too_many_wait_for_their_clients_the_first_ends_and_no_reque
         assert await status(others[-1]) == 200
         goes_on.set()
         assert await status(at_work) == 200
+
+
+async def test_where_too_many_do_not_read_their_answers_the_first_ends() -> None:
+    """Also one that closes on our side only once its client has read."""
+    asks = HEALTH.replace(b"health", b"much")
+    async with site(Patience(idle=0.1, waiting=3)) as url, connections(url, *[asks] * 4) as (one, *_):
+        async with connections(url, HEALTH) as (probe,):
+            assert await status(probe) == 200
+        with suppress(ConnectionResetError):
+            assert len(await one[0].read()) < MUCH
 
 
 async def serves_with_few_files() -> None:
