@@ -171,7 +171,7 @@ async def test_a_function_that_fails_names_nobody_and_is_reported(open_office: O
     async with open_office(policy('"python:tests.support.python_approvers:fails"'), target=LAB) as at:
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
-        await at.bob.gets_modal("`python:tests.support.python_approvers:fails` could not be looked up")
+        await at.bob.gets_modal("python:tests.support.python_approvers:fails could not be looked up")
         assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
 
