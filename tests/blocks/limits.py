@@ -12,11 +12,7 @@ Payload = Mapping[str, JsonValue]
 
 SURFACES = {"message", "modal", "home"}
 EVERYWHERE = {"header", "rich_text", "context", "actions", "divider"}
-BLOCKS_IN = {
-    "message": EVERYWHERE,
-    "home": EVERYWHERE,
-    "modal": EVERYWHERE | {"input"},
-}
+BLOCKS_IN = {"message": EVERYWHERE, "home": EVERYWHERE, "modal": EVERYWHERE | {"input"}}
 MOST_BLOCKS = {"message": 50, "modal": 100, "home": 100}
 RICH_BYTES, MESSAGE_BYTES, VIEW_BYTES = 24_000, 30_000, 250_000
 

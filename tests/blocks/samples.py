@@ -297,14 +297,7 @@ STEPS = (
     ),
     StepView(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
     StepView(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
-    StepView(
-        seq=5,
-        kind=LineKind.VOTE_REFUSED,
-        at=NOON + 1270,
-        tool="deploy",
-        who=DANA,
-        why=Reason.REQUESTER,
-    ),
+    StepView(seq=5, kind=LineKind.VOTE_REFUSED, at=NOON + 1270, tool="deploy", who=DANA, why=Reason.REQUESTER),
     StepView(
         seq=6,
         kind=LineKind.EDITED,

@@ -264,11 +264,7 @@ def wrapped(*args: Any, **kwargs: Any) -> Any:
 def test_any_callable_can_be_described(function: Callable[..., object], name: str) -> None:
     signature = Signature.of(function)
     assert (signature.name, signature.description) == (name, "Counts days.")
-    assert signature.schema == {
-        "type": "object",
-        "properties": {"days": {"type": "integer"}},
-        "required": ["days"],
-    }
+    assert signature.schema == {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
     assert isinstance(signature.callable_with(signature.bind({"days": 2}).values)(), int)
 
 
@@ -513,18 +509,8 @@ def anything(x: Any) -> None: ...
 @pytest.mark.parametrize(
     ("function", "args", "canonical", "defaults"),
     [
-        (
-            delete,
-            {"project": "p", "force": "yes"},
-            {"project": "p", "force": True, "recursive": True},
-            ("recursive",),
-        ),
-        (
-            delete,
-            {"force": 1, "project": "p", "recursive": "off"},
-            {**DELETE, "recursive": False},
-            (),
-        ),
+        (delete, {"project": "p", "force": "yes"}, {"project": "p", "force": True, "recursive": True}, ("recursive",)),
+        (delete, {"force": 1, "project": "p", "recursive": "off"}, {**DELETE, "recursive": False}, ()),
         (loose, {}, DEFAULTS, tuple(DEFAULTS)),
         (loose, {**DEFAULTS, "tags": ["b", "a", "b"], "price": "2"}, {**DEFAULTS, "price": 2.0}, ()),
         (open_price, {"price": 1500}, {"price": 1500}, ()),

@@ -22,11 +22,7 @@ async def test_a_reply_is_streamed_into_a_thread(
 ) -> None:
     asked = await ann.says("how are things?", deploys)
     stream = await client.chat_stream(
-        channel=deploys.id,
-        thread_ts=asked.ts,
-        recipient_team_id=slack.team.id,
-        recipient_user_id=ann.id,
-        buffer_size=1,
+        channel=deploys.id, thread_ts=asked.ts, recipient_team_id=slack.team.id, recipient_user_id=ann.id, buffer_size=1
     )
     await stream.append(markdown_text="All ")
     await stream.append(markdown_text="is **well**")

@@ -432,10 +432,7 @@ async def test_a_bad_request_is_reported(gemini: FakeGemini, model: GeminiModel)
 async def test_a_forbidden_model_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(refuse(403, "PERMISSION_DENIED", "Not for you."))
     failed = await failure(model)
-    assert (failed.code, str(failed)) == (
-        "PERMISSION_DENIED",
-        "The API key may not use gemini-2.5-flash: Not for you.",
-    )
+    assert (failed.code, str(failed)) == ("PERMISSION_DENIED", "The API key may not use gemini-2.5-flash: Not for you.")
 
 
 @pytest.mark.parametrize(

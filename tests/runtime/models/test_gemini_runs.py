@@ -87,9 +87,7 @@ async def test_parallel_calls_and_chat_in_between(gemini: FakeGemini, chat: Chat
 async def test_an_agent_hands_over_to_another(gemini: FakeGemini) -> None:
     child = Agent("paymaster", description="Pays.", tools=[FunctionTool(reimburse, require_confirmation=True)])
     gemini.will(
-        call("transfer_to_agent", agent_name="paymaster"),
-        call("reimburse", purpose="trip", amount=1),
-        say("Paid."),
+        call("transfer_to_agent", agent_name="paymaster"), call("reimburse", purpose="trip", amount=1), say("Paid.")
     )
     async with Runner(Agent("hr", MODEL, sub_agents=[child])) as runner:
         chat = Chat(runner)

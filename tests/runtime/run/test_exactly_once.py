@@ -11,18 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import (
-    Agent,
-    Answer,
-    Busy,
-    Conflict,
-    FunctionTool,
-    ModelRequest,
-    Runner,
-    ScriptedModel,
-    call,
-    requests_in,
-)
+from runtime import Agent, Answer, Busy, Conflict, FunctionTool, ModelRequest, Runner, ScriptedModel, call, requests_in
 from runtime.models.scripted import ScriptLine
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, Heard, heard

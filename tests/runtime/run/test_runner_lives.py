@@ -10,16 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import update
 
-from runtime import (
-    Agent,
-    Answer,
-    Busy,
-    FunctionTool,
-    Runner,
-    ScriptedModel,
-    StoreError,
-    call,
-)
+from runtime import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
 from runtime.run.live_run import Run
 from runtime.run.recovery import Recovery
 from runtime.store.database import Database, OutcomeUnknown, Tx

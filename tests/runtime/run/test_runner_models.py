@@ -304,11 +304,7 @@ async def test_pieces_of_an_answer_are_heard_and_not_stored(run: MakeRunner) -> 
 
 async def test_thoughts_and_files_come_back_as_they_were(run: MakeRunner) -> None:
     thought = Content(
-        role="model",
-        parts=[
-            Part(text="Hm.", thought=True, thought_signature=b"\x00\xff-sig"),
-            Part(text="Hello."),
-        ],
+        role="model", parts=[Part(text="Hm.", thought=True, thought_signature=b"\x00\xff-sig"), Part(text="Hello.")]
     )
     model = ScriptedModel(thought, "Again.")
     chat = Chat(run(Agent("helper", model)))

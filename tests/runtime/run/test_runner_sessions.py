@@ -6,18 +6,7 @@ import asyncio
 
 import pytest
 
-from runtime import (
-    Agent,
-    Conflict,
-    Content,
-    Event,
-    FunctionTool,
-    Invalid,
-    NotFound,
-    Runner,
-    ScriptedModel,
-    call,
-)
+from runtime import Agent, Conflict, Content, Event, FunctionTool, Invalid, NotFound, Runner, ScriptedModel, call
 from runtime.jsontypes import JsonObject
 from runtime.store.open import open_store
 from tests.runtime.conftest import MakeRunner

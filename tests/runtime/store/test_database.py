@@ -60,10 +60,7 @@ async def test_a_hundred_callers_at_once_lose_no_update(counting: Database) -> N
 
 async def test_what_one_function_raises_takes_back_its_own_work_and_no_other(counting: Database) -> None:
     results = await asyncio.gather(
-        counting.run(add, 1),
-        counting.run(add_and_refuse, 2),
-        counting.run(add, 3),
-        return_exceptions=True,
+        counting.run(add, 1), counting.run(add_and_refuse, 2), counting.run(add, 3), return_exceptions=True
     )
     assert results[0] == results[2] == 1
     assert isinstance(results[1], Conflict)

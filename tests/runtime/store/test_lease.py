@@ -12,17 +12,7 @@ from sqlalchemy import Column, Float, MetaData, String, Table, insert, select, u
 
 from runtime.errors import Busy, StoreError
 from runtime.store.database import Database, Tx, for_update
-from runtime.store.lease import (
-    Lease,
-    LeaseLost,
-    claim,
-    free,
-    holds,
-    lease_columns,
-    release,
-    remaining,
-    renew,
-)
+from runtime.store.lease import Lease, LeaseLost, claim, free, holds, lease_columns, release, remaining, renew
 from tests.support.kill import child, here
 from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time
