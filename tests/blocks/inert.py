@@ -28,25 +28,13 @@ def check(payload: Payload, ours: set[str]) -> None:
         assert visible(text, keep="\n\t") == text, f"something unseen in {text!r}"
     for text in _markup(payload):
         _check_markup(text, ours)
-    for block in _every_block(payload.get("blocks")):
-        if block.get("type") == "rich_text":
+    for block in _dicts(payload.get("blocks")):
+        if block["type"] == "rich_text":
             _check_rich(block["elements"], ours)
     for text in _plain_texts(payload):
         assert "\n" not in text
         assert not re.search("[<>]", text)
         assert not _EMOJI.search(text)
-
-
-def _every_block(blocks: JsonValue) -> Iterator[Payload]:
-    """Those inside of others too."""
-    for block in _dicts(blocks):
-        yield block
-        if block.get("type") == "container":
-            yield from _every_block(block["child_blocks"])
-        rows = block.get("rows")
-        if isinstance(rows, list):
-            for row in rows:
-                yield from _every_block(row)
 
 
 def _check_markup(text: str, ours: set[str]) -> None:
@@ -83,11 +71,7 @@ def _check_rich(value: JsonValue, ours: set[str]) -> None:
 def _markup(payload: Payload) -> Iterator[str]:
     if isinstance(text := payload.get("text"), str):
         yield text
-    for block in _every_block(payload.get("blocks")):
-        if block["type"] == "alert":
-            said = block["text"]
-            assert isinstance(said, dict)
-            yield str(said["text"])
+    for block in _dicts(payload.get("blocks")):
         if block["type"] == "context":
             for part in _dicts(block["elements"]):
                 assert part["type"] == "mrkdwn"

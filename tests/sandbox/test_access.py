@@ -61,18 +61,6 @@ async def test_a_revoked_token_is_good_for_nothing(slack: FakeSlack, client: Asy
         await client.auth_test()
 
 
-async def test_a_change_of_a_person_is_an_event(slack: FakeSlack, app: AsyncApp, ann: Person) -> None:
-    changed: list[Body] = []
-
-    @app.event("user_change")
-    async def on_change(event: Body) -> None:
-        changed.append(event["user"])
-
-    slack.workspace.directory.change_user(ann.id, deleted=True)
-    await slack.settled()
-    assert [(user["id"], user["deleted"]) for user in changed] == [(ann.id, True)]
-
-
 async def test_forged_stale_and_broken_requests_can_be_sent(slack: FakeSlack, app: AsyncApp) -> None:
     body = '{"type": "event_callback"}'
     forged = slack.outbox.signed(body, "application/json") | {"X-Slack-Signature": "v0=forged"}

@@ -26,15 +26,6 @@ async def test_a_rate_limit_says_when_to_come_back(slack: FakeSlack, client: Asy
     assert (await client.auth_test())["ok"]
 
 
-async def test_the_sdks_default_client_posts_twice_when_only_the_answer_was_lost(
-    slack: FakeSlack, deploys: Channel, ann: Person
-) -> None:
-    client = AsyncWebClient(slack.bot_token, base_url=slack.url)
-    slack.faults.cuts("chat.postMessage", acted=True)
-    await client.chat_postMessage(channel=deploys.id, text="deploy?")
-    assert len(ann.messages(deploys)) == 2
-
-
 @pytest.mark.parametrize(("acted", "posts"), [(False, 0), (True, 1)])
 async def test_a_cut_connection_says_nothing(
     slack: FakeSlack, client: AsyncWebClient, deploys: Channel, ann: Person, acted: bool, posts: int
@@ -115,13 +106,3 @@ async def test_calls_per_minute(slack: FakeSlack, client: AsyncWebClient, deploy
     await client.usergroups_list()
     slack.clock.advance(60)
     await client.conversations_info(channel=deploys.id)
-
-
-async def test_some_apps_may_read_a_thread_once_a_minute(
-    slack: FakeSlack, client: AsyncWebClient, deploys: Channel, ann: Person
-) -> None:
-    asked = await ann.says("hello", deploys)
-    slack.rates.own_limits["conversations.replies"] = 1
-    await client.conversations_replies(channel=deploys.id, ts=asked.ts)
-    with pytest.raises(SlackApiError, match="ratelimited"):
-        await client.conversations_replies(channel=deploys.id, ts=asked.ts)

@@ -57,12 +57,6 @@ async def test_a_trigger_opens_once_and_for_three_seconds(
         await client.views_open(trigger_id="1.2.3", view=modal("Edit"))
 
 
-async def test_a_modal_is_its_readers_alone(slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person) -> None:
-    await client.views_open(trigger_id=trigger(slack, ann), view=modal("Edit"))
-    assert await ann.gets_modal("Edit")
-    assert bob.modal() is None
-
-
 async def test_a_stack_holds_three(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
     root = (await client.views_open(trigger_id=trigger(slack, ann), view=modal("One")))["view"]
     with pytest.raises(SlackApiError, match="invalid_trigger_id"):
@@ -77,14 +71,6 @@ async def test_a_stack_holds_three(slack: FakeSlack, client: AsyncWebClient, ann
     assert await ann.gets_modal("Two")
     with pytest.raises(SlackApiError, match="not_found"):
         await client.views_update(view_id=top.view.id, view=modal("Gone"))
-
-
-async def test_whoever_was_slower_learns_of_it(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
-    opened = (await client.views_open(trigger_id=trigger(slack, ann), view=modal("One", external_id="x")))["view"]
-    await client.views_update(external_id="x", hash=opened["hash"], view=modal("Two"))
-    with pytest.raises(SlackApiError, match="hash_conflict"):
-        await client.views_update(view_id=opened["id"], hash=opened["hash"], view=modal("Three"))
-    assert await ann.gets_modal("Two")
 
 
 async def test_an_external_id_is_taken_once(slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person) -> None:

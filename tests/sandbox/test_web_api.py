@@ -57,10 +57,6 @@ async def test_a_scope_is_needed() -> None:
         assert await refusal(client, "users.lookupByEmail", email="ann@example.com") == "missing_scope"
 
 
-async def test_default_scopes_leave_out_what_a_bot_does_not_need(client: AsyncWebClient, deploys: Channel) -> None:
-    assert await refusal(client, "conversations.join", channel=deploys.id) == "missing_scope"
-
-
 @pytest.mark.parametrize("how", ["form", "json", "query", "multipart"])
 async def test_arguments_come_in_every_spelling(slack: FakeSlack, deploys: Channel, ann: Person, how: str) -> None:
     blocks = [{"type": "section", "text": {"type": "plain_text", "text": "Deploy?"}}]

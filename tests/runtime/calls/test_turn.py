@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from runtime.calls.turn import (
     Recover,
     RunTools,
     events_for,
-    merge_actions,
     next_step,
 )
 from runtime.confirming import requests_in
@@ -160,44 +158,3 @@ def test_every_call_is_reported_once_and_every_held_one_asked_about(calls: list[
     for event in events:
         assert (event.author, event.invocation_id, event.timestamp) == ("agent", "e-1", 7.0)
         assert event.node_info.path == "agent@1"
-
-
-@pytest.mark.parametrize(
-    ("states", "order"),
-    [
-        ([CallState.HELD], ["asks", "responds"]),
-        ([CallState.HELD, CallState.HELD], ["asks", "responds"]),
-        ([CallState.HELD, CallState.DONE], ["responds", "asks"]),
-        ([CallState.DONE, CallState.REFUSED], ["responds"]),
-        ([CallState.UNKNOWN, CallState.DONE], ["responds", "fails"]),
-        ([CallState.UNKNOWN], ["fails"]),
-    ],
-)
-def test_requests_alone_come_before_their_placeholders_and_after_what_has_run(
-    states: list[CallState], order: list[str]
-) -> None:
-    events = events_for([made(n, state) for n, state in enumerate(states)], TEMPLATE, EventActions(), "call")
-    did = ["fails" if event.error_code else "asks" if any(requests_in(event)) else "responds" for event in events]
-    assert did == order
-
-
-def test_the_tools_actions_travel_with_the_responses_only() -> None:
-    actions = EventActions(state_delta={"a": 1}, transfer_to_agent="other")
-    calls = [made(0, CallState.DONE), made(1, CallState.HELD), made(2, CallState.UNKNOWN)]
-    responses, request, unknown = events_for(calls, TEMPLATE, actions, "call")
-    assert (responses.actions.state_delta, responses.actions.transfer_to_agent) == ({"a": 1}, "other")
-    assert request.actions == unknown.actions == EventActions()
-    assert actions.requested_tool_confirmations == {}
-
-
-def test_of_actions_that_ran_together_the_later_wins() -> None:
-    both = merge_actions(
-        [
-            EventActions(state_delta={"a": 1, "b": 1}, transfer_to_agent="x"),
-            EventActions(state_delta={"b": 2}, artifact_delta={"f": 3}, escalate=True),
-        ]
-    )
-    assert both == EventActions(
-        state_delta={"a": 1, "b": 2}, artifact_delta={"f": 3}, transfer_to_agent="x", escalate=True
-    )
-    assert merge_actions([]) == EventActions()

@@ -270,12 +270,6 @@ async def test_a_model_nobody_knows_is_reported_in_a_sentence(run: MakeRunner) -
     assert "No model is called 'oracle-9'" in str(heard.events[0].error_message)
 
 
-async def test_two_tools_of_one_name_are_reported_in_a_sentence(run: MakeRunner) -> None:
-    agent = Agent("helper", ScriptedModel("Never said."), tools=[deploy, FunctionTool(deploy)])
-    heard = await Chat(run(agent)).say("Hello")
-    assert heard.errors == ["BadAgent"]
-
-
 async def test_a_model_that_never_stops_calling_is_stopped(run: MakeRunner) -> None:
     model = ScriptedModel(reply=lambda _: call("deploy", version="again"))
     chat = Chat(run(Agent("helper", model, tools=[deploy]), most_model_calls=20))

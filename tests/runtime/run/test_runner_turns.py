@@ -247,16 +247,6 @@ async def test_an_agent_that_cannot_hand_over_upwards_does_not_keep_the_conversa
     assert (await chat.say("Hello again")).lines == ["desk says Desk speaking."]
 
 
-async def test_the_model_learns_of_a_hand_over_to_nobody(run: MakeRunner) -> None:
-    agent, _ = team(call("transfer_to_agent", agent_name="ghost"), "Then I do it.")
-    heard = await Chat(run(agent)).say("Ship a")
-    assert heard.lines[1:] == [
-        "desk got transfer_to_agent: "
-        """{"error":"There is no agent 'ghost' to hand over to; there are: shipper."}""",
-        "desk says Then I do it.",
-    ]
-
-
 async def test_a_hand_over_beside_a_gated_call_waits_for_the_answer(run: MakeRunner) -> None:
     model = ScriptedModel([call("deploy", version="a"), TO_SHIPPER], "Shipper here.")
     agent = Agent("desk", model, tools=[GATED], sub_agents=[Agent("shipper", model, description="ships")])
@@ -268,35 +258,6 @@ async def test_a_hand_over_beside_a_gated_call_waits_for_the_answer(run: MakeRun
 
 
 # Invocations
-
-
-async def test_an_invocation_is_resumed_by_its_id_and_has_nothing_to_do(run: MakeRunner) -> None:
-    agent, _ = operator(call("deploy", version="a"), "It is live.")
-    chat = Chat(run(agent))
-    request = (await chat.say("Ship a")).request
-    assert (await chat.resume(request.invocation_id)).events == []
-    await chat.approve(request)
-    assert (await chat.resume(request.invocation_id)).events == []
-    assert log == ["deployed a"]
-
-
-@pytest.mark.parametrize("invocation", ["right", "e-wrong"])
-async def test_an_answer_finds_its_invocation_whatever_the_client_says(run: MakeRunner, invocation: str) -> None:
-    agent, _ = operator(call("deploy", version="a"), "It is live.")
-    runner = run(agent)
-    chat = Chat(runner)
-    request = (await chat.say("Ship a")).request
-    events = [
-        event
-        async for event in runner.run(
-            user_id=chat.user,
-            session_id=chat.session,
-            message=Answer(request.id, True).as_content(),
-            invocation_id=request.invocation_id if invocation == "right" else invocation,
-        )
-    ]
-    assert {event.invocation_id for event in events} == {request.invocation_id}
-    assert log == ["deployed a"]
 
 
 async def test_state_comes_along_when_an_invocation_is_resumed(run: MakeRunner) -> None:

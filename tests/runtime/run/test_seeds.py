@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from examples import seeds
-from runtime import Agent, Runner, ScriptedModel, original_call_from
+from runtime import Agent, Runner, ScriptedModel
 from runtime.models.scripted import call
 from runtime.wire import Dialect, FunctionCall
 from tests.support.served import browsing, served
-from tests.support.twins.client import REQUEST, Client, responses, texts
+from tests.support.twins.client import Client, responses, texts
 
 CURL = """{
    "app_name": "human_tool_confirmation",
@@ -117,17 +117,6 @@ async def test_the_remote_confirmation_as_curl_sends_it(database_url: str, named
         assert {event["invocationId"] for event in events} == {asked["invocationId"]}
 
 
-async def test_a_client_in_go_reads_the_original_call(database_url: str) -> None:
-    """The five steps of the package's comment: listen for the name, extract, present, capture, answer."""
-    async with played(seeds.asking_above(ScriptedModel(REIMBURSE, "You have it back.")), database_url) as user:
-        events = await user.send(words("A chair, 1500."))
-        parts = [part for event in events for part in event["content"]["parts"]]
-        [asking] = [p["functionCall"] for p in parts if p.get("functionCall", {}).get("name") == REQUEST]
-        original = original_call_from(FunctionCall.model_validate(asking))
-        assert (original.name, original.args) == ("reimburse", {"purpose": "a chair", "amount": 1500})
-        assert responses(await user.answer((asking["id"], {"confirmed": True})))[0]["status"] == "ok"
-
-
 @pytest.mark.parametrize(
     "spelled",
     [
@@ -159,16 +148,6 @@ async def test_the_transfer_of_the_rust_page(database_url: str, spelled: dict[st
         assert responses(events) == [{"ok": True, "transferred": 100}]
         assert texts(events) == ["Sent."]
         assert await user.answer(("call-1", spelled)) == []
-
-
-async def test_the_transfer_denied_and_an_answer_without_an_id(database_url: str) -> None:
-    model = ScriptedModel(FunctionCall(id="call-1", name="transfer_money", args={"amount": 100}), "Not sent.")
-    async with played(seeds.transferring(model), database_url, "response") as user:
-        await user.send(words("send $100"))
-        nameless = {"functionResponse": {"name": REQUEST, "response": {"confirmed": True}}}
-        assert await user.send({"role": "user", "parts": [nameless]}) == []
-        events = await user.answer(("call-1", {"confirmed": False}))
-        assert responses(events) == [{"error": "tool call was rejected by the user"}]
 
 
 def test_each_sample_can_be_served_as_it_stands() -> None:

@@ -30,11 +30,6 @@ def add(tx: Tx, counter: int, amount: int = 1) -> int:
     return n
 
 
-def add_and_refuse(tx: Tx, counter: int) -> None:
-    add(tx, counter)
-    raise Conflict(f"{counter} may not be counted.")
-
-
 def value(tx: Tx, counter: int) -> int:
     n: int = tx.execute(select(counters.c.n).where(counters.c.id == counter)).scalar_one()
     return n
@@ -56,16 +51,6 @@ async def test_a_hundred_callers_at_once_lose_no_update(counting: Database) -> N
     numbers = await asyncio.gather(*(counting.run(add, 1) for _ in range(100)))
     assert sorted(numbers) == list(range(1, 101))
     assert await counting.read(value, 1) == 100
-
-
-async def test_what_one_function_raises_takes_back_its_own_work_and_no_other(counting: Database) -> None:
-    results = await asyncio.gather(
-        counting.run(add, 1), counting.run(add_and_refuse, 2), counting.run(add, 3), return_exceptions=True
-    )
-    assert results[0] == results[2] == 1
-    assert isinstance(results[1], Conflict)
-    assert str(results[1]) == "2 may not be counted."
-    assert [await counting.read(value, counter) for counter in (1, 2, 3)] == [1, 0, 1]
 
 
 async def test_a_statement_that_fails_fails_its_own_function_alone(counting: Database) -> None:

@@ -197,32 +197,12 @@ async def test_of_a_crowd_that_waits_each_gets_its_turn(lively: Database) -> Non
     assert most == 1
 
 
-async def test_a_stolen_lease_is_noticed(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE, term=0.3)
-    assert lease is not None
-    async with lease:
-        await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
-        with pytest.raises(LeaseLost):
-            await lease.sure()
-        assert lease.lost.is_set()
-    assert await lively.read(lambda tx: tx.execute(select(desks.c.lease_token).where(MINE)).scalar_one()) == "thief"
-
-
 async def test_a_stolen_lease_is_noticed_in_the_background(lively: Database) -> None:
     lease = await try_lease(lively, desks, MINE, term=0.3)
     assert lease is not None
     async with lease:
         await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
         await asyncio.wait_for(lease.lost.wait(), 60)
-
-
-async def test_the_last_transaction_releases_the_row(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE, topic="desk")
-    assert lease is not None
-    async with lease:
-        assert await lease.finish(due_is, 7.0) == 7.0
-    assert not lease.lost.is_set()
-    assert await try_lease(lively, desks, MINE) is not None
 
 
 async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Database) -> None:
