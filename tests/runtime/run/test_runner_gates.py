@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from runtime import Agent, Conflict, FunctionTool, Invalid, ScriptedModel, ToolConfirmation, ToolContext, call
+from runtime import Agent, Conflict, FunctionTool, Invalid, Request, ScriptedModel, ToolConfirmation, ToolContext, call
 from runtime.jsontypes import Json, JsonObject
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
@@ -54,6 +54,17 @@ def clerk(*tools: object, script: tuple[object, ...]) -> tuple[Agent, ScriptedMo
 TRIP = call("reimburse", purpose="trip", amount=1500)
 
 
+async def held(run: MakeRunner, tool: object, *script: object) -> tuple[Chat, Request, ScriptedModel]:
+    """A chat with one call that waits."""
+    agent, model = clerk(tool, script=script)
+    chat = Chat(run(agent))
+    return chat, (await chat.say("Go")).request, model
+
+
+async def trip(run: MakeRunner, said: str = "Paid.") -> tuple[Chat, Request, ScriptedModel]:
+    return await held(run, FunctionTool(reimburse, require_confirmation=True), TRIP, said)
+
+
 async def test_a_gated_tool_waits_for_a_person_and_then_runs_once(run: MakeRunner) -> None:
     agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
     chat = Chat(run(agent))
@@ -87,10 +98,7 @@ async def test_a_gated_tool_waits_for_a_person_and_then_runs_once(run: MakeRunne
 
 @pytest.mark.parametrize("reason", [None, "Too much"])
 async def test_a_denied_call_never_runs_and_the_model_is_told_why(run: MakeRunner, reason: str | None) -> None:
-    agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
-
+    chat, request, model = await trip(run, "Sorry.")
     heard = await chat.deny(request, reason)
     refusal = {"error": "tool call was rejected by the user"} | ({"reason": reason} if reason else {})
     assert heard.result("reimburse") == refusal
@@ -146,10 +154,7 @@ async def test_a_denied_call_stays_denied_though_the_predicate_would_let_it_thro
     def predicate(amount: float) -> bool:
         return strict[0]
 
-    gated = FunctionTool(reimburse, require_confirmation=predicate)
-    agent, _ = clerk(gated, script=(TRIP, "Sorry."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
+    chat, request, _ = await held(run, FunctionTool(reimburse, require_confirmation=predicate), TRIP, "Sorry.")
     strict[0] = False
     await chat.deny(request)
     assert log == []
@@ -207,11 +212,13 @@ async def test_a_predicate_that_hangs_lets_nothing_through(run: MakeRunner, kind
     assert log == []
 
 
-@pytest.mark.parametrize("gate", ["static", "dynamic"])
+@pytest.mark.parametrize("gate", ["static", "dynamic", "payload"])
 async def test_a_hint_that_cannot_be_stored_harms_nobody(run: MakeRunner, gate: str) -> None:
     def pay(tool_context: ToolContext) -> str:
         if gate == "dynamic":
             tool_context.request_confirmation(hint="half a pair \ud800")
+        if gate == "payload":
+            tool_context.request_confirmation(payload=object())
         return "asked"
 
     agent, _ = clerk(
@@ -244,14 +251,11 @@ async def test_a_hint_that_cannot_be_stored_harms_nobody(run: MakeRunner, gate: 
 async def test_who_approves_may_amend_the_arguments(
     run: MakeRunner, payload: JsonObject | None, ran: tuple[str, float]
 ) -> None:
-    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
-    runner = run(agent)
-    chat = Chat(runner)
-    request = (await chat.say("The trip was 1500")).request
+    chat, request, _ = await trip(run)
     assert (await chat.approve(request, payload)).texts == ["Paid."]
     assert log == [ran]
 
-    (recorded,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+    (recorded,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
     assert recorded.args == {"purpose": "trip", "amount": 1500}
     assert recorded.run_args == {"purpose": ran[0], "amount": ran[1]}
 
@@ -271,9 +275,7 @@ async def test_who_approves_may_amend_the_arguments(
 async def test_an_amendment_that_does_not_fit_is_refused_and_the_request_still_waits(
     run: MakeRunner, payload: JsonObject, field: str, problem: str
 ) -> None:
-    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
-    chat = Chat(run(agent))
-    request = (await chat.say("The trip was 1500")).request
+    chat, request, _ = await trip(run)
     before = await chat.history()
 
     with pytest.raises(Invalid, match=field) as refused:
@@ -294,10 +296,9 @@ async def test_true_is_not_one_for_who_edits_it(run: MakeRunner, proposed: JsonO
         """Removes what is old."""
         log.append(repr(options))
 
-    script = (call("sweep", options=proposed), "Swept.")
-    agent, _ = clerk(FunctionTool(sweep, require_confirmation=True), script=script)
-    chat = Chat(run(agent))
-    await chat.approve((await chat.say("Sweep")).request, {"options": edited})
+    tool = FunctionTool(sweep, require_confirmation=True)
+    chat, request, _ = await held(run, tool, call("sweep", options=proposed), "Swept.")
+    await chat.approve(request, {"options": edited})
     assert log == [repr(edited)]
 
 
@@ -306,12 +307,8 @@ async def test_an_argument_called_reason_is_no_reason_for_a_denial(run: MakeRunn
         log.append(reason)
         return "done"
 
-    agent, _ = clerk(
-        FunctionTool(take_leave, require_confirmation=True),
-        script=(call("take_leave", days=2, reason="a wedding"), "Sorry."),
-    )
-    chat = Chat(run(agent))
-    request = (await chat.say("I need two days")).request
+    tool = FunctionTool(take_leave, require_confirmation=True)
+    chat, request, _ = await held(run, tool, call("take_leave", days=2, reason="a wedding"), "Sorry.")
     heard = await chat.respond(request.id, {"confirmed": False, "payload": request.call.arguments})
     assert heard.result("take_leave") == {"error": "tool call was rejected by the user"}
     assert log == []
@@ -339,9 +336,8 @@ async def test_a_tool_asks_by_itself_and_gets_what_people_filled_in(run: MakeRun
 
 
 async def test_a_denied_dynamic_gate_does_not_run_the_body_again(run: MakeRunner) -> None:
-    agent, _ = clerk(request_time_off, script=(call("request_time_off", days=5), "Sorry."))
-    chat = Chat(run(agent))
-    heard = await chat.deny((await chat.say("I need five days")).request, "Release week")
+    chat, request, _ = await held(run, request_time_off, call("request_time_off", days=5), "Sorry.")
+    heard = await chat.deny(request, "Release week")
     assert heard.result("request_time_off") == {"error": "tool call was rejected by the user", "reason": "Release week"}
     assert log == []
 
@@ -370,11 +366,8 @@ async def test_a_function_may_ask_to_be_called_with_the_denial(run: MakeRunner, 
         log.append((days, confirmation.confirmed, confirmation.payload))
         return returned(tool_context)
 
-    agent, model = clerk(
-        FunctionTool(leave, on_denied="call"), script=(call("leave", days=5), "Sorry.", "It was denied.")
-    )
-    chat = Chat(run(agent))
-    request = (await chat.say("I need five days")).request
+    tool = FunctionTool(leave, on_denied="call")
+    chat, request, model = await held(run, tool, call("leave", days=5), "Sorry.", "It was denied.")
     heard = await chat.deny(request, "Release week")
     assert heard.result("leave") == expected
     assert heard.lines[-1] == "clerk says Sorry."
@@ -388,9 +381,9 @@ async def test_a_function_may_ask_to_be_called_with_the_denial(run: MakeRunner, 
 
 async def test_a_gated_function_is_not_called_with_a_denial(run: MakeRunner) -> None:
     """Nor is it by google-adk: it did not ask by itself."""
-    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True, on_denied="call"), script=(TRIP, "Sorry."))
-    chat = Chat(run(agent))
-    heard = await chat.deny((await chat.say("The trip was 1500")).request)
+    tool = FunctionTool(reimburse, require_confirmation=True, on_denied="call")
+    chat, request, _ = await held(run, tool, TRIP, "Sorry.")
+    heard = await chat.deny(request)
     assert heard.result("reimburse") == {"error": "tool call was rejected by the user"}
     assert log == []
 
@@ -408,17 +401,13 @@ async def test_a_payload_may_be_a_pydantic_model_and_its_schema_is_kept(run: Mak
             return {"status": "waiting"}
         return {"payload": tool_context.tool_confirmation.payload}
 
-    agent, _ = clerk(leave, script=(call("leave", days=5), "Done."))
-    runner = run(agent)
-    chat = Chat(runner)
-    heard = await chat.say("I need five days")
-    assert heard.request.hint == "Approve execution of tool leave?"
-    assert heard.request.payload == ({"approved_days": 1, "comment": ""} if payload is not Leave else None)
-    (held,) = await runner.calls(user_id=chat.user, session_id=chat.session)
-    assert held.request is not None
-    assert held.request.payload_schema == Leave.model_json_schema()
-
-    heard = await chat.approve(heard.request, {"approved_days": 2, "comment": "ok"})
+    chat, request, _ = await held(run, leave, call("leave", days=5), "Done.")
+    assert request.hint == "Approve execution of tool leave?"
+    assert request.payload == ({"approved_days": 1, "comment": ""} if payload is not Leave else None)
+    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert waiting.request is not None
+    assert waiting.request.payload_schema == Leave.model_json_schema()
+    heard = await chat.approve(request, {"approved_days": 2, "comment": "ok"})
     assert heard.result("leave") == {"payload": {"approved_days": 2, "comment": "ok"}}
 
 
@@ -437,10 +426,7 @@ def hire(name: str, tool_context: ToolContext) -> JsonObject:
 
 
 async def test_a_tool_may_ask_again_on_resume(run: MakeRunner) -> None:
-    agent, model = clerk(hire, script=(call("hire", name="Bo"), "Bo starts."))
-    chat = Chat(run(agent))
-    first = (await chat.say("Hire Bo")).request
-
+    chat, first, model = await held(run, hire, call("hire", name="Bo"), "Bo starts.")
     heard = await chat.approve(first, 100)
     assert heard.lines == ["clerk asks hire: From when?", 'clerk got hire: {"status":"waiting for a date"}']
     second = heard.request
@@ -462,9 +448,8 @@ async def test_a_statically_gated_tool_may_look_at_its_approval(run: MakeRunner)
         return "deployed"
 
     gated = FunctionTool(deploy, require_confirmation=True, hint="Deploy?")
-    agent, _ = clerk(gated, script=(call("deploy", version="1"), "Done."))
-    chat = Chat(run(agent))
-    await chat.approve((await chat.say("Deploy")).request, {"version": "2"})
+    chat, request, _ = await held(run, gated, call("deploy", version="1"), "Done.")
+    await chat.approve(request, {"version": "2"})
     assert log == [ToolConfirmation(hint="Deploy?", confirmed=True, payload={"version": "2"})]
 
 
@@ -477,9 +462,7 @@ async def test_a_static_gate_and_the_tools_own_question_come_one_after_the_other
         return "deployed"
 
     gated = FunctionTool(deploy, require_confirmation=True, hint="Deploy?")
-    agent, _ = clerk(gated, script=(call("deploy", version="1"), "Done."))
-    chat = Chat(run(agent))
-    first = (await chat.say("Deploy")).request
+    chat, first, _ = await held(run, gated, call("deploy", version="1"), "Done.")
     second = (await chat.approve(first, {"version": "2"})).request
     assert second.hint == "Now?"
     assert log == []
@@ -511,9 +494,7 @@ async def test_a_gate_that_changes_the_arguments_changes_neither_what_is_shown_n
         async def run(self, args: JsonObject, context: ToolContext) -> Json:
             return await FunctionTool.run(self, args, context)
 
-    tools = [Gate(pay, require_confirmation=True)]
-    chat = Chat(run(Agent("a", ScriptedModel(call("pay", amount=10), "Paid."), tools=tools)))
-    request = (await chat.say("Pay")).request
+    chat, request, _ = await held(run, Gate(pay, require_confirmation=True), call("pay", amount=10), "Paid.")
     assert request.call.arguments == {"amount": 10}
     await chat.approve(request)
     assert log == ["paid 10"]
@@ -526,11 +507,9 @@ async def test_a_tool_that_changes_its_arguments_does_not_change_what_was_approv
             return "waits"
         return "paid"
 
-    runner = run(Agent("a", ScriptedModel(call("pay", amount=10), "Paid."), tools=[Greedy(pay)]))
-    chat = Chat(runner)
-    request = (await chat.say("Pay")).request
-    (held,) = await runner.calls(user_id=chat.user, session_id=chat.session)
-    assert (request.call.arguments, held.args) == ({"amount": 10}, {"amount": 10})
+    chat, request, _ = await held(run, Greedy(pay), call("pay", amount=10), "Paid.")
+    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (request.call.arguments, waiting.args) == ({"amount": 10}, {"amount": 10})
     await chat.approve(request)
-    (done,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+    (done,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
     assert (done.args, done.run_args) == ({"amount": 10}, {"amount": 10})
