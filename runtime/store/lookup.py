@@ -33,7 +33,8 @@ _IN_SESSION = _STORED.where(sessions.c.key == _KEY)
 _TURN = Prepared(_IN_SESSION.where(calls.c.turn == bindparam("turn_")))
 _CALLS = Prepared(_IN_SESSION)
 _CALL = Prepared(_IN_SESSION.where(calls.c.id == _ID))
-_ASKED = Prepared(select(requests.c.call).where(requests.c.session == _KEY, requests.c.id == _ID))
+_ABOUT = (requests.c.session == calls.c.session) & (requests.c.call == calls.c.id)
+_ASKED = Prepared(_IN_SESSION.join(requests, _ABOUT).where(requests.c.id == _ID))
 _INVOCATION = Prepared(select(invocations).where(invocations.c.session == _KEY, invocations.c.id == _ID))
 _ACTIVE = Prepared(
     select(invocations)
@@ -103,8 +104,10 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
     if not is_storable_id(request_id):
         return None
     asked = _ASKED.first(tx, key_=key, id_=request_id)
-    call = read_call(tx, key, request_id if asked is None else asked.call)
-    if asked is None or call is None or call.has_asked(request_id):
+    if asked is None:
+        return read_call(tx, key, request_id)
+    call = _call(tx, asked, as_void=True)
+    if call is None or call.has_asked(request_id):
         return call
     # The table is only an index. If it contradicts the calls, somebody changed it.
     return next((one for one in read_calls(tx, key) if one.has_asked(request_id)), None)

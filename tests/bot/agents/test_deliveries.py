@@ -10,7 +10,7 @@ from aiohttp import web
 from sqlalchemy import select, update
 
 from bot.agents.deliver import Deliveries
-from bot.agents.intake import Intake
+from bot.agents.intake import Intake, who_asked
 from bot.agents.session_worker import SessionWorker
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind
@@ -20,13 +20,14 @@ from bot.hosts.host import RequestLost
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
 from bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
-from bot.store.tables import sessions
+from bot.store.repository import note_turn
+from bot.store.tables import mail, sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
 from runtime.store.database import Tx
 from runtime.store.lease import LeaseLost
 from tests.support.backoffice import Backoffice, backoffice
-from tests.support.deciding import ANNA
+from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
 from tests.support.leased import a_lease, try_lease
 from tests.support.office import Opens
@@ -166,3 +167,28 @@ async def test_cards_stand_back_for_an_answer_on_its_way_to_the_agent(at: Backof
                 await session_worker.attend(at.key, lease)
         await host.close()
     assert (went_first[:1], clicks.under_way) == ([True], False)
+
+
+async def test_what_follows_from_an_answer_was_asked_for_by_who_began_the_turn(at: Backoffice) -> None:
+    """The server resumes under another invocation id, and Ben's words already wait in the mailbox."""
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    letter = await at.database.run(answer_of, at.key)
+    await at.hears("thanks", who=BEN)
+    session = await at.database.read(read_session, at.key)
+    assert await at.database.read(who_asked, session, "another invocation", letter) == ASKER
+
+
+async def test_a_late_request_was_asked_for_by_whose_message_its_turn_is(at: Backoffice) -> None:
+    """It is found while the agent works on Ben's message."""
+    await at.database.run(lambda tx: letters_done(tx, next_letters(tx, at.key, together=False)))
+    first = await at.database.read(lambda tx: tx.execute(select(mail.c.id)).scalars().one())
+    await at.database.run(note_turn, first, "the asker's invocation")
+    await at.hears("and me?", who=BEN)
+    (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, together=False))
+    session = await at.database.read(read_session, at.key)
+    assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER
+    assert await at.database.read(who_asked, session, "Ben's invocation", letter) == BEN
+    forged = update(mail).where(mail.c.id == letter.id).values(turn="the asker's invocation")
+    await at.database.run(lambda tx: tx.execute(forged))
+    assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER

@@ -133,6 +133,7 @@ async def test_no_vote_of_mine_and_no_function_reaches_a_person_who_says_stop(
 
         await at.bot.database.run(names)
         await at.cyd.says("stop", at.deploys, thread=card)
+        await at.cyd.finds("mention", at.deploys, thread=card)
         await at.rests()
         assert called == []
 
