@@ -101,7 +101,7 @@ async def _open_parts(
 
 def _bolt_with_listeners(parts: Parts) -> AsyncApp:
     """Bolt with all listeners. Listeners for whose ack people wait come first."""
-    app = bolt(parts.settings, parts.identity, parts.metrics, parts.backpressure)
+    app = bolt(parts.settings, parts.identity, parts.metrics, parts.clicks_first)
     for each in (parts.clicks_and_forms, parts.home_events, parts.commands, parts.lifecycle, parts.agent_events):
         each.register(app)
     return app

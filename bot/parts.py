@@ -32,7 +32,7 @@ from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.home_events import HomeEvents
 from bot.inbound.lifecycle import Lifecycle
 from bot.inbound.prompts import Prompts
-from bot.leasing.backpressure import Backpressure
+from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.directory.directory import Directory
 from bot.slack.identity import BotIdentity
 from bot.slack.outbound.calls import CallLimits, Calls, Workspace
@@ -76,8 +76,8 @@ class Parts:
         return Replicas(self.database)
 
     @cached_property
-    def backpressure(self) -> Backpressure:
-        return Backpressure()
+    def clicks_first(self) -> ClicksFirst:
+        return ClicksFirst()
 
     # Slack
 
@@ -132,7 +132,7 @@ class Parts:
     @cached_property
     def session_worker(self) -> SessionWorker:
         intake = Intake(self.directory, self.sender, self.rules)
-        return SessionWorker(self.host, self.sender, self.database, intake, self.rules, self.backpressure)
+        return SessionWorker(self.host, self.sender, self.database, intake, self.rules)
 
     @cached_property
     def worker(self) -> Worker:
@@ -145,7 +145,7 @@ class Parts:
             self.rules,
             others=[TabDrawer(self.sender, self.home_query).kind],
             term=self.settings.lease.total_seconds(),
-            backpressure=self.backpressure,
+            clicks=self.clicks_first,
         )
 
     @cached_property
@@ -158,9 +158,7 @@ class Parts:
             await self.sender.post(Workspace.of(self.identity), audit.channel, notice_message(text))
 
         seal = Seal(self.secret)
-        return CheckpointJob(
-            self.database, seal, audit.checkpoint_every, post if audit.channel else None, self.backpressure
-        )
+        return CheckpointJob(self.database, seal, audit.checkpoint_every, post if audit.channel else None)
 
     # Requests from Slack
 
@@ -172,7 +170,6 @@ class Parts:
             self.directory,
             self.rules,
             self.approvals_list,
-            self.backpressure,
             self.host.app,
         )
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,7 +35,6 @@ from bot.hosts.host import (
     SessionSnapshot,
     Unreachable,
 )
-from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
 from bot.leasing.put_off import PutOff
 from bot.slack.outbound.client import Sender
@@ -91,15 +89,13 @@ class SessionWorker:
         database: Database,
         intake: Intake,
         rules: RulesInForce,
-        backpressure: Backpressure | None = None,
     ) -> None:
         self._host, self._sender, self._database = host, sender, database
         self._intake, self._rules = intake, rules
-        self._backpressure = backpressure or Backpressure()
 
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
-        parts = (self._host, self._sender, self._database, self._intake, self._rules, self._backpressure)
+        parts = (self._host, self._sender, self._database, self._intake, self._rules)
         await _LeasedSession(lease, *parts).attend(key)
 
 
@@ -114,14 +110,12 @@ class _LeasedSession:
         database: Database,
         intake: Intake,
         rules: RulesInForce,
-        backpressure: Backpressure,
     ) -> None:
         self._lease, self._host, self._sender, self._database = lease, host, sender, database
-        self._intake, self._rules, self._backpressure = intake, rules, backpressure
+        self._intake, self._rules = intake, rules
         self._deliveries = Deliveries(lease, host)
         self._under_way: frozenset[int] = frozenset()
         self._stops = lease.waiter(STOPS)
-        self._started: Callable[[], None] = _no_priority
 
     async def attend(self, key: str) -> None:
         with self._stops:
@@ -143,8 +137,7 @@ class _LeasedSession:
             try:
                 with work_span("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[AgentMessage] = []
-                    with self._with_priority(letters[0]) as self._started:
-                        await self._deliver(session, mail, held)
+                    await self._deliver(session, mail, held)
                     await self._store_news(session, letters[0], held)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
@@ -205,18 +198,13 @@ class _LeasedSession:
                 return
             sent.update(one.id for one in mail.letters)
             try:
-                with self._with_priority(mail.letters[0]) as self._started:
-                    await self._deliver(session, mail, [])
+                await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
             except (Unreachable, SendSeparately, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
                 return
 
     # Out: messages and decisions for the agent
-
-    def _with_priority(self, letter: Letter) -> AbstractContextManager[Callable[[], None]]:
-        """Gives a decision priority over all work that can wait, until the agent answers."""
-        return nullcontext(_no_priority) if letter.confirmation is None else self._backpressure.starting_call()
 
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> None:
         """Sends letters and shows what the agent does."""
@@ -292,7 +280,6 @@ class _LeasedSession:
         looks, begins = letter.confirmation is not None, letter.kind == "words"
         failed: ConfirmError | None = None
         async for item in exchange:
-            self._started()
             if failed is None and begins and isinstance(item, AgentMessage) and item.invocation_id:
                 begins = False
                 failed = await self._note_turn(session, letter, item.invocation_id)
@@ -466,10 +453,6 @@ def _grouping(capabilities: Capabilities | None) -> tuple[bool, bool]:
 
 def _has_ended(mail: Mail) -> bool:
     return mail.ended
-
-
-def _no_priority() -> None:
-    """Used where nothing is prioritised."""
 
 
 def _pointless_because(outcome: HostOutcome) -> LineKind | None:

@@ -89,7 +89,7 @@ class TabDrawer:
 
     @property
     def kind(self) -> RowKind:
-        return RowKind(homes, homes.c.key, HOMES, self.attend, at_once=4)
+        return RowKind(homes, homes.c.key, HOMES, self.attend, at_once=4, can_wait=True)
 
     async def attend(self, key: str, lease: Lease) -> None:
         home, at = await lease.read(read_home, key)

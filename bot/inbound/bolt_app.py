@@ -19,7 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
 from bot.inbound.message_events import is_ignored
-from bot.leasing.backpressure import Backpressure
+from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.identity import BotIdentity
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
@@ -44,12 +44,12 @@ class AckMeter(Protocol):
 
 
 class TimedApp(AsyncApp):
-    """Bolt with a meter for acks. Background work waits while a click is being answered. Messages that are ignored are
-    only acknowledged."""
+    """Bolt with a meter for acks. Rows that can wait stand back while a click is being answered. Messages that are
+    ignored are only acknowledged."""
 
-    def __init__(self, meter: AckMeter, backpressure: Backpressure, **settings: Any) -> None:
+    def __init__(self, meter: AckMeter, clicks: ClicksFirst, **settings: Any) -> None:
         super().__init__(**settings)  # Bolt's own
-        self._meter, self._backpressure = meter, backpressure
+        self._meter, self._clicks = meter, clicks
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         if is_ignored(req.body):
@@ -58,7 +58,7 @@ class TimedApp(AsyncApp):
         if way is None:
             return await super().async_dispatch(req)
         began = time.perf_counter()
-        with self._backpressure.handling_click():
+        with self._clicks.click():
             answer = await super().async_dispatch(req)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter.acked(way, time.perf_counter() - began, stored=answer.status == HTTPStatus.OK)
@@ -72,7 +72,7 @@ def _way_of_acting(req: AsyncBoltRequest) -> str | None:
     return _WAYS.get(str(req.body.get("type")))
 
 
-def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, backpressure: Backpressure) -> AsyncApp:
+def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: ClicksFirst) -> AsyncApp:
     environment = settings.environment
     secret = environment.signing_secret
     assert environment.bot_token is not None
@@ -89,7 +89,7 @@ def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, backpressur
 
     return TimedApp(
         meter,
-        backpressure,
+        clicks,
         name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=environment.api_url, retry_handlers=[]),

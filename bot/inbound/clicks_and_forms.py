@@ -37,12 +37,11 @@ from bot.inbound.message_events import AddressedMessage, read_message_event
 from bot.inbound.message_hints import HintSender
 from bot.inbound.once import OnceOnly
 from bot.inbound.payloads import Body, Click, at_of, click_id, click_target, form_target, person_of, read_click
-from bot.leasing.backpressure import Backpressure
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known
+from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import MessageResult, SlackMessage, receive_mention, receive_reply
 from bot.store.repository import chain_of, find_session, lock_confirmation, now, read_confirmation, read_history
@@ -88,10 +87,9 @@ class ClicksAndForms:
         directory: Directory,
         rules: RulesInForce,
         lists: ApprovalsList,
-        backpressure: Backpressure,
         app_name: str,
     ) -> None:
-        self._backpressure, self._turns = backpressure, FairTurns()
+        self._turns = FairTurns()
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._mentions = OnceOnly[MessageResult]()
@@ -169,12 +167,11 @@ class ClicksAndForms:
 
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
-        known = nothing_known if self._backpressure.many else self._known_facts
         with log_context(confirmation=ballot.confirmation):
             try:
                 began = time.time_ns()
                 async with self._turns.of(ballot.voter, ballot.confirmation):
-                    done = await self._database.run(cast, ballot, self._rules.now, known)
+                    done = await self._database.run(cast, ballot, self._rules.now, self._known_facts)
                 trace_vote(began, ballot, done)
                 return done, None
             except StoreError:

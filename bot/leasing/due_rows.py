@@ -59,7 +59,7 @@ class RowKind:
     says whose a row is: rows of one person or thread get half of the slots at most, so that hundreds of them delay
     nobody else. `overtaken` is called when a row's lease passes to another process without a release: by the new
     holder, and by the former one once it notices, since its last message may reach Slack after those of the new holder.
-    `urgent` rows do not wait for clicks, but leave them some room.
+    Rows that `can_wait` are claimed after people's clicks.
     """
 
     table: Table
@@ -71,9 +71,8 @@ class RowKind:
     log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a row
     turn: Turn = None
     reserved: int = 0
+    can_wait: bool = False
     overtaken: Callable[[Tx, str], None] | None = None
-    urgent: bool = False
-    while_busy: int = 1
 
     @property
     def most_in_turn(self) -> int:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 
 from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
 
-from bot.leasing.backpressure import Backpressure, Pace
 from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError, StoreError
@@ -40,10 +41,32 @@ LEFT = 1.0
 """Seconds for which a loop leaves due rows before it ends frozen transactions. Claims skip the rows that these have
 locked."""
 OVERTAKEN_TRIES = 10
-FEW = 4
-"""How many rows are claimed at once in a pause between clicks."""
-URGENT = 16
-"""How many urgent rows are claimed at once while people click, so that clicks are answered in between."""
+MOMENT = 1.0
+"""How long rows that can wait are held back, however many people click."""
+
+
+class ClicksFirst:
+    """Rows that can wait are claimed when no click waits for its ack, or after a moment."""
+
+    def __init__(self, moment: float = MOMENT) -> None:
+        self._moment, self._clicks, self._none = moment, 0, asyncio.Event()
+        self._none.set()
+
+    @contextmanager
+    def click(self) -> Iterator[None]:
+        self._clicks += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._clicks -= 1
+            if not self._clicks:
+                self._none.set()
+
+    async def wait(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._moment):
+                await self._none.wait()
 
 
 class NotNow(ConfirmError, PutOff):
@@ -64,10 +87,10 @@ class LeaseLoop:
         *,
         poll: float = POLL,
         term: float = TERM,
-        backpressure: Backpressure | None = None,
+        clicks: ClicksFirst | None = None,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._backpressure = backpressure or Backpressure()
+        self._clicks = clicks or ClicksFirst()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
         self._left_since: float | None = None  # since when every claim has left due rows
@@ -102,16 +125,10 @@ class LeaseLoop:
         return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
+        if self._kind.can_wait:
+            await self._clicks.wait()
         loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
-        if not self._kind.urgent:
-            claimed, pause = await self._claim(
-                min(room, self._most_at_pace(await self._backpressure.wait_for_urgent_work()))
-            )
-        elif self._backpressure.nobody_clicks:
-            claimed, pause = await self._claim(room)
-        else:
-            with self._backpressure.urgent_work():  # it may have just been decided
-                claimed, pause = await self._claim(min(room, URGENT))
+        claimed, pause = await self._claim(room)
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
@@ -119,15 +136,6 @@ class LeaseLoop:
             task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
-
-    def _most_at_pace(self, pace: Pace) -> int:
-        match pace:
-            case Pace.FREE:
-                return self._kind.at_once
-            case Pace.PAUSE:
-                return FEW
-            case Pace.BUSY:
-                return self._kind.while_busy
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
         """Claims due rows. Also returns the seconds until the next look is worthwhile."""

@@ -14,12 +14,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from sqlalchemy import select
 
 from bot.audit.checkpoints import Checkpoint, checkpoint
 from bot.audit.ledger import Head
-from bot.leasing.backpressure import Backpressure
 from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.store.repository import now
 from bot.store.sealed_index import correct_index
@@ -54,17 +54,14 @@ class CheckpointJob:
         seal: Seal,
         every: timedelta,
         post: Post | None = None,
-        backpressure: Backpressure | None = None,
     ) -> None:
         self._database, self._keys, self._every, self._post = database, seal, every, post
-        self._backpressure = backpressure or Backpressure()
         self._stopping = asyncio.Event()
         self._known: Checkpoint | None = None
         self._doubted: float | None = None  # when the index was last checked
 
     async def run(self) -> None:
         while not self._stopping.is_set():
-            await self._backpressure.wait_for_urgent_work()
             await self._pause(await self._seal_moved(at_once=False))
         await self._seal_moved(at_once=True)
 
@@ -91,8 +88,6 @@ class CheckpointJob:
                 if not sealed.more:
                     return sealed.again
                 at_once = True
-                if not self._stopping.is_set():
-                    await self._backpressure.wait_for_urgent_work()
         except StoreError as error:
             log.warning("no checkpoint could be made, and it will be tried again: %s", error)
             return min(self._every, _AGAIN)
@@ -106,7 +101,7 @@ class CheckpointJob:
         due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
         if self._stopping.is_set() or not due:
             return
-        wrong = await correct_index(self._database, self._keys, self._backpressure.wait_for_urgent_work)
+        wrong = await correct_index(self._database, self._keys, partial(asyncio.sleep, 0))
         self._doubted = at
         if wrong:
             log.error(

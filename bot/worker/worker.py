@@ -21,9 +21,8 @@ from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
 from bot.confirmation.votes import needs_asking, waits_for_slack
-from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
-from bot.leasing.lease_loop import LeaseLoop, NotNow
+from bot.leasing.lease_loop import ClicksFirst, LeaseLoop, NotNow
 from bot.store.casting import count_next
 from bot.store.grants_in_force import grants_in
 from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
@@ -75,43 +74,39 @@ class Worker:
         others: Sequence[RowKind] = (),
         poll: float = 5.0,
         term: float = TERM,
-        backpressure: Backpressure | None = None,
+        clicks: ClicksFirst | None = None,
     ) -> None:
         self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
-        self._backpressure = backpressure = backpressure or Backpressure()
         kinds = (
             RowKind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
                 log_context=lambda key: log_context(confirmation=key),
                 turn=confirmations.c.session,
-                urgent=True,
             ),
             RowKind(
                 *(cards, cards.c.confirmation, CARDS, self._card, 16),
                 log_context=lambda key: log_context(confirmation=key),
                 turn=cards.c.session,
                 overtaken=draw_again,
-                while_busy=4,  # people wait for these to decide
+                can_wait=True,
             ),
             RowKind(
                 *(sessions, sessions.c.key, SESSIONS, session_worker.attend, 512),
                 log_context=lambda key: log_context(session=session_in(key)),
                 turn=WHOSE_TURN,
                 overtaken=note_possible_copies,
+                can_wait=True,
                 reserved=448,  # for decisions: those wait for no agent that thinks
-                urgent=True,
             ),
             RowKind(
                 *(threads, threads.c.session, THREADS, thread_worker.attend, 16),
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
-            RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
+            RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person, can_wait=True),
             *others,
         )
-        self._attendants = [
-            LeaseLoop(database, kind, poll=poll, term=term, backpressure=backpressure) for kind in kinds
-        ]
+        self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -154,7 +149,6 @@ class Worker:
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
         only its end is drawn, because Slack allows few updates a minute."""
-        await self._backpressure.wait_for_urgent_work()
         if await lease.read(read_confirmation, confirmation_id) is None:
             await lease.run(end_if_void, confirmation_id)
         due = await lease.read(due_card, confirmation_id)
@@ -178,8 +172,7 @@ class Worker:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
-        with self._backpressure.urgent_work():
-            return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
+        return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)

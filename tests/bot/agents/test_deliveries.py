@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from sqlalchemy import select, update
 
 from bot.agents.deliver import Deliveries
@@ -17,8 +16,6 @@ from bot.confirmation.model import OutcomeKind
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import RequestLost
-from bot.leasing.backpressure import Backpressure
-from bot.leasing.lease_loop import NotNow
 from bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from bot.store.repository import note_turn
 from bot.store.tables import mail, sessions
@@ -145,28 +142,6 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
                 await session_worker.attend(at.key, lease)
         await host.close()
         assert [one.path for one in ear.asked if one.path.startswith("/run")] == []
-
-
-async def test_cards_stand_back_for_an_answer_on_its_way_to_the_agent(at: Backoffice) -> None:
-    await at.vote(await at.asks("deploy"), ANNA)
-    await at.database.run(answer_of, at.key)  # the words before it are done
-    session = (await at.database.read(read_session, at.key)).session
-    clicks, went_first = Backpressure(), list[bool]()
-
-    async def looked_at(_: web.Request) -> web.Response:
-        went_first.append(clicks.under_way)
-        return web.Response(status=503)
-
-    async with listening(Ear()) as ear, outgoing() as out:
-        ear.instead[f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"] = looked_at
-        host, rules = ear.host(), RulesInForce(at.rules)
-        intake = Intake(out.directory, out.sender, rules)
-        session_worker = SessionWorker(host, out.sender, at.database, intake, rules, clicks)
-        async with await a_lease(at.database) as lease:
-            with pytest.raises(NotNow):
-                await session_worker.attend(at.key, lease)
-        await host.close()
-    assert (went_first[:1], clicks.under_way) == ([True], False)
 
 
 async def test_what_follows_from_an_answer_was_asked_for_by_who_began_the_turn(at: Backoffice) -> None:

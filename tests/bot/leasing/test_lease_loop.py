@@ -8,9 +8,8 @@ import logging
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
-from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
-from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, LeaseLoop, NotNow, postpone
+from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, ClicksFirst, LeaseLoop, NotNow, postpone
 from bot.slack.outbound.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
@@ -107,7 +106,7 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
     attended: list[str] = []
     all_calls, all_cards = asyncio.Event(), asyncio.Event()
 
-    def loop(name: str, clicks: Backpressure, ended: asyncio.Event) -> LeaseLoop:
+    def loop(name: str, clicks: ClicksFirst, ended: asyncio.Event) -> LeaseLoop:
         table = due_rows(f"test_{name}")
 
         def over(tx: Tx, key: str) -> None:
@@ -119,13 +118,13 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
             if attended.count(name) == 40:
                 ended.set()
 
-        kind = RowKind(table, table.c.key, f"test:{name}", attend, urgent=name == "calls")
-        return LeaseLoop(database, kind, backpressure=clicks)
+        kind = RowKind(table, table.c.key, f"test:{name}", attend, can_wait=name == "cards")
+        return LeaseLoop(database, kind, clicks=clicks)
 
     for name in ("calls", "cards"):
         await with_rows(database, *map(str, range(40)), table=due_rows(f"test_{name}"))
-    firm, brief = Backpressure(moment=3600), Backpressure(moment=0.001)
-    with firm.handling_click(), brief.handling_click():
+    firm, brief = ClicksFirst(moment=3600), ClicksFirst(moment=0.001)
+    with firm.click(), brief.click():
         running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
         running += [asyncio.create_task(loop("calls", firm, all_calls).run())]
         await asyncio.wait_for(all_calls.wait(), 60)
