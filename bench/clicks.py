@@ -31,6 +31,9 @@ CONFIG = f"""
 target = "examples.oncall:agent"
 [slack]
 listen = "127.0.0.1:{{port}}"
+[limits]
+waiting_per_session = 1000
+waiting_per_person = 100000
 [[policy]]
 tools = ["*"]
 approvers = [{", ".join(f'"user:{voter}"' for voter in VOTERS)}]

@@ -19,7 +19,7 @@ async def fill(
 ) -> list[str]:
     """Stores waiting confirmations, each in a session of its own, and returns what a click on each carries. `first`:
     their numbers begin there."""
-    from bot.config.settings import parse_settings
+    from bot.config.settings import WaitingLimits, parse_settings
     from bot.confirmation.model import Place
     from bot.hosts.host import HostRequest
     from bot.policy.approvers import Person
@@ -56,8 +56,9 @@ async def fill(
             governs = replace(governs, policy=governs.policy.model_copy(update={"expires_after": left}))
         place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)
         at = lock_session(tx, key).place
-        opening = Opening(place=at, request=request, asked_by=ann, governs=governs, places=(place,))
-        row = open_request(tx, key, opening)
+        asker = Person("T0ACME", f"U0ASKS{number}")  # for one person only so many may wait
+        opening = Opening(place=at, request=request, asked_by=asker, governs=governs, places=(place,))
+        row = open_request(tx, key, opening, WaitingLimits())
         assert row is not None
         tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))
         tx.execute(update(sessions).where(sessions.c.key == key).values(due_at=None, told_seq=99))

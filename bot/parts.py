@@ -65,7 +65,7 @@ class Parts:
 
     @cached_property
     def rules(self) -> RulesInForce:
-        return RulesInForce(Rules(self.settings.policies))
+        return RulesInForce(Rules(self.settings.policies, self.settings.limits))
 
     @cached_property
     def reloading(self) -> PolicyReloader | None:

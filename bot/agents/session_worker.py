@@ -381,7 +381,7 @@ class _LeasedSession:
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
                 opening = replace(opening, trace=tracing.traceparent())
-                await self._lease.run(open_request, session.key, opening)
+                await self._lease.run(open_request, session.key, opening, self._rules.now.limits)
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)
 

@@ -1,17 +1,19 @@
-"""The policies in force."""
+"""The policies and limits in force."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bot.config.settings import WaitingLimits
 from bot.policy.model import Policies
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What counting a vote needs besides the row."""
+    """What opening a confirmation and counting a vote need besides the row."""
 
     policies: Policies
+    limits: WaitingLimits = WaitingLimits()
 
 
 class RulesInForce:

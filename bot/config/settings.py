@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     PlainValidator,
     SecretStr,
+    StrictInt,
     StrictStr,
     ValidationError,
     field_validator,
@@ -175,6 +176,13 @@ class Audit(_Table):
     checkpoint_every: Duration = timedelta(hours=1)
 
 
+class WaitingLimits(_Table):
+    """How many calls may wait for people at the same time."""
+
+    waiting_per_session: Annotated[StrictInt, Field(ge=1)] = 20
+    waiting_per_person: Annotated[StrictInt, Field(ge=1)] = 50  # of those who asked for them
+
+
 class Log(_Table):
     """How this process writes its log. The level applies to the app's own lines."""
 
@@ -188,6 +196,7 @@ class _File(_Table):
     slack: Slack = Slack()
     audit: Audit = Audit()
     log: Log = Log()
+    limits: WaitingLimits = WaitingLimits()
     policy: tuple[Policy, ...] = ()
 
 
@@ -197,6 +206,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
     "slack": Slack,
     "audit": Audit,
     "log": Log,
+    "limits": WaitingLimits,
     "policy": Policy,
 }
 
@@ -211,6 +221,7 @@ class Settings:
     slack: Slack
     audit: Audit
     log: Log
+    limits: WaitingLimits
     policies: Policies
     environment: Environment
     warnings: tuple[Problem, ...] = ()
@@ -267,6 +278,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
         slack=file.slack,
         audit=file.audit,
         log=file.log,
+        limits=file.limits,
         policies=Policies(file.policy),
         environment=environment,
         warnings=warnings,

@@ -40,6 +40,10 @@ def lapsed_to_model(within: timedelta) -> str:
     return f"it was approved, but did not start within {spell_duration(within)}; it did not run"
 
 
+_ASK_LATER = "nobody was asked about this one. Call it again once some of them are decided"
+_FULL = "Other calls of this turn may be refused too. Decide some that wait, then ask the agent again."
+
+
 def ungoverned_to_model(found: CallRefusal) -> str:
     """Why nobody is asked, so clear that the model does not ask the same again."""
     match found.why:
@@ -51,6 +55,10 @@ def ungoverned_to_model(found: CallRefusal) -> str:
             return "the policies can't be applied to this call, so nobody may approve it"
         case CallRefusalReason.TOO_MANY_DENIALS:
             return "people denied this tool several times just now; don't ask again without new instructions"
+        case CallRefusalReason.SESSION_FULL:
+            return f"{found.detail} calls of this conversation wait for people already; {_ASK_LATER}"
+        case CallRefusalReason.PERSON_FULL:
+            return f"{found.detail} calls for the same person wait for people already; {_ASK_LATER}"
         case CallRefusalReason.SHARED_CHANNEL:
             return "this channel is shared with another company, where nothing may be approved"
         case CallRefusalReason.CHANNEL_UNKNOWN:
@@ -77,6 +85,10 @@ def ungoverned(found: CallRefusal) -> str:
             return f"The `when` of {policy} has no answer for this call: {found.detail}. Fix the expression."
         case CallRefusalReason.TOO_MANY_DENIALS:
             return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
+        case CallRefusalReason.SESSION_FULL:
+            return f"{found.detail} calls wait in this conversation, and no more may (`waiting_per_session`). {_FULL}"
+        case CallRefusalReason.PERSON_FULL:
+            return f"{found.detail} calls of the same person wait, and no more may (`waiting_per_person`). {_FULL}"
         case CallRefusalReason.SHARED_CHANNEL:
             return "This channel is shared with another company. Ask in a channel of your own."
         case CallRefusalReason.CHANNEL_UNKNOWN:

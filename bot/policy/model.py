@@ -168,6 +168,8 @@ class CallRefusalReason(StrEnum):
     NO_APPROVERS = "no approvers"
     WHEN_FAILED = "when failed"
     TOO_MANY_DENIALS = "too many denials"
+    SESSION_FULL = "session full"  # too many of its calls wait for people
+    PERSON_FULL = "person full"  # too many calls that the same person asked for
     SHARED_CHANNEL = "shared channel"
     CHANNEL_UNKNOWN = "channel unknown"
     NOBODY_TO_WRITE_TO = "nobody to write to"

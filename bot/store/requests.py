@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from bot.audit.ledger import LineKind
+from bot.config.settings import WaitingLimits
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import approve_by_grant, open_confirmation
@@ -19,11 +20,13 @@ from bot.hosts.host import HostRequest
 from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
 from bot.policy.redaction import own_words
+from bot.store.attempts import begin
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
 from bot.store.speakers import warn_of_session
-from bot.store.tables import confirmations, storable
+from bot.store.tables import confirmations, storable, waiting
+from bot.store.waiting_index import asker
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -57,7 +60,16 @@ _DENIALS = Prepared(
 )
 
 
-def open_request(tx: Tx, key: str, opening: Opening) -> Confirmation | None:
+_WAITING = select(func.count().label("number")).where(confirmations.c.state == str(State.WAITING))
+_IN_SESSION = Prepared(_WAITING.where(confirmations.c.session == bindparam("key_")))
+_OF_PERSON = Prepared(
+    _WAITING.join_from(waiting, confirmations, confirmations.c.id == waiting.c.confirmation).where(
+        waiting.c.team == bindparam("team_"), waiting.c.whom == bindparam("whom_")
+    )
+)
+
+
+def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> Confirmation | None:
     """Creates the confirmation for a request. Returns None if the request is known, or if nobody may be asked; the
     agent and the thread get that refusal at once.
 
@@ -76,10 +88,12 @@ def open_request(tx: Tx, key: str, opening: Opening) -> Confirmation | None:
         found = CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=own_words(decision_texts.ODD_NAME))
     elif isinstance(found, GoverningPolicy) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
         found = CallRefusal(CallRefusalReason.TOO_MANY_DENIALS, found.index)
+    grant = grant_for(tx, key, asked, found.policy, opening.rights) if isinstance(found, GoverningPolicy) else None
+    if grant is None and isinstance(found, GoverningPolicy):
+        found = _too_many_wait(tx, session, asked, limits) or found
     if isinstance(found, CallRefusal):
         _refuse(tx, session, asked, found)
         return None
-    grant = grant_for(tx, key, asked, found.policy, opening.rights)
     if grant is None:
         change = open_confirmation(uuid4().hex, asked, found.policy, at)
     else:
@@ -124,8 +138,23 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
     return [moment(row.decided_at) for row in _DENIALS.all(tx, key_=key, tool_=tool, since_=since)]
 
 
+def _too_many_wait(tx: Tx, session: Session, asked: AskedCall, limits: WaitingLimits) -> CallRefusal | None:
+    if _IN_SESSION.first(tx, key_=session.key).number >= limits.waiting_per_session:
+        return CallRefusal(CallRefusalReason.SESSION_FULL, detail=own_words(str(limits.waiting_per_session)))
+    whom = asker(asked.asked_by)
+    if tx.dialect == "postgresql":  # another session of the person may count at the same time
+        tx.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{asked.team} {whom}", 0))))
+    if _OF_PERSON.first(tx, team_=asked.team, whom_=whom).number >= limits.waiting_per_person:
+        return CallRefusal(CallRefusalReason.PERSON_FULL, detail=own_words(str(limits.waiting_per_person)))
+    return None
+
+
+_ONCE_A_TURN = (CallRefusalReason.SESSION_FULL, CallRefusalReason.PERSON_FULL)
+
+
 def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> None:
-    """Refuses without asking anybody. The agent and the thread get the reason at once."""
+    """Refuses without asking anybody. The agent gets the reason at once, and so does the thread: once a turn if too
+    many calls wait."""
     reason = decision_texts.ungoverned_to_model(found)
     body: JsonObject = {
         "request": asked.request_id,
@@ -138,6 +167,9 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         "trace": asked.trace,
     }
     put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
+    turn = asked.invocation_id or asked.turn or asked.request_id
+    if found.why in _ONCE_A_TURN and begin(tx, session.key, storable(f"{found.why}:{turn}")) is not None:
+        return  # the thread says it already
     text = own_words(decision_texts.ungoverned(found))
     step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=text)
     write_step(tx, session.key, step, None, storable(asked.tool))

@@ -148,25 +148,36 @@ class Backoffice:
     ) -> Confirmation | None:
         if not self.key:
             await self.hears(f"please {tool}")
+        return await self.opens(self.key, tool, arguments, rights, **more)
+
+    async def opens(
+        self,
+        key: str,
+        tool: str = "deploy",
+        arguments: JsonObject | None = None,
+        rights: Mapping[Person, Facts] | None = None,
+        **more: object,
+    ) -> Confirmation | None:
+        """Puts a call of this session before people, or refuses it."""
         number = next(_numbers)
         request = HostRequest(
             request_id=f"r{number}",
             call_id=f"c{number}",
             tool=tool,
-            arguments=arguments,
+            arguments={} if arguments is None else arguments,
             agent="oncall",
             invocation_id=f"e{number}",
             hint="Deploy it?",
         )
         request = replace(request, **more)  # type: ignore[arg-type]  # the fields of HostRequest, named by the test
-        facts = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user)
+        facts = CallFacts(tool=tool, args=request.arguments, session=key, asker=ASKER.user)
         call = replace(facts, payload=request.payload, question=request.ask is Ask.INPUT)
         place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
         governs = self.rules.policies.resolve(call)
-        session = await self.database.read(read_session, self.key)
+        session = await self.database.read(read_session, key)
         opening = Opening(place=session.place, request=request, asked_by=ASKER, governs=governs, places=(place,))
         opening = replace(opening, rights=rights or {})
-        return await self.database.run(open_request, self.key, opening)
+        return await self.database.run(open_request, key, opening, self.rules.limits)
 
     async def vote(
         self,

@@ -6,8 +6,10 @@ import json
 import re
 
 import pytest
+from sqlalchemy import select
 
 from bot.sandbox.people.people import AskedFirst
+from bot.store.tables import mail
 from tests.support.anything import taken
 from tests.support.office import Office, Opens
 
@@ -227,3 +229,19 @@ async def test_what_is_redacted_is_on_no_message_and_in_no_form(open_office: Ope
         bots = [one for one in at.ann.messages(at.deploys, thread=card) if not one.text.startswith("@adk-confirm")]
         assert "s3cr3t" not in "\n".join(map(str, bots))
         assert at.ran()[0]["token"] == "s3cr3t-of-the-safe"
+
+
+async def test_no_more_calls_wait_than_may_and_the_thread_says_so_once(open_office: Opens) -> None:
+    async with open_office(policy(), target=LAB) as at:
+        calls = "\n".join(f'pay {{"to":"A","amount":{number}}}' for number in range(150))
+        said = await at.ann.says(f"@adk-confirm {calls}", at.deploys)
+        await at.ann.finds("20 calls wait in this conversation", at.deploys, thread=said)
+        await at.rests()
+
+        there = at.ann.messages(at.deploys, thread=said)
+        assert len([one for one in there if "Approve" in one.buttons]) == 20
+        assert sum(one.text.count("waiting_per_session") for one in there) == 1
+        letters = select(mail.c.body).where(mail.c.kind == "refusal")
+        told = await at.bot.database.read(lambda tx: tx.execute(letters).scalars().all())
+        assert len(told) == 130
+        assert all("Call it again once some of them are decided" in body for body in told)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
+from bot.config.rules import Rules
+from bot.config.settings import WaitingLimits
 from bot.store.ledger_lines import read_lines
+from bot.store.tables import confirmations
+from runtime.store.database import Tx
 from tests.support.backoffice import backoffice
 
 
@@ -18,3 +24,23 @@ async def test_a_tool_whose_name_no_database_takes_is_refused(
             assert "can't be shown to anybody" in await at.refuses(name, {})
         lines = await at.database.read(read_lines, at.key)
         assert [line.kind for line in lines] == ["call refused"] * 3
+
+
+@pytest.mark.parametrize("here", [2, 3], ids=["in one session", "for one person"])
+async def test_no_more_calls_wait_than_may_however_many_replicas_open_them(
+    either_url: str, here: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def waiting(tx: Tx) -> list[int]:
+        of = select(func.count()).where(confirmations.c.state == "waiting").group_by(confirmations.c.session)
+        return sorted(tx.execute(of).scalars())
+
+    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as at:
+        at.rules = Rules(at.rules.policies, WaitingLimits(waiting_per_session=here, waiting_per_person=4))
+        opened = []
+        for thread in ("1.1", "2.2"):
+            await at.hears("please deploy", thread=thread)
+            opened += [asyncio.create_task(at.opens(at.key)) for _ in range(5)]
+        rows = [row for row in await asyncio.gather(*opened) if row is not None]
+        assert len(rows) == 4
+        assert sum(await at.database.read(waiting)) == 4
+        assert max(await at.database.read(waiting)) <= here
