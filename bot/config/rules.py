@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bot.config.settings import WaitingLimits
 from bot.policy.model import Policies
@@ -13,7 +13,7 @@ class Rules:
     """What opening a confirmation and counting a vote need besides the row."""
 
     policies: Policies
-    limits: WaitingLimits = WaitingLimits()
+    limits: WaitingLimits = field(default_factory=WaitingLimits)
 
 
 class RulesInForce:

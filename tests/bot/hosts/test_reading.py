@@ -253,6 +253,14 @@ class TestHoles:
         assert [(one.event, one.failed) for one in look.said] == [("event:3", True)]
         assert "originalFunctionCall" in look.said[0].text
 
+    @pytest.mark.parametrize("name", ["adk_request_input", "get_user_choice", "adk_request_credential"])
+    def test_a_question_that_the_agent_answered_itself_waits_for_nobody(self, name: str) -> None:
+        arguments: JsonObject = {"message": "Which?", "options": ["east", "west"]}
+        asks = event("clerk", {"functionCall": {"id": "q", "name": name, "args": arguments}}, longRunningToolIds=["q"])
+        answers = event("clerk", {"functionResponse": {"id": "q", "name": name, "response": {"result": "east"}}})
+        open_now = [(look.requests, look.waits) for look in (looked([asks]), looked([asks, answers]))]
+        assert [any(both) for both in open_now] == [True, False]
+
     def test_partial_events_count_for_nothing(self) -> None:
         events = python()
         events[2]["partial"] = True
