@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -206,8 +205,3 @@ async def test_a_call_that_nobody_is_asked_about_stays_google_adk_s() -> None:
     at = called(FunctionTool(delete_project), {**P, "dry_run": True})
     await at.say("please delete payments")
     assert [line["project"] for line in ran()] == ["payments"]
-
-
-@pytest.fixture(autouse=True)
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))

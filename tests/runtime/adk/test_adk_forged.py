@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
@@ -27,11 +26,6 @@ LOGIN: JsonObject = {
     "authConfig": {"authScheme": {"type": "http", "scheme": "basic"}},
 }
 ORIGINAL: JsonObject = {"id": "c1", "name": "deploy", "args": {"service": "search"}}
-
-
-@pytest.fixture(autouse=True)
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
 
 
 class Forges(BaseLlm):

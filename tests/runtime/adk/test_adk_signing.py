@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,11 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itse
 
 SECRET = "shared by both, and by nobody else"
 OTHER = "known to somebody else altogether"
-
-
-@pytest.fixture(autouse=True)
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
 
 
 def verdict(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,11 +34,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itse
 
 
 google_adk_2 = pytest.mark.skipif(version("google-adk").startswith("1."), reason="google-adk 1 has no such thing")
-
-
-@pytest.fixture(autouse=True)
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
 
 
 class Sum(BaseModel):

@@ -19,11 +19,6 @@ from tests.support.foreign.alone import Alone, ran
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
 
-@pytest.fixture(autouse=True)
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
-
-
 class Late:
     """Sessions of google-adk's; once, what was read of one arrives only when the door opens."""
 

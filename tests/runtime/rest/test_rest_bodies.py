@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any
 
@@ -14,30 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.rest.strict_json import DEEPEST, BadBody, parse, refuse_duplicates
-from tests.support.served import browsing
 from tests.support.twins.client import REQUEST, Client
-from tests.support.twins.ours import our_server
 from tests.support.twins.scenes import call, say, script
 
 RUN: dict[str, Any] = {"appName": "clerk", "userId": "ada", "sessionId": "s"}
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture
-async def ada(database_url: str) -> AsyncIterator[Client]:
-    async with our_server(database_url) as url, browsing(url) as http:
-        client = Client(http)
-        await client.create()
-        yield client
-
-
-@pytest.fixture
-async def quick() -> AsyncIterator[Client]:
-    """In memory: what is refused reaches no store."""
-    async with our_server() as url, browsing(url) as http:
-        client = Client(http)
-        await client.create()
-        yield client
 
 
 def run(**changed: object) -> dict[str, Any]:

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.support.served import browsing
 from tests.support.twins.client import REQUEST, Client, responses, texts
-from tests.support.twins.ours import our_server
 from tests.support.twins.scenes import call, say
 
 DEPLOY = call("deploy", service="checkout", version="2.4.1")
-
-
-@pytest.fixture
-async def ada(database_url: str) -> AsyncIterator[Client]:
-    async with our_server(database_url) as url, browsing(url) as http:
-        client = Client(http)
-        await client.create()
-        yield client
-
-
-@pytest.fixture
-async def quick() -> AsyncIterator[Client]:
-    """In memory, for what is not about storing."""
-    async with our_server() as url, browsing(url) as http:
-        client = Client(http)
-        await client.create()
-        yield client
 
 
 async def still_waits(client: Client) -> bool:

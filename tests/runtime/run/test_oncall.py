@@ -119,71 +119,57 @@ async def test_what_it_cannot_do_it_says(ada: Client) -> None:
     assert await said(ada, "who is on call?") == ["On call: the people of the user group @oncall, this week."]
 
 
+def reimburse(amount: float, purpose: str) -> tuple[str, JsonObject]:
+    return "reimburse", {"purpose": purpose, "amount": amount}
+
+
+def deploy(service: str, version: str, env: str = "prod") -> tuple[str, JsonObject]:
+    return "deploy", {"service": service, "version": version, "env": env}
+
+
+def days_off(days: int) -> tuple[str, JsonObject]:
+    return "request_time_off", {"days": days}
+
+
+MUG_AND_SPOON: JsonObject = {
+    "customer": "Ada",
+    "lines": [{"item": "the mug", "amount": 20}, {"item": "the spoon", "amount": 5}],
+}
+
+
 @pytest.mark.parametrize(
     ("text", "calls"),
     [
-        ("<@U1> reimburse $1,234.50 for a keyboard!", [("reimburse", {"purpose": "a keyboard", "amount": 1234.5})]),
-        ("Reimburse 2.000 € for travel", [("reimburse", {"purpose": "travel", "amount": 2000})]),
-        ("deploy api-v2 v10.0.1", [("deploy", {"service": "api-v2", "version": "10.0.1", "env": "prod"})]),
-        ("i’d say: one day off", [("request_time_off", {"days": 1})]),
-        ("please reimburse €1,500 for dinner", [("reimburse", {"purpose": "dinner", "amount": 1500})]),
-        ("could you reimburse me 1.5k for travel?", [("reimburse", {"purpose": "travel", "amount": 1500})]),
-        ("I'd like 80 reimbursed for the taxi", [("reimburse", {"purpose": "the taxi", "amount": 80})]),
-        ("reimburse the team dinner, 1500 euros", [("reimburse", {"purpose": "the team dinner", "amount": 1500})]),
-        (
-            "deploy checkout 2.4.1 and payments 1.0 to prod",
-            [
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
-                ("deploy", {"service": "payments", "version": "1.0", "env": "prod"}),
-            ],
-        ),
+        ("<@U1> reimburse $1,234.50 for a keyboard!", [reimburse(1234.5, "a keyboard")]),
+        ("Reimburse 2.000 € for travel", [reimburse(2000, "travel")]),
+        ("please reimburse €1,500 for dinner", [reimburse(1500, "dinner")]),
+        ("could you reimburse me 1.5k for travel?", [reimburse(1500, "travel")]),
+        ("I'd like 80 reimbursed for the taxi", [reimburse(80, "the taxi")]),
+        ("reimburse the team dinner, 1500 euros", [reimburse(1500, "the team dinner")]),
+        ("deploy api-v2 v10.0.1", [deploy("api-v2", "10.0.1")]),
+        ("deploy version 2.4.1 of checkout", [deploy("checkout", "2.4.1")]),
+        ("deploy checkout 2.4.1 to prod and tell the others", [deploy("checkout", "2.4.1")]),
+        ("deploy checkout 2.4.1 and payments 1.0 to prod", [deploy("checkout", "2.4.1"), deploy("payments", "1.0")]),
         (
             "roll out checkout 2.4.1 to production, search 2.0 to staging",
-            [
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
-                ("deploy", {"service": "search", "version": "2.0", "env": "staging"}),
-            ],
+            [deploy("checkout", "2.4.1"), deploy("search", "2.0", "staging")],
         ),
         (
             "deploy checkout 2.4.1 to both staging and production",
-            [
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "staging"}),
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
-            ],
+            [deploy("checkout", "2.4.1", "staging"), deploy("checkout", "2.4.1")],
         ),
         (
             "deploy checkout 2.4.1 to staging, then to live and reimburse 20 for tea",
-            [
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "staging"}),
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
-                ("reimburse", {"purpose": "tea", "amount": 20}),
-            ],
+            [deploy("checkout", "2.4.1", "staging"), deploy("checkout", "2.4.1"), reimburse(20, "tea")],
         ),
-        (
-            "deploy checkout 2.4.1 to prod and tell the others",
-            [("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"})],
-        ),
-        ("deploy version 2.4.1 of checkout", [("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"})]),
-        ("3 days off", [("request_time_off", {"days": 3})]),
-        ("can I have two weeks off please?", [("request_time_off", {"days": 10})]),
-        (
-            "refund €20 to Ada for the mug and 5 for the spoon",
-            [
-                (
-                    "refund",
-                    {
-                        "customer": "Ada",
-                        "lines": [{"item": "the mug", "amount": 20}, {"item": "the spoon", "amount": 5}],
-                    },
-                )
-            ],
-        ),
+        ("i’d say: one day off", [days_off(1)]),
+        ("3 days off", [days_off(3)]),
+        ("can I have two weeks off please?", [days_off(10)]),
+        ("refund €20 to Ada for the mug and 5 for the spoon", [("refund", MUG_AND_SPOON)]),
         (
             "reimburse 1500 for food and drinks, deploy checkout 2.4.1; and then I need 3 days off. Who's on call?",
             [
-                ("reimburse", {"purpose": "food and drinks", "amount": 1500}),
-                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
-                ("request_time_off", {"days": 3}),
+                *(reimburse(1500, "food and drinks"), deploy("checkout", "2.4.1"), days_off(3)),
                 ("lookup", {"topic": "on-call"}),
             ],
         ),
