@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -349,48 +350,44 @@ async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: s
 # Calls that changed since they were asked about
 
 
-async def test_a_tool_that_is_gone_when_the_answer_comes_is_refused_and_reported(run: MakeRunner) -> None:
-    chat, request = await asked(run)
-    await chat.runner.close()
-    model = ScriptedModel("It is gone.")
-    later = Chat(run(Agent("operator", model, tools=[])), chat.session)
-    said = await later.approve(request)
-    assert said.lines == [
-        'operator got deploy: {"error":"The tool deploy is not there any more; nothing ran."}',
-        "operator says It is gone.",
-    ]
-    assert (await later.approve(request)).events == []
-    assert log == []
-
-
-async def test_arguments_that_no_longer_fit_are_refused_and_reported(run: MakeRunner) -> None:
-    chat, request = await asked(run)
-    await chat.runner.close()
-
+def with_a_number() -> Callable[..., str]:
     def deploy(version: int) -> str:
         log.append(version)
         return "live"
 
-    later = Chat(run(Agent("operator", ScriptedModel("It does not fit."), tools=[deploy])), chat.session)
-    said = await later.approve(request)
-    assert "do not fit: version" in str(said.result("deploy")["error"])
-    assert "Nothing ran." in str(said.result("deploy")["error"])
-    assert said.texts == ["It does not fit."]
-    assert log == []
+    return deploy
 
 
-async def test_a_default_that_nobody_saw_does_not_run(run: MakeRunner) -> None:
-    chat, request = await asked(run)
-    await chat.runner.close()
-
+def with_a_default() -> Callable[..., str]:
     def deploy(version: str, force: bool = True) -> str:
         log.append(force)
         return "live"
 
-    later = Chat(run(Agent("operator", ScriptedModel("It changed."), tools=[deploy])), chat.session)
+    return deploy
+
+
+@pytest.mark.parametrize(
+    ("agent", "tools", "error"),
+    [
+        ("operator", [], "The tool deploy is not there any more; nothing ran."),
+        ("operator", [with_a_number()], "do not fit: version"),
+        ("operator", [with_a_default()], "deploy has changed: it would run with other arguments"),
+        ("heir", [deploy], "not there any more"),
+    ],
+    ids=["the tool is gone", "arguments no longer fit", "a default that nobody saw", "the agent is gone"],
+)
+async def test_a_call_that_changed_since_it_was_asked_about_is_refused_and_reported(
+    run: MakeRunner, agent: str, tools: list[Callable[..., str]], error: str
+) -> None:
+    chat, request = await asked(run)
+    await chat.runner.close()
+    later = Chat(run(Agent(agent, ScriptedModel("I see.", "Hello."), tools=tools)), chat.session)
     said = await later.approve(request)
-    assert "deploy has changed: it would run with other arguments" in str(said.result("deploy")["error"])
+    assert error in str(said.result("deploy")["error"])
+    assert said.texts == ["I see."]
+    assert (await later.approve(request)).events == []
     assert log == []
+    assert (await later.say("Hello?")).lines == [f"{agent} says Hello."]
 
 
 async def test_a_gate_that_is_gone_still_holds_what_it_held(run: MakeRunner) -> None:
@@ -399,19 +396,6 @@ async def test_a_gate_that_is_gone_still_holds_what_it_held(run: MakeRunner) -> 
     later = Chat(run(Agent("operator", ScriptedModel("Denied."), tools=[deploy])), chat.session)
     assert (await later.deny(request)).texts == ["Denied."]
     assert log == []
-
-
-async def test_an_agent_that_is_gone_does_not_run_its_call_by_another(run: MakeRunner) -> None:
-    chat, request = await asked(run)
-    await chat.runner.close()
-    model = ScriptedModel("I have taken over.", "Hello.")
-    heir = Agent("heir", model, tools=[deploy])
-    later = Chat(run(heir), chat.session)
-    said = await later.approve(request)
-    assert said.texts == ["I have taken over."]
-    assert "not there any more" in str(said.result("deploy"))
-    assert log == []
-    assert (await later.say("Hello?")).lines == ["heir says Hello."]
 
 
 class AwayToolset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -36,18 +36,24 @@ def deploy(version: str) -> str:
     return "live"
 
 
-class Hangs:
-    """Says something, perhaps, and then nothing any more; or fails in other ways than by an exception."""
+HANG = object()
 
-    def __init__(self, *pieces: ModelResponse) -> None:
-        self.pieces = pieces
+
+class Odd:
+    """Says this or raises it, step by step; hangs at HANG."""
+
+    def __init__(self, *steps: object) -> None:
+        self.steps = steps
         self.closed = 0
 
-    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+    async def generate(self, _: ModelRequest) -> AsyncIterator[object]:
         try:
-            for piece in self.pieces:
-                yield piece
-            await asyncio.Event().wait()
+            for step in self.steps:
+                if isinstance(step, BaseException):
+                    raise step
+                if step is HANG:
+                    await asyncio.Event().wait()
+                yield step
         finally:
             self.closed += 1
 
@@ -63,26 +69,12 @@ class NeverLetsGo:
         yield ModelResponse()
 
 
-class Silent:
-    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
-        for piece in list[ModelResponse]():
-            yield piece
-
-
 class Cancelled:
     async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
         waiting = asyncio.create_task(asyncio.Event().wait())
         waiting.cancel()
         await waiting
         yield ModelResponse()
-
-
-class Says:
-    def __init__(self, response: ModelResponse) -> None:
-        self.response = response
-
-    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
-        yield self.response
 
 
 class Alarm(BaseException):
@@ -94,28 +86,9 @@ class Speechless(Exception):
         raise RuntimeError("no words")
 
 
-class Raises:
-    def __init__(self, *errors: BaseException) -> None:
-        self.errors = errors
-
-    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
-        for error in self.errors:
-            raise error
-        yield ModelResponse()
-
-
 class NoGenerator:
     async def generate(self, _: ModelRequest) -> ModelResponse:
         return ModelResponse()
-
-
-class NoResponses:
-    def __init__(self, said: object) -> None:
-        self.said = said
-
-    async def generate(self, _: ModelRequest) -> AsyncIterator[object]:
-        yield self.said
-        await asyncio.Event().wait()
 
 
 class BareIterator:
@@ -150,43 +123,43 @@ class Switch:
 
 
 @pytest.mark.parametrize(
-    ("make", "code", "words"),
+    ("model", "code", "words"),
     [
-        (lambda: ScriptedModel(ModelFailure("BLOCKED", "It was blocked: ask otherwise.")), "BLOCKED", "ask otherwise"),
-        (lambda: ScriptedModel(ConnectionError("no network")), "ConnectionError", "no network"),
-        (lambda: ScriptedModel(ValueError()), "ValueError", "The model failed."),
-        (lambda: ScriptedModel(TimeoutError("the model's own")), "TimeoutError", "the model's own"),
-        (lambda: ScriptedModel(Content(role="model", parts=[])), "EMPTY_RESPONSE", "nothing"),
-        (lambda: ScriptedModel("bad \ud800 text"), "PydanticSerializationError", "surrogates"),
-        (lambda: Says(ModelResponse()), "EMPTY_RESPONSE", "nothing"),
-        (lambda: Says(ModelResponse(error_code="SAFETY", error_message="Not this.")), "SAFETY", "Not this."),
-        (lambda: Says(ModelResponse(error_code="SAFETY", content=Content.of_text("half"))), "SAFETY", "nothing"),
-        (lambda: Silent(), "EMPTY_RESPONSE", "nothing"),
-        (lambda: Cancelled(), "MODEL_FAILED", "gave up"),
-        (lambda: Raises(SystemExit("told to")), "SystemExit", "told to"),
-        (lambda: Raises(KeyboardInterrupt()), "KeyboardInterrupt", "The model failed."),
-        (lambda: Raises(Alarm("fire")), "Alarm", "fire"),
-        (lambda: Raises(Speechless()), "Speechless", "The model failed."),
-        (lambda: Raises(ValueError("half \ud800")), "ValueError", "half ?"),
+        (ScriptedModel(ModelFailure("BLOCKED", "It was blocked: ask otherwise.")), "BLOCKED", "ask otherwise"),
+        (ScriptedModel(ConnectionError("no network")), "ConnectionError", "no network"),
+        (ScriptedModel(ValueError()), "ValueError", "The model failed."),
+        (ScriptedModel(TimeoutError("the model's own")), "TimeoutError", "the model's own"),
+        (ScriptedModel(Content(role="model", parts=[])), "EMPTY_RESPONSE", "nothing"),
+        (ScriptedModel("bad \ud800 text"), "PydanticSerializationError", "surrogates"),
+        (ScriptedModel(42), "BAD_SCRIPT", "42 is not a line"),  # type: ignore[arg-type]  # that is the point
+        (Odd(ModelResponse()), "EMPTY_RESPONSE", "nothing"),
+        (Odd(ModelResponse(error_code="SAFETY", error_message="Not this.")), "SAFETY", "Not this."),
+        (Odd(ModelResponse(error_code="SAFETY", content=Content.of_text("half"))), "SAFETY", "nothing"),
+        (Odd(), "EMPTY_RESPONSE", "nothing"),
+        (Cancelled(), "MODEL_FAILED", "gave up"),
+        (Odd(SystemExit("told to")), "SystemExit", "told to"),
+        (Odd(KeyboardInterrupt()), "KeyboardInterrupt", "The model failed."),
+        (Odd(Alarm("fire")), "Alarm", "fire"),
+        (Odd(Speechless()), "Speechless", "The model failed."),
+        (Odd(ValueError("half \ud800")), "ValueError", "half ?"),
         pytest.param(
-            lambda: NoGenerator(),
+            NoGenerator(),
             "BAD_MODEL",
             "returned coroutine: it must be an async generator",
             marks=pytest.mark.filterwarnings("ignore:coroutine 'NoGenerator.generate' was never awaited"),
         ),
-        (lambda: NoResponses(None), "BAD_MODEL", "yielded NoneType"),
-        (lambda: NoResponses("hello"), "BAD_MODEL", "yielded str: it must be an async generator"),
-        (lambda: ScriptedModel(42), "BAD_SCRIPT", "42 is not a line"),  # type: ignore[arg-type]  # that is the point
-        (lambda: Hangs(), "MODEL_TIMEOUT", "2 s"),
-        (lambda: NeverLetsGo(), "MODEL_TIMEOUT", "2 s"),
-        (lambda: Hangs(ModelResponse(Content.of_text("Well, ", "model"), partial=True)), "MODEL_TIMEOUT", "2 s"),
+        (Odd(None, HANG), "BAD_MODEL", "yielded NoneType"),
+        (Odd("hello", HANG), "BAD_MODEL", "yielded str: it must be an async generator"),
+        (Odd(HANG), "MODEL_TIMEOUT", "2 s"),
+        (NeverLetsGo(), "MODEL_TIMEOUT", "2 s"),
+        (Odd(ModelResponse(Content.of_text("Well, ", "model"), partial=True), HANG), "MODEL_TIMEOUT", "2 s"),
     ],
 )
 async def test_a_model_that_fails_is_reported_and_the_session_goes_on(
-    run: MakeRunner, make: Callable[[], object], code: str, words: str, caplog: pytest.LogCaptureFixture
+    run: MakeRunner, model: object, code: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "runtime.run.ask_model")  # pytest's workers can't hand over half a letter
-    agent = Agent("helper", Switch(make()))
+    agent = Agent("helper", Switch(model))
     chat = Chat(run(agent, model_patience=2) if code == "MODEL_TIMEOUT" else run(agent))
     heard = await chat.say("Hello")
     assert heard.errors == [code]
@@ -206,7 +179,7 @@ async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(
         ],
     )
     following = ScriptedModel("Go on.")
-    model = Switch(Says(ModelResponse(half, error_code="MAX_TOKENS", error_message="No room is left.")), following)
+    model = Switch(Odd(ModelResponse(half, error_code="MAX_TOKENS", error_message="No room is left.")), following)
     chat = Chat(run(Agent("helper", model, tools=[deploy])))
     (event,) = (await chat.say("Ship it")).events
     assert (event.error_code, event.error_message) == ("MAX_TOKENS", "No room is left.")
@@ -217,8 +190,8 @@ async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(
 
 
 async def test_a_model_that_hangs_is_let_go(run: MakeRunner) -> None:
-    model = Hangs()
-    await Chat(run(Agent("helper", model), model_patience=0.05)).say("Hello")
+    model = Odd(HANG)
+    await Chat(run(Agent("helper", Switch(model)), model_patience=0.05)).say("Hello")
     assert model.closed == 1
 
 

@@ -437,6 +437,24 @@ async def test_state_and_instruction_see_each_other(run: MakeRunner) -> None:
     assert seen == ["None", "calm", "None"]
 
 
+async def test_a_value_changed_in_place_is_not_changed_behind_the_sessions_back(run: MakeRunner) -> None:
+    def forget(tool_context: ToolContext) -> None:
+        notes = tool_context.state["notes"]
+        assert isinstance(notes, list)
+        notes.append("never set")
+
+    def keep(tool_context: ToolContext) -> None:
+        notes = tool_context.state["notes"]
+        assert isinstance(notes, list)
+        tool_context.state["notes"] = [*notes, "set"]
+
+    model = ScriptedModel(call("forget"), "Done.", call("keep"), "Done.")
+    chat = Chat(run(Agent("worker", model, tools=[forget, keep])))
+    await chat.say("Go", state={"notes": ["first"]})
+    await chat.say("Go")
+    assert await chat.state() == {"notes": ["first", "set"]}
+
+
 # Context
 
 

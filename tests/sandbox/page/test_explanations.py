@@ -27,16 +27,17 @@ def names() -> Names:
     return Names(slack.workspace.directory)
 
 
-BEN, CHRIS = {"team": "T0ACME", "user": "U0BEN"}, {"team": "T0ACME", "user": "U0CHRIS"}
+BEN: JsonObject = {"team": "T0ACME", "user": "U0BEN"}
+CHRIS: JsonObject = {"team": "T0ACME", "user": "U0CHRIS"}
 OLGA: JsonObject = {"team": "", "user": "operator olga"}
-DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
+EDIT: JsonObject = {"who": BEN, "before": {"version": "2.4.1"}, "after": {"version": "2.4.2"}}
 
 
 @pytest.mark.parametrize(
     ("kind", "content", "sentence"),
     [
         (LineKind.APPROVAL, {"who": BEN, "votes": 1, "quorum": 2}, "ben approved deploy. That makes 1 of 2."),
-        (LineKind.EDITED, {"who": BEN, "diff": DIFF}, "ben changed version from 2.4.1 to 2.4.2, and approved that."),
+        (LineKind.EDITED, EDIT, "ben changed version from 2.4.1 to 2.4.2, and approved that."),
         (LineKind.APPROVED, {"people": [BEN, CHRIS]}, "ben and chris approved deploy. The agent gets a yes."),
         (LineKind.DENIED, {"who": BEN, "reason": "Not today"}, "The agent gets the reason “Not today”."),
         (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
