@@ -37,7 +37,6 @@ from bot.slack.directory.directory import Directory
 from bot.slack.identity import BotIdentity
 from bot.slack.outbound.calls import CallLimits, Calls, Workspace
 from bot.slack.outbound.client import Sender
-from bot.store.replicas import Replicas
 from bot.telemetry.metrics import Metrics
 from bot.worker.checkpoint_job import CheckpointJob
 from bot.worker.worker import Worker
@@ -61,7 +60,7 @@ class Parts:
     identity: BotIdentity
     session: ClientSession
 
-    # The rules, and the other replicas
+    # The rules
 
     @cached_property
     def rules(self) -> RulesInForce:
@@ -70,10 +69,6 @@ class Parts:
     @cached_property
     def reloading(self) -> PolicyReloader | None:
         return None if self.file is None else PolicyReloader(self.file, os.environ, self.rules)
-
-    @cached_property
-    def replicas(self) -> Replicas:
-        return Replicas(self.database)
 
     @cached_property
     def clicks_first(self) -> ClicksFirst:
@@ -92,7 +87,6 @@ class Parts:
             limits=self.limits,
             meter=self.metrics,
             session=self.session,
-            replicas=self.replicas.alive,
             clock=self.monotonic,
         )
         return Sender(calls)

@@ -354,13 +354,6 @@ switches = Table(
     Column("value", Text, nullable=False),
 )
 
-replicas = Table(
-    "bot_replicas",
-    metadata,
-    Column("name", String(32), primary_key=True),
-    Column("alive_until", Double, nullable=False),
-)
-
 ATTENDED = {
     "session": sessions,
     "confirmation": confirmations,

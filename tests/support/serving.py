@@ -45,8 +45,6 @@ UNIMPORTANT = {
         "_upgrade",
         "upgrade_ledger",
         "postpone",
-        "report_alive",
-        "remove_replica",
     ),
 }
 """What a process does all the time. A kill there is a kill before or after something important."""

@@ -20,7 +20,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.slack.outbound.errors import Later, Revoked, SlackTrouble, trouble_from
 from bot.slack.outbound.methods import Method
-from bot.slack.outbound.rates import MINUTE, Rates, share
+from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import JsonObject
 
 _CONNECTIONS, _KEPT = 100, 5.0
@@ -99,13 +99,10 @@ class Calls:
         limits: CallLimits | None = None,
         meter: CallMeter | None = None,
         session: aiohttp.ClientSession | None = None,
-        replicas: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`session`: of `slack_session`; without one, each call opens a connection of its own. `replicas`: how many
-        share Slack's limits."""
-        self._replicas = replicas
+        """`session`: of `slack_session`; without one, each call opens a connection of its own."""
         self._client = client
         self._limits, self._meter = limits or CallLimits(), meter or NoMeter()
         self._session = session
@@ -163,11 +160,9 @@ class Calls:
         self._rates.close(*self._windows(at, method, into)[-1], after)
 
     def _windows(self, at: Workspace, method: Method, into: str | None) -> list[tuple[tuple[str, str], int, float]]:
-        replicas = self._replicas()
-        windows = [((at.team, method.name), *share(method.per_minute, MINUTE, replicas))]
+        windows = [((at.team, method.name), method.per_minute, MINUTE)]
         if into is not None:
-            burst = max(1, self._limits.posts // replicas)
-            windows.append(((at.team, into), burst, float(burst * replicas)))
+            windows.append(((at.team, into), self._limits.posts, float(self._limits.posts)))
         return windows
 
     async def _call_once(

@@ -11,12 +11,6 @@ MINUTE = 60.5
 """Slack's minute and some more: Slack counts from the arrival of a call, and calls take different times to arrive."""
 
 
-def share(most: int, seconds: float, replicas: int) -> tuple[int, float]:
-    """One replica's share of a limit, as a number of calls and seconds. It is at least one call: if there are more
-    replicas than calls, the seconds grow instead."""
-    return (most // replicas, seconds) if most >= replicas else (1, seconds * replicas / most)
-
-
 @dataclass(slots=True)
 class Window:
     """At most `most` calls in any `seconds`. A call that comes too early gets a later slot, in the order of asking."""
@@ -29,11 +23,6 @@ class Window:
 
     def __post_init__(self) -> None:
         self.slots = deque(maxlen=self.most)
-
-    def resize(self, most: int, seconds: float) -> None:
-        """Changes the size. Calls of the last seconds still count."""
-        self.most, self.seconds = most, seconds
-        self.slots = deque(self.slots, maxlen=most)
 
     def next_slot(self, now: float) -> float:
         at = max(now, self.closed_until)
@@ -52,7 +41,7 @@ class Window:
 
 
 class Rates:
-    """A window for each key, made when it is first needed. Its size may differ each time."""
+    """A window for each key, made when it is first needed. A key always has the same size."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, keep: int = 2000) -> None:
         self._clock, self._keep = clock, keep
@@ -92,6 +81,4 @@ class Rates:
             if len(self._windows) >= self._keep:
                 self._windows = {known: each for known, each in self._windows.items() if not each.idle(now)}
             window = self._windows[key] = Window(most, seconds)
-        elif (window.most, window.seconds) != (most, seconds):
-            window.resize(most, seconds)
         return window

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
+from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.kit import Message
 from blocks.verdict import counting_view, notice_modal
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.outbound.calls import CallLimits, Calls
+from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
 from bot.slack.outbound.methods import UPDATE, WHOAMI
@@ -247,6 +249,30 @@ async def test_a_workspaces_limit_on_a_method_is_kept_without_ever_hearing_of_it
     out.slack.clock.advance(later.value.after)
     await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
     assert {made.status for made in out.slack.calls_of("chat.update")} == {200}
+
+
+async def test_two_replicas_know_of_their_common_limit_from_slack(out: Outgoing) -> None:
+    """Each keeps to the limit by itself. Both together exceed it, and each update is made all the same."""
+    out.slack.rates.methods = True
+    clock = out.slack.clock
+    ts = await post(out)
+
+    async def pause(seconds: float) -> None:
+        clock.advance(seconds)
+
+    client = AsyncWebClient(out.slack.bot_token, base_url=out.slack.url)
+    other = Sender(Calls(client, clock=clock.now, pause=pause))
+    for n in range(80):
+        replica, made = (out.sender, other)[n % 2], False
+        while not made:
+            try:
+                await replica.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+                made = True
+            except Later as later:
+                clock.advance(later.after)
+    statuses = [made.status for made in out.slack.calls_of("chat.update")]
+    assert statuses.count(200) == 80
+    assert 1 <= statuses.count(429) <= 4, "each replica hears it about once a minute"
 
 
 async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second(out: Outgoing) -> None:

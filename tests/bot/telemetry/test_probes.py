@@ -22,7 +22,7 @@ def database_url(sqlite_url: str) -> str:
 
 TASKS = (
     *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies", "worker-homes"),
-    *("homes", "workspaces", "replicas", "checkpoints"),
+    *("homes", "checkpoints"),
 )
 
 
