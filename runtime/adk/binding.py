@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 
-from runtime.adk.type_checks import misfit
+from runtime.adk.type_checks import misfit, undeclared_inside, with_defaults
 from runtime.context import as_json
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, alike, as_object
+from runtime.jsontypes import Json, JsonObject, alike, same
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -27,6 +27,8 @@ def bind(tool: BaseTool, arguments: JsonObject) -> JsonObject:
     problem = misfit(arguments, schema if function is None else {**schema, "additionalProperties": False}, whose)
     required = schema.get("required")
     missing = [repr(name) for name in (required if isinstance(required, list) else ()) if name not in arguments]
+    if problem is None and (lost := undeclared_inside(schema, arguments)):
+        problem = f"T{whose[1:]} has no argument {', '.join(map(repr, lost))}"
     if problem is None and missing:
         problem = f"T{whose[1:]} needs {', '.join(missing)}"
     try:
@@ -38,8 +40,8 @@ def bind(tool: BaseTool, arguments: JsonObject) -> JsonObject:
 
 
 def _declared_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
-    declared = {name: as_object(one) for name, one in as_object(schema.get("properties")).items()}
-    return {name: one["default"] for name, one in declared.items() if "default" in one and name not in arguments}
+    whole = with_defaults(schema, arguments)
+    return {name: value for name, value in whole.items() if name not in arguments or not same(value, arguments[name])}
 
 
 def _function_defaults(tool: FunctionTool, arguments: JsonObject) -> JsonObject:

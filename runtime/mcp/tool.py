@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+from runtime.adk.type_checks import undeclared_inside, with_defaults
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.context import ToolContext
-from runtime.jsontypes import Json, JsonObject, as_object, is_deeper, texts
+from runtime.jsontypes import Json, JsonObject, is_deeper
 from runtime.mcp.session import ToolFailed
 from runtime.signature import BadArguments, Bound
 from runtime.tool import Declaration
@@ -52,14 +53,14 @@ class McpTool:
         return self._held
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (a schema is always strict)
-        """The schema's defaults are sent like other arguments, since people see them. Names that it does not declare
-        are refused: a server ignores them, and people would believe them."""
-        left = {name: value for name, value in _defaults(self.schema).items() if name not in args}
-        whole = {**args, **left}
+        """The schema's defaults are sent like other arguments, since people see them. Names that it does not declare,
+        at any depth, are refused: a server ignores them, and people would believe them."""
+        whole = with_defaults(self.schema, args)
         problems = schema_problems(self.schema, whole)
+        problems |= dict.fromkeys(undeclared_inside(self.schema, args), "is not declared by the server")
         if problems:
             raise BadArguments(self.name, problems)
-        return Bound(whole, tuple(left))
+        return Bound(whole, tuple(name for name in whole if name not in args))
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (the protocol's)
         return result_of(await self._call(self.server_name, args))
@@ -104,16 +105,6 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
     finally:
         check.close()
     return wrong
-
-
-def _defaults(schema: JsonObject) -> JsonObject:
-    """The defaults of the arguments that may be left out."""
-    properties, required = as_object(schema.get("properties")), texts(schema.get("required"))
-    return {
-        name: rules["default"]
-        for name, rules in properties.items()
-        if isinstance(rules, dict) and "default" in rules and name not in required
-    }
 
 
 def result_of(answer: JsonObject) -> Json:

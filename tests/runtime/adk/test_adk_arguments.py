@@ -66,6 +66,11 @@ def mcp_tool(**schema: Any) -> BaseTool:
     )
 
 
+def nested_tool() -> BaseTool:
+    declared = {"type": "object", "properties": {"window": Window.model_json_schema()}}
+    return mcp_tool(**declared, required=[])
+
+
 def gated(function: Any, when: Any = True) -> BaseTool:
     made = FunctionTool(function, require_confirmation=when)
     made.name = "delete"
@@ -104,6 +109,8 @@ P: JsonObject = {"project": "payments"}
         ),
         (mcp_tool, {**P, "dry_run": True}, ("'dry_run'",)),
         (mcp_tool, {**P, "recursive": "no"}, ("'recursive'",)),
+        (nested_tool, {"window": {"hours": 2, "quiet": True}}, ("'window.quiet'",)),
+        (nested_tool, {"window": {"hours": 2, "alarm": "no"}}, ("'window.alarm'", "boolean")),
     ],
 )
 async def test_what_the_tool_would_not_get_as_it_is_written_is_refused_to_the_model(
@@ -128,6 +135,12 @@ async def test_what_the_tool_would_not_get_as_it_is_written_is_refused_to_the_mo
         ),
         (lambda: FunctionTool(asks_itself), P, {"recursive": True}, {**P, "recursive": True}),
         (mcp_tool, P, {"recursive": True}, P),  # its server fills it in
+        (
+            nested_tool,
+            {"window": {"hours": 2}},
+            {"window": {"hours": 2, "alarm": True}},
+            {"window": {"hours": 2}},
+        ),
         (
             lambda: mcp_tool(additionalProperties=True),
             {**P, "more": 1, "recursive": False},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
 from runtime.signature import BadArguments, Bound
@@ -95,6 +96,13 @@ A: JsonObject = {"type": "object", "properties": {"a": {"type": "integer", "defa
 NOT_B = {"b": "is not an argument (there are: a)"}
 
 
+UNDECLARED = "is not declared by the server"
+
+
+def inside(rules: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": {"o": rules}, "$defs": {"A": A}}
+
+
 async def no_call(name: str, args: JsonObject) -> JsonObject:
     raise AssertionError(name)
 
@@ -115,6 +123,14 @@ async def no_call(name: str, args: JsonObject) -> JsonObject:
         ({"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": A}}, {"a": 1}, {"a": 1}, ()),
         ({"type": "object"}, {"b": 1}, {"b": "is not an argument (there are: none)"}, None),
         (None, {}, {}, ()),
+        (inside(A), {"o": {"a": 1, "b": 1}}, {"o.b": UNDECLARED}, None),
+        (inside({"type": "array", "items": A}), {"o": [{"b": 1}]}, {"o.0.b": UNDECLARED}, None),
+        (inside({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}), {"o": {"b": 1}}, {"o.b": UNDECLARED}, None),
+        (inside({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}), {"o": {}}, {"o": {"a": 5}}, ()),
+        (inside({"$ref": "#/$defs/A", "default": {}}), {}, {"o": {"a": 5}}, ("o",)),
+        (inside({**A, "additionalProperties": True}), {"o": {"b": 1}}, {"o": {"a": 5, "b": 1}}, ()),
+        (inside({"type": "object"}), {"o": {"b": 1}}, {"o": {"b": 1}}, ()),
+        (inside({"$ref": "#/$defs/A/properties/a"}), {}, {"o": 5}, ("o",)),
     ],
 )
 def test_what_is_sent_is_what_the_schema_declares(
@@ -128,3 +144,9 @@ def test_what_is_sent_is_what_the_schema_declares(
         assert caught.value.fields == sent
     else:
         assert tool.bind(args) == Bound(sent, defaults)
+
+
+def test_defaults_without_end_are_refused() -> None:
+    endless: JsonObject = {"properties": {name: {"$ref": "#", "default": {}} for name in "ab"}}
+    with pytest.raises(Invalid, match="have no end"):
+        McpTool({"name": "t", "inputSchema": endless}, prefix="", held=True, call=no_call).bind({})
