@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -112,29 +113,23 @@ HONEST = History(
 )
 
 
+def plus(**more: object) -> History:
+    """The honest history with one more in these."""
+    longer: dict[str, Any] = {name: (*getattr(HONEST, name), one) for name, one in more.items()}
+    return replace(HONEST, **longer)
+
+
+def minus(name: str, gone: Callable[[Any], bool]) -> History:
+    shorter: dict[str, Any] = {name: tuple(one for one in getattr(HONEST, name) if not gone(one))}
+    return replace(HONEST, **shorter)
+
+
 def without(kind: str, confirmation: str) -> History:
-    kept = tuple(one for one in HONEST.ledger if (one.kind, one.confirmation) != (kind, confirmation))
-    return replace(HONEST, ledger=kept)
-
-
-def with_lines(*more: Entry) -> History:
-    return replace(HONEST, ledger=(*HONEST.ledger, *more))
+    return minus("ledger", lambda one: (one.kind, one.confirmation) == (kind, confirmation))
 
 
 def with_effects(*more: Effect) -> History:
     return replace(HONEST, effects=(*HONEST.effects, *more))
-
-
-def with_clicks(*more: ClickRecord) -> History:
-    return replace(HONEST, clicked=(*HONEST.clicked, *more))
-
-
-def without_clicks(who: str) -> History:
-    return replace(HONEST, clicked=tuple(one for one in HONEST.clicked if one.who != who))
-
-
-def with_messages(*more: Message) -> History:
-    return replace(HONEST, messages=(*HONEST.messages, *more))
 
 
 def reworded(ts: str, change: Callable[[str], str]) -> History:
@@ -143,7 +138,7 @@ def reworded(ts: str, change: Callable[[str], str]) -> History:
 
 
 def without_message(ts: str) -> History:
-    return replace(HONEST, messages=tuple(one for one in HONEST.messages if one.ts != ts))
+    return minus("messages", lambda one: one.ts == ts)
 
 
 def buttons_stay() -> History:
@@ -153,44 +148,44 @@ def buttons_stay() -> History:
 
 FORGED: list[tuple[str, str, History]] = [
     ("heard", "an answer is missing", without_message("2.7")),
-    ("heard", "an answer stands twice", with_messages(message("said", "e2 0", "You said c0x0.", "3.1"))),
-    ("asked", "a call is put to people twice", with_lines(replace(asks(14, "k-pay"), confirmation="k-pay-again"))),
-    ("asked", "a call is refused and put to people", with_lines(entry(14, "call refused", "k-pay", "U0ANN"))),
+    ("heard", "an answer stands twice", plus(messages=message("said", "e2 0", "You said c0x0.", "3.1"))),
+    ("asked", "a call is put to people twice", plus(ledger=replace(asks(14, "k-pay"), confirmation="k-pay-again"))),
+    ("asked", "a call is refused and put to people", plus(ledger=entry(14, "call refused", "k-pay", "U0ANN"))),
     ("asked", "a call is never put to people", without("asked", "k-ship")),
     (
         *("asked_by", "somebody else is said to have asked"),
         replace(HONEST, asked=(replace(HONEST.asked[0], asker="ava"), *HONEST.asked[1:])),
     ),
-    ("counted", "an acknowledged click is nowhere", with_clicks(click("dan", "Approve", "k-pay", 5))),
-    ("counted", "a vote that nobody gave", with_lines(entry(14, "vote refused", "k-pay", "U0DAN", way="form"))),
-    ("counted", "a vote counts twice", with_lines(entry(14, "approval", "k-pay", "U0BOB"))),
+    ("counted", "an acknowledged click is nowhere", plus(clicked=click("dan", "Approve", "k-pay", 5))),
+    ("counted", "a vote that nobody gave", plus(ledger=entry(14, "vote refused", "k-pay", "U0DAN", way="form"))),
+    ("counted", "a vote counts twice", plus(ledger=entry(14, "approval", "k-pay", "U0BOB"))),
     ("answered", "who was refused was not told", replace(HONEST, whispers=())),
-    ("decided_once", "two decisions", with_lines(entry(14, "denied", "k-pay", "U0BOB"))),
+    ("decided_once", "two decisions", plus(ledger=entry(14, "denied", "k-pay", "U0BOB"))),
     ("decided_once", "no decision", without("denied", "k-ship")),
     ("ran_once", "approved, and never ran", replace(HONEST, effects=effects("t0x1", "deploy", 1007))),
     ("ran_once", "ran twice", with_effects(*effects("t0x0", "pay", 5))),
     ("ran_once", "denied, and ran", with_effects(*effects("t0x2", "ship", 9))),
     ("ran_once", "ran, and nobody was asked", with_effects(*effects("t9x9", "pay", 9))),
     ("ran_once", "began, and nobody says that it is unknown", replace(HONEST, effects=HONEST.effects[:1])),
-    ("ran_once", "people had it run again, and it did not", with_lines(entry(14, "run again", "k-pay"))),
+    ("ran_once", "people had it run again, and it did not", plus(ledger=entry(14, "run again", "k-pay"))),
     ("ran_as_approved", "ran as it was before the edit", with_effects(*effects("t0x1", "deploy", 7))),
-    ("ran_as_approved", "one of two approvals was for something else", without_clicks("cyd")),
-    ("one_card_a_place", "two cards", with_messages(replace(HONEST.messages[0], ts="3.1"))),
+    ("ran_as_approved", "one of two approvals was for something else", minus("clicked", lambda one: one.who == "cyd")),
+    ("one_card_a_place", "two cards", plus(messages=replace(HONEST.messages[0], ts="3.1"))),
     ("one_card_a_place", "no card", without_message("2.1")),
     ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("Done", "Running"))),
     ("cards_show_the_end", "buttons stay", buttons_stay()),
     ("homes_show_the_end", "it waits there", replace(HONEST, homes={"bob": "Waiting for you (1)"})),
-    ("threads_tell_it_once", "a line stands twice", with_messages(replace(HONEST.messages[3], ts="3.1"))),
+    ("threads_tell_it_once", "a line stands twice", plus(messages=replace(HONEST.messages[3], ts="3.1"))),
     ("threads_tell_it_once", "a line is missing", reworded("2.5", lambda text: text.replace("🚫 ship", ""))),
     ("threads_tell_it_once", "a line names another", reworded("2.5", lambda text: text.replace("by dan", "by bob"))),
     ("threads_tell_it_once", "lines in another order", replace(HONEST, messages=HONEST.messages[:3] + tuple(
         replace(one, ts={"2.5": "2.6", "2.6": "2.5"}.get(one.ts, one.ts)) for one in HONEST.messages[3:]))),
-    ("words_stand_once", "a pointer stands twice", with_messages(replace(HONEST.messages[-1], ts="3.1"))),
-    ("words_stand_once", "something is left over", with_messages(message("other", "", "…", "3.1"))),
+    ("words_stand_once", "a pointer stands twice", plus(messages=replace(HONEST.messages[-1], ts="3.1"))),
+    ("words_stand_once", "something is left over", plus(messages=message("other", "", "…", "3.1"))),
     ("ledger_verifies", "it does not", replace(HONEST, verified=(1, "broken: line 3"))),
     ("ledger_tells_the_log", "done, and it never ended", replace(HONEST, effects=HONEST.effects[:1])),
     ("ledger_tells_the_log", "it ended, and the ledger is silent", without("done", "k-pay")),
-    ("ledger_tells_the_log", "failed, and no tool does", with_lines(entry(14, "failed", "k-pay"))),
+    ("ledger_tells_the_log", "failed, and no tool does", plus(ledger=entry(14, "failed", "k-pay"))),
     ("nothing_is_owed", "a row is parked", replace(HONEST, owed=("bot_sessions x is parked",))),
     ("replicas_go_on", "one ended", replace(HONEST, gave_up=("replica 1 ended with 1: the worker has failed",))),
     ("new_work_is_done", "no card", replace(HONEST, renewed=(NewWork("n0", None, None),))),
@@ -239,20 +234,20 @@ def test_a_call_that_people_ran_again_may_have_begun_twice() -> None:
 
 
 def test_a_click_that_was_not_acknowledged_may_count_or_not() -> None:
-    assert check(with_clicks(click("dan", "Withdraw", "k-ship", 9, acked=False))) == []
+    assert check(plus(clicked=click("dan", "Withdraw", "k-ship", 9, acked=False))) == []
     counted = tuple(replace(one, acked=False) for one in HONEST.clicked)
     assert check(replace(HONEST, clicked=counted)) == []
 
 
 def test_a_click_that_slack_delivers_twice_is_one_vote() -> None:
-    assert check(with_clicks(HONEST.clicked[0])) == []
+    assert check(plus(clicked=HONEST.clicked[0])) == []
 
 
 def test_a_button_that_is_pressed_again_while_it_waits_says_nothing_new() -> None:
     again = replace(HONEST.clicked[0], same="another press")
 
-    assert check(with_clicks(again)) == []
-    assert check(replace(with_clicks(again), ledger=with_lines(entry(14, "approval", "k-pay", "U0DAN")).ledger))
+    assert check(plus(clicked=again)) == []
+    assert check(replace(plus(clicked=again), ledger=plus(ledger=entry(14, "approval", "k-pay", "U0DAN")).ledger))
 
 
 def test_words_that_were_not_acknowledged_may_be_lost() -> None:
@@ -264,7 +259,7 @@ def test_words_that_were_not_acknowledged_may_be_lost() -> None:
 def test_a_reminder_says_what_the_call_would_do() -> None:
     step = StepView(seq=14, kind=LineKind.REMINDED, at=0, tool="pay", votes=1, headline="Pay (amount 5)?")
     (reminder,) = thread_messages(SESSION, [step])
-    reminded = with_lines(entry(14, "reminded", "k-pay"))
+    reminded = plus(ledger=entry(14, "reminded", "k-pay"))
     posted = message("lines", SESSION, reminder.text, "2.9")
 
     assert check(replace(reminded, messages=(*HONEST.messages, posted))) == []

@@ -118,27 +118,6 @@ async def test_without_the_plugin_it_runs_and_is_seen_to_have_run(servers: Serve
         assert (outcome.became, outcome.confirmed) == (OutcomeKind.DONE, None)
 
 
-async def test_a_denial_holds_for_a_tool_that_asked_itself(at: Visit, server: Foreign) -> None:
-    request = await at.asks("please wipe sda")
-    await at.deny(request)
-    assert server.ran() == []
-    request = await at.asks("please wipe sdb")
-    await at.approve(request)
-    assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
-
-
-async def test_an_edit_that_does_not_fit_is_refused_and_it_waits_on(at: Visit, server: Foreign) -> None:
-    request = await at.asks("please pay 1500")
-    wrongs: list[JsonObject] = [{"amount": "much"}, {"whom": "me"}]
-    for wrong in wrongs:
-        status, text = await raw(server, at, request, {"confirmed": True, "payload": wrong})
-        assert status == 500
-        assert text
-    assert await at.requests() == [request]
-    await at.approve(request)
-    assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
-
-
 async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: Foreign) -> None:
     request = await at.asks("please deploy search")
     await asyncio.gather(*(raw(server, at, request, {"confirmed": True}) for _ in range(8)))

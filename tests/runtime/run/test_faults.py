@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -27,7 +26,6 @@ from runtime import (
 from runtime.calls.call import Call, CallState
 from runtime.models.scripted import ScriptLine
 from runtime.store.database import Database, OutcomeUnknown
-from runtime.store.open import open_store
 from tests.support.dialogue import Chat, heard
 from tests.support.waiting import until
 from tests.support.watched import Watched
@@ -38,13 +36,6 @@ TERM = 0.4
 @pytest.fixture
 def store(either_store: str) -> str:
     return either_store
-
-
-@pytest.fixture
-async def database(store: str) -> AsyncIterator[Database]:
-    opened = await open_store(store)
-    yield opened
-    await opened.close()
 
 
 class Faults:

@@ -10,7 +10,6 @@ The way of a gated call, and where a kill may cut it:
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -36,6 +35,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.models.scripted import ScriptLine
 from runtime.run.runner import Word
 from runtime.store.open import open_store
+from tests.runtime.run.test_exactly_once import Log
 from tests.support.dialogue import Chat, Heard, heard, shown
 from tests.support.kill import child, here
 from tests.support.waiting import until
@@ -47,20 +47,6 @@ LOST = "The process stopped while this tool ran; its result is lost."
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.every_case]
-
-
-class Log:
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
-
-    def write(self, line: str) -> None:
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(file, f"{line}\n".encode())
-        os.close(file)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.path.read_text().splitlines() if self.path.exists() else []
 
 
 # The agent: deploys version a, and says what came of it
@@ -201,7 +187,7 @@ class Story:
 
 @asynccontextmanager
 async def killed(url: str, app: str, path: Path, kind: str, point: str, *, later: float = 0.0) -> AsyncIterator[Story]:
-    log = Log(str(path / "log"))
+    log = Log(path / "log")
     async with child(story, url, app, str(log.path), kind, point) as process:
         await process.reached(point)
         process.kill()

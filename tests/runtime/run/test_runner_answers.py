@@ -31,7 +31,7 @@ from runtime import (
 from runtime.jsontypes import JsonObject
 from runtime.run.message import RunInput, read_message
 from runtime.run.runner import Word
-from runtime.store.open import open_store
+from runtime.store.database import Database
 from runtime.tool import ToolOutcomeUnknown
 from runtime.wire import Dialect
 from tests.runtime.conftest import MakeRunner
@@ -39,11 +39,6 @@ from tests.support.dialogue import Chat, answering, heard, raw_answer, shown
 from tests.support.watched import Watched
 
 log: list[object] = []
-
-
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
 
 
 def deploy(version: str) -> str:
@@ -306,7 +301,9 @@ async def test_the_response_dialect_from_end_to_end(run: MakeRunner, verdict: bo
 
 
 @pytest.mark.parametrize("dialect", ["call", "response"])
-async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: str, app: str, dialect: Dialect) -> None:
+async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(
+    database: Database, app: str, dialect: Dialect
+) -> None:
     """A double click must not answer the second question, whichever of the ids it names. With a payload, a click is
     looked at before it is stored."""
     clicks = 5
@@ -329,22 +326,18 @@ async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: s
         log.append("hired")
         return "hired"
 
-    database = await open_store(store)
-    try:
-        agent = Agent("operator", ScriptedModel(call("hire"), "Hired."), tools=[hire])
-        chat = Chat(Runner(agent, Watched(database, watch), app_name=app, dialect=dialect))
-        request = (await chat.say("Go")).request
-        heard_by_all = await asyncio.gather(*(chat.approve(request, salary) for _ in range(clicks)))
-        (second,) = (asks for heard in heard_by_all for asks in heard.requests)
-        assert second.hint == "Date?"
-        assert log == []
-        assert (await chat.approve(request, salary)).events == []
-        assert (await chat.answer(Answer(str(request.call.id), True, salary))).events == []
-        assert (await chat.approve(second)).texts == ["Hired."]
-        assert log == ["hired"]
-        await chat.runner.close()
-    finally:
-        await database.close()
+    agent = Agent("operator", ScriptedModel(call("hire"), "Hired."), tools=[hire])
+    chat = Chat(Runner(agent, Watched(database, watch), app_name=app, dialect=dialect))
+    request = (await chat.say("Go")).request
+    heard_by_all = await asyncio.gather(*(chat.approve(request, salary) for _ in range(clicks)))
+    (second,) = (asks for heard in heard_by_all for asks in heard.requests)
+    assert second.hint == "Date?"
+    assert log == []
+    assert (await chat.approve(request, salary)).events == []
+    assert (await chat.answer(Answer(str(request.call.id), True, salary))).events == []
+    assert (await chat.approve(second)).texts == ["Hired."]
+    assert log == ["hired"]
+    await chat.runner.close()
 
 
 # Calls that changed since they were asked about

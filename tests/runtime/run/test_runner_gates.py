@@ -17,11 +17,6 @@ from tests.support.dialogue import Chat, shown
 log: list[object] = []
 
 
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
-
-
 def reimburse(purpose: str, amount: float) -> JsonObject:
     """Pays an employee back."""
     log.append((purpose, amount))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy import update
@@ -14,7 +13,6 @@ from runtime import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, St
 from runtime.run.live_run import Run
 from runtime.run.recovery import Recovery
 from runtime.store.database import Database, OutcomeUnknown, Tx
-from runtime.store.open import open_store
 from runtime.store.records import SessionId
 from runtime.store.tables import sessions
 from tests.runtime.conftest import MakeRunner
@@ -29,11 +27,6 @@ log: list[str] = []
 @pytest.fixture
 def store(either_store: str) -> str:
     return either_store
-
-
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
 
 
 class Work:
@@ -56,14 +49,6 @@ class Work:
 
 def greeter() -> Agent:
     return Agent("greeter", ScriptedModel(reply=lambda request: f"Hello {len(request.contents)}."))
-
-
-@pytest.fixture
-async def database(store: str) -> AsyncIterator[Database]:
-    """A store that several runners share, as several processes would."""
-    opened = await open_store(store)
-    yield opened
-    await opened.close()
 
 
 # Callers that go away

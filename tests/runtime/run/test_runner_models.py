@@ -26,11 +26,6 @@ from tests.support.dialogue import Chat, shown
 log: list[str] = []
 
 
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
-
-
 def deploy(version: str) -> str:
     log.append(f"deployed {version}")
     return "live"

@@ -8,7 +8,7 @@ import pytest
 
 from runtime import Agent, Conflict, Content, Event, FunctionTool, Invalid, NotFound, Runner, ScriptedModel, call
 from runtime.jsontypes import JsonObject
-from runtime.store.open import open_store
+from runtime.store.database import Database
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 
@@ -18,11 +18,6 @@ log: list[str] = []
 @pytest.fixture
 def store(either_store: str) -> str:
     return either_store
-
-
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
 
 
 def deploy(version: str) -> str:
@@ -87,39 +82,35 @@ async def test_what_is_seen_warm_and_cold_is_the_same(run: MakeRunner) -> None:
     ]
 
 
-async def test_two_that_take_turns_see_what_the_other_has_heard(store: str, app: str) -> None:
+async def test_two_that_take_turns_see_what_the_other_has_heard(database: Database, app: str) -> None:
     """As behind a load balancer: a session that is warm here goes on elsewhere, and comes back."""
-    database = await open_store(store)
-    try:
-        agents = [operator(SHIP_A, "Here.", "It is live.", "Bye."), operator("There.", "There again.")]
-        here, there = (Runner(agent, database, app_name=app) for agent in agents)
-        chat = Chat(here)
-        elsewhere = Chat(there, chat.session)
-        request = (await chat.say("Ship a")).request
-        await elsewhere.say("Who is it?")
-        await chat.say("And now?")
-        await elsewhere.say("And there?")
-        await chat.approve(request)
-        await chat.say("Bye")
-        assert isinstance(agents[0].model, ScriptedModel)
-        assert shown(agents[0].model.requests[-1]) == [
-            "user: Ship a",
-            "user: Who is it?",
-            "model: There.",
-            "user: And now?",
-            "model: Here.",
-            "user: And there?",
-            "model: There again.",
-            "user: The result of an earlier call has come in.",
-            'model calls deploy {"version":"a"}',
-            'user got deploy: {"result":"live"}',
-            "model: It is live.",
-            "user: Bye",
-        ]
-        for runner in (here, there):
-            await runner.close()
-    finally:
-        await database.close()
+    agents = [operator(SHIP_A, "Here.", "It is live.", "Bye."), operator("There.", "There again.")]
+    here, there = (Runner(agent, database, app_name=app) for agent in agents)
+    chat = Chat(here)
+    elsewhere = Chat(there, chat.session)
+    request = (await chat.say("Ship a")).request
+    await elsewhere.say("Who is it?")
+    await chat.say("And now?")
+    await elsewhere.say("And there?")
+    await chat.approve(request)
+    await chat.say("Bye")
+    assert isinstance(agents[0].model, ScriptedModel)
+    assert shown(agents[0].model.requests[-1]) == [
+        "user: Ship a",
+        "user: Who is it?",
+        "model: There.",
+        "user: And now?",
+        "model: Here.",
+        "user: And there?",
+        "model: There again.",
+        "user: The result of an earlier call has come in.",
+        'model calls deploy {"version":"a"}',
+        'user got deploy: {"result":"live"}',
+        "model: It is live.",
+        "user: Bye",
+    ]
+    for runner in (here, there):
+        await runner.close()
 
 
 # Deleting
@@ -265,38 +256,26 @@ async def test_calls_are_listed_in_the_order_they_were_made(run: MakeRunner) -> 
 # Beside each other
 
 
-async def test_two_sessions_made_at_once_under_one_name_become_one(store: str, app: str) -> None:
-    database = await open_store(store)
-    try:
-        runners = [
-            Runner(operator(*["Hello."] * 10), database, app_name=app) for _ in range(2)
-        ]  # as two processes would
-        heard = await asyncio.gather(*(Chat(runner, "one").say("Hi") for runner in runners for _ in range(10)))
-        assert [answer.texts for answer in heard] == [["Hello."]] * 20
-        assert len(await runners[0].list_sessions(user_id="ann")) == 1
-    finally:
-        await database.close()
+async def test_two_sessions_made_at_once_under_one_name_become_one(database: Database, app: str) -> None:
+    runners = [Runner(operator(*["Hello."] * 10), database, app_name=app) for _ in range(2)]  # as two processes would
+    heard = await asyncio.gather(*(Chat(runner, "one").say("Hi") for runner in runners for _ in range(10)))
+    assert [answer.texts for answer in heard] == [["Hello."]] * 20
+    assert len(await runners[0].list_sessions(user_id="ann")) == 1
 
 
-async def test_several_apps_on_one_database_do_not_see_each_other(store: str, app: str) -> None:
-    database = await open_store(store)
-    try:
-        one = Runner(operator(SHIP_A, "Live."), database, app_name=f"{app}-1")
-        two = Runner(operator("Hello.", name="greeter"), database, app_name=f"{app}-2")
-        request = (await Chat(one, "s").say("Ship a", state={"app:colour": "red"})).request
-        await Chat(two, "s").say("Hello")
-        with pytest.raises(NotFound):
-            await Chat(two, "s").approve(request)
-        assert await Chat(two, "s").state() == {}
-        await two.close()
-        assert (await Chat(one, "s").approve(request)).texts == ["Live."]  # the database is not `two`'s to close
-    finally:
-        await database.close()
+async def test_several_apps_on_one_database_do_not_see_each_other(database: Database, app: str) -> None:
+    one = Runner(operator(SHIP_A, "Live."), database, app_name=f"{app}-1")
+    two = Runner(operator("Hello.", name="greeter"), database, app_name=f"{app}-2")
+    request = (await Chat(one, "s").say("Ship a", state={"app:colour": "red"})).request
+    await Chat(two, "s").say("Hello")
+    with pytest.raises(NotFound):
+        await Chat(two, "s").approve(request)
+    assert await Chat(two, "s").state() == {}
+    await two.close()
+    assert (await Chat(one, "s").approve(request)).texts == ["Live."]  # the database is not `two`'s to close
 
 
 async def test_a_database_that_somebody_else_opened_gets_its_tables(database_url: str) -> None:
-    from runtime.store.database import Database
-
     opened = await Database.open(database_url)
     try:
         assert (await Chat(Runner(operator("Hello."), opened)).say("Hi")).texts == ["Hello."]

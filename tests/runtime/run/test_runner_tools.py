@@ -18,8 +18,7 @@ from sqlalchemy import select
 
 from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
 from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Tx
-from runtime.store.open import open_store
+from runtime.store.database import Database, Tx
 from runtime.store.tables import sessions
 from runtime.tool import Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
@@ -29,11 +28,6 @@ from tests.support.waiting import until
 GATED = pytest.mark.parametrize("gated", [False, True], ids=["ungated", "gated"])
 
 log: list[object] = []
-
-
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
 
 
 async def outcome(run: MakeRunner, tool: Callable[..., object], *, gated: bool) -> JsonObject:
@@ -488,7 +482,7 @@ async def test_a_tool_knows_who_asks_and_which_call_it_is(run: MakeRunner, app: 
 # Time
 
 
-async def test_a_tool_may_take_longer_than_the_lease(store: str, app: str) -> None:
+async def test_a_tool_may_take_longer_than_the_lease(database: Database, app: str) -> None:
     running = asyncio.Event()
     ends: list[float] = []
 
@@ -507,20 +501,16 @@ async def test_a_tool_may_take_longer_than_the_lease(store: str, app: str) -> No
 
     model = ScriptedModel(call("long"), "Done.", "Hello.")
     agent = Agent("worker", model, tools=[FunctionTool(long, require_confirmation=True)])
-    database = await open_store(store)
-    try:
-        one, other = (Runner(agent, database, app_name=app, lease_term=0.3) for _ in range(2))
-        chat = Chat(one)
-        request = (await chat.say("Go")).request
-        working = asyncio.create_task(chat.approve(request))
-        await running.wait()
-        assert (await Chat(other, chat.session).say("Hello")).texts == ["Hello."]
-        assert log == ["ended"]
-        assert (await working).texts == ["Done."]
-        await one.close()
-        await other.close()
-    finally:
-        await database.close()
+    one, other = (Runner(agent, database, app_name=app, lease_term=0.3) for _ in range(2))
+    chat = Chat(one)
+    request = (await chat.say("Go")).request
+    working = asyncio.create_task(chat.approve(request))
+    await running.wait()
+    assert (await Chat(other, chat.session).say("Hello")).texts == ["Hello."]
+    assert log == ["ended"]
+    assert (await working).texts == ["Done."]
+    await one.close()
+    await other.close()
 
 
 async def test_a_check_in_another_process_holds_up_nobody_else(run: MakeRunner) -> None:

@@ -16,11 +16,6 @@ REJECTED = {"error": "tool call was rejected by the user"}
 log: list[str] = []
 
 
-@pytest.fixture(autouse=True)
-def _empty_log() -> None:
-    log.clear()
-
-
 def lookup(q: str) -> str:
     log.append(f"looked {q} up")
     return f"about {q}"

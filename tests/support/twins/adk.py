@@ -47,12 +47,12 @@ def build() -> Any:
 
     class Loader(BaseAgentLoader):
         def load_agent(self, agent_name: str) -> Any:
-            if agent_name not in CAST.roles:
+            if agent_name not in CAST:
                 raise ValueError(f"Agent not found: {agent_name}")
-            return agent(CAST.roles[agent_name])
+            return agent(CAST[agent_name])
 
         def list_agents(self) -> list[str]:
-            return sorted(CAST.roles)
+            return sorted(CAST)
 
     return get_fast_api_app(
         agents_dir=tempfile.mkdtemp(prefix="adk-twins-"),

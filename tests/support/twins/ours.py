@@ -20,7 +20,7 @@ async def our_server(store: str | None = None, dialect: Dialect = "call") -> Asy
     async with AsyncExitStack() as stack:
         database = await open_store(store or stack.enter_context(temporary_store()))
         stack.push_async_callback(database.close)
-        runners = (Runner(agent(role), database, dialect=dialect) for role in CAST.roles.values())
+        runners = (Runner(agent(role), database, dialect=dialect) for role in CAST.values())
         yield await stack.enter_async_context(served(*runners))
 
 

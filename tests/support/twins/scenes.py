@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -200,15 +200,6 @@ class Role:
     stays: bool = False  # must not hand over to its parent or its siblings
 
 
-@dataclass(frozen=True)
-class Cast:
-    roles: Mapping[str, Role] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, *roles: Role) -> Cast:
-        return cls({role.name: role for role in roles})
-
-
 TOOLS = (
     lookup,
     count,
@@ -223,7 +214,7 @@ TOOLS = (
     Gate(deploy),
 )
 
-CAST = Cast.of(
+ROLES = (
     Role("clerk", TOOLS, description="Does all that the house can do."),
     Role("keeper", TOOLS, description="The same, with an app's state of its own."),
     Role(
@@ -236,3 +227,4 @@ CAST = Cast.of(
         "Hands over.",
     ),
 )
+CAST = {role.name: role for role in ROLES}
