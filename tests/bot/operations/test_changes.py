@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,11 +15,16 @@ from bot.cards.card_presenter import card_view
 from bot.cli import main
 from bot.commands.common import account
 from bot.confirmation.model import Confirmation, State, VoteKind
+from bot.operations.operate import open_for_reading
 from bot.operations.pause import mark_for_drawing
 from bot.store.mailbox import read_pause
+from bot.store.open import open_store
 from bot.worker.worker import read_card_context
+from runtime.errors import StoreError
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
+from tests.support.kill import child
+from tests.support.secret import SECRET
 
 
 @pytest.fixture
@@ -169,6 +176,26 @@ async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
 
 
 # Stores that can't be written to
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_another_user_is_told_whose_it_is() -> None:
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        path = Path(directory) / "x.db"
+        await (await open_store(f"sqlite:///{path}", SECRET)).close()
+        async with child(looks_as_nobody, str(path)) as process:
+            said = await process.finished()
+    assert said == [f"{path} belongs to another user. Run this command as the user that runs the service."]
+
+
+async def looks_as_nobody(path: str) -> None:
+    os.setuid(65534)
+    try:
+        async with open_for_reading(f"sqlite:///{path}"):
+            pass
+    except StoreError as error:
+        print(error)
 
 
 async def test_a_store_that_a_newer_version_has_written(at: Backoffice) -> None:
