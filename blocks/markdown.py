@@ -12,8 +12,7 @@ LONGEST = 11_000
 
 _FENCE = re.compile(r" {0,3}(`{3,40}|~{3,40})(?![`~])(.{0,80})")
 _PING = re.compile(r"<(?=[@#!](?:[A-Z0-9]|channel|here|everyone|subteam|date)|[A-Za-z][A-Za-z0-9+.-]*:[^\s<>|]*\|)")
-_LABELLED = re.compile(r"\](?=[(\[])")
-_REFERENCE = re.compile(r"^([ >]*\[[^\]\n]+\]):", re.MULTILINE)
+_LABELLED = re.compile(r"\](?=[(\[:])")  # a link, a reference, or what a reference means, wherever that stands
 
 
 def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
@@ -44,7 +43,7 @@ def inert(markdown: str) -> str:
     >>> inert("[Approve](https://evil.example) <https://evil.example|Approve> <@U0BOB>")
     '[Approve] (https://evil.example) ‹https://evil.example|Approve> ‹@U0BOB>'
     """
-    return _REFERENCE.sub(r"\1 :", _LABELLED.sub("] ", _PING.sub("‹", markdown)))
+    return _LABELLED.sub("] ", _PING.sub("‹", markdown))
 
 
 def message(part: str, metadata: JsonObject) -> Message:

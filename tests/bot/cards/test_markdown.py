@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,8 +64,7 @@ def test_no_label_hides_where_a_link_leads(bits: list[str]) -> None:
     """Also while a reply grows: what was shown of it is the beginning of what will be shown."""
     text = "".join(bits)
     shown = inert(text)
-    assert not any(start in shown for start in ("](", "][", "<https://evil.example|"))
-    assert not any(re.match(r"[ >]*\[[^\]]+\]:", line) for line in shown.split("\n"))
+    assert not any(start in shown for start in ("](", "][", "]:", "<https://evil.example|"))
     cut = text.rfind(" ") + 1
     assert shown.startswith(inert(text[:cut]))
 
@@ -76,4 +73,6 @@ def test_a_link_stays_one_and_shows_its_address() -> None:
     assert inert("See [the runbook](https://wiki.example/x).") == "See [the runbook] (https://wiki.example/x)."
     assert inert("<https://evil.example|Approve>") == "‹https://evil.example|Approve>"
     assert inert("[Approve]\n\n[Approve]: https://evil.example") == "[Approve]\n\n[Approve] : https://evil.example"
+    assert inert("- [Approve]: https://evil.example\n\n[Approve]") == "- [Approve] : https://evil.example\n\n[Approve]"
+    assert inert("[\\]]: https://evil.example") == "[\\]] : https://evil.example"
     assert inert("a <https://wiki.example> b < c | d") == "a <https://wiki.example> b < c | d"
