@@ -5,7 +5,7 @@ The bot builds a view (`blocks.view`) from its rows, calls one function, and sen
 
 1. `card.card`, `thread.thread_messages`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
 
-2. `form.edit_form`, `form.approve_form`, `form.deny_form`, `full_view.everything`, `batch.batch_form`, … draw modals.
+2. `form.edit_form`, `form.approve_form`, `form.deny_form`, `full_view.everything`, … draw modals.
 
 3. A submitted modal is read by the reader next to its builder: `form.read_edit`, `form.read_approval`, …
 

@@ -6,29 +6,26 @@ An item shows less of a call than a card does. If it leaves something out, Appro
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from slack_sdk.models.blocks import Block, CheckboxesElement, InteractiveElement, Option
+from slack_sdk.models.blocks import Block, InteractiveElement
 
 from blocks import words
 from blocks.card import decision_buttons, more_menu, revoke_button, withdraw_button
 from blocks.card_text import approval_status, grant_text, outcome
 from blocks.content import LIST, content, headline
-from blocks.ids import BATCH, Action, Ref, block_id, checked_id, parse_ref
+from blocks.ids import Ref, block_id, checked_id
 from blocks.kit import (
     JsonObject,
     Message,
     actions,
     blocks_json,
-    button,
     divider,
     header,
     home,
     link_button,
     message,
-    plain_text,
 )
 from blocks.model_json import as_json
 from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
@@ -36,7 +33,7 @@ from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face, GrantView, HomeView
 
 WAITING, ASKED, _GRANTS = 20, 8, 4  # how many of each are shown
-_LISTED, _FEWEST = 10, 2
+_LISTED = 10
 _MESSAGE_BYTES = 18_000
 MANY = 1000
 
@@ -47,16 +44,11 @@ def home_tab(view: HomeView) -> JsonObject:
     if view.paused:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
-    several = _enough_to_batch(view.waiting[:WAITING])
     for item in view.waiting[:WAITING]:
-        blocks += [
-            *_decidable_item(item, "w", view.version, select=several),
-            divider(_block_id("line", item, view.version)),
-        ]
+        blocks += [*_decidable_item(item, "w", view.version), divider(_block_id("line", item, view.version))]
     if not view.waiting:
         blocks.append(rich([line(words.HOME_EMPTY), line(words.HOME_EMPTY_MORE)], f"empty.{view.version}"))
     blocks += _more_block(view.more_waiting + len(view.waiting[WAITING:]), words.HOME_MORE, "waiting", view)
-    blocks += _batch_buttons(view.waiting[:WAITING], view.version)
     if view.asked or view.more_asked:
         blocks += _section(words.HOME_ASKED, len(view.asked) + view.more_asked, "asked", view)
         blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
@@ -77,8 +69,7 @@ def approvals(view: HomeView) -> Message:
     elif not view.waiting and not view.here:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
-    waiting = partial(_decidable_item, select=_enough_to_batch(view.waiting[:_LISTED]))
-    mine = _fit_items(view.waiting, waiting, "w", view.version, _size(blocks))
+    mine = _fit_items(view.waiting, _decidable_item, "w", view.version, _size(blocks))
     others = _fit_items(view.here, _others_item, "h", view.version, _size([*blocks, *mine.blocks]))
     for title, count, part, found in (
         (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine),
@@ -86,7 +77,6 @@ def approvals(view: HomeView) -> Message:
     ):
         if found.items:
             blocks += [*_section(title, count, part, view), *found.blocks]
-            blocks += _batch_buttons(found.items, view.version) if found is mine else []
             pieces += [Line((Say(title, bold=True),)), *(piece for item in found.items for piece in _summary(item))]
     left = view.more_waiting + view.more_here
     left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
@@ -123,28 +113,14 @@ def help_message() -> Message:
     return message(pieces, rich(pieces, "help"))
 
 
-def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
-    """What is ticked in the Home tab: each confirmation once, in order, at most one batch."""
-    refs: dict[str, Ref] = {}
-    for block in values.values():
-        entry = block.get(Action.TICK.value) if isinstance(block, Mapping) else None
-        options = entry.get("selected_options") if isinstance(entry, Mapping) else None
-        for option in options if isinstance(options, list) else []:
-            ref = parse_ref(option.get("value")) if isinstance(option, Mapping) else None
-            if ref is not None:
-                refs.setdefault(ref.id, ref)
-    return tuple(refs.values())[:BATCH]
-
-
 # -- the items
 
 
-def _decidable_item(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
-    """A call that the reader may decide: what it is, and the card's buttons. `select`: with a checkbox."""
+def _decidable_item(view: CardView, part: str, version: int) -> list[Block]:
+    """A call that the reader may decide: what it is, and the card's buttons."""
     what = content(view, LIST)
     row: list[InteractiveElement] = [*decision_buttons(view, blind=what.blind), more_menu(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
-    row += [_tick(view)] if select and _tickable(view) else []
     return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
@@ -162,27 +138,6 @@ def _summary(view: CardView) -> list[Piece]:
     what = content(view, LIST)
     became, _ = outcome(view, LIST)
     return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *approval_status(view)]
-
-
-def _tickable(view: CardView) -> bool:
-    return view.face is Face.WAITING and not view.wants_payload
-
-
-def _enough_to_batch(items: Sequence[CardView]) -> bool:
-    """Whether there are enough to decide together."""
-    return sum(map(_tickable, items)) >= _FEWEST
-
-
-def _tick(view: CardView) -> CheckboxesElement:
-    option = Option(value=Ref(view.id, view.revision).encode(), text=plain_text(words.TICK))
-    return CheckboxesElement(action_id=Action.TICK.value, options=[option])
-
-
-def _batch_buttons(items: Sequence[CardView], version: int) -> list[Block]:
-    if not _enough_to_batch(items):
-        return []
-    row = [button(Action.APPROVE_TICKED, words.APPROVE_TICKED), button(Action.DENY_TICKED, words.DENY_TICKED)]
-    return actions(row, f"together.{version}")
 
 
 def _request_item(view: CardView, version: int) -> list[Block]:

@@ -7,17 +7,15 @@ write reads as None.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from pydantic import JsonValue
 
-from blocks.text import PRIVATE_METADATA
-
 
 class Action(StrEnum):
-    """Buttons and checkboxes. `*_OPEN` opens a view first, whose submit does what the button says."""
+    """Buttons and menus. `*_OPEN` opens a view first, whose submit does what the button says."""
 
     APPROVE = "adk_confirm_approve"
     APPROVE_OPEN = "adk_confirm_approve_open"
@@ -34,9 +32,6 @@ class Action(StrEnum):
     RUN_AGAIN = "adk_confirm_run_again"
     RUN_AGAIN_OPEN = "adk_confirm_run_again_open"
     REVOKE = "adk_confirm_revoke"
-    TICK = "adk_confirm_tick"
-    APPROVE_TICKED = "adk_confirm_approve_ticked"
-    DENY_TICKED = "adk_confirm_deny_ticked"
     RETRY = "adk_confirm_retry"
     LINK = "adk_confirm_link"
     """A button with a URL: Slack sends its click all the same, and it only wants an ack."""
@@ -52,8 +47,6 @@ class Callback(StrEnum):
     EDIT = "adk_confirm_edit_view"
     RUN_AGAIN = "adk_confirm_run_again_view"
     WITHDRAW = "adk_confirm_withdraw_view"
-    APPROVE_BATCH = "adk_confirm_approve_batch_view"
-    DENY_BATCH = "adk_confirm_deny_batch_view"
     SHOW = "adk_confirm_show_view"
     """Views that only show something."""
     HOME = "adk_confirm_home"
@@ -64,7 +57,6 @@ LINE_EVENT = "adk_confirmation_line"
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REF = re.compile(r"([A-Za-z0-9_-]{1,64})\.([1-9][0-9]{0,8})")
-BATCH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +91,6 @@ def parse_more(value: object) -> tuple[Action, Ref] | None:
     """Reads what `more_value` wrote."""
     action, ref = (_MORE.get(value[:1]), parse_ref(value[1:])) if isinstance(value, str) else (None, None)
     return None if action is None or ref is None else (action, ref)
-
-
-def join_refs(refs: Iterable[Ref]) -> str:
-    """The private metadata of a batch."""
-    text = " ".join(ref.encode() for ref in refs)
-    if not text or len(text) > PRIVATE_METADATA:
-        raise ValueError(f"a batch takes 1 to {BATCH} confirmations")
-    return text
-
-
-def parse_refs(value: object) -> tuple[Ref, ...] | None:
-    """Reads what `join_refs` wrote: each confirmation once, at most one batch."""
-    if not isinstance(value, str):
-        return None
-    refs = [parse_ref(part) for part in value.split(" ")]
-    whole = tuple(ref for ref in refs if ref is not None)
-    if len(whole) != len(refs) or len(whole) > BATCH or len({ref.id for ref in whole}) != len(whole):
-        return None
-    return whole
 
 
 def parse_id(value: object) -> str | None:

@@ -85,7 +85,7 @@ class VerdictView:
     counted: Counted
     tool: str
     what: str = ""
-    """What the call does, in one sentence. It names each call when several were decided at once."""
+    """What the call does, in one sentence."""
     votes: int = 0
     quorum: int = 1
     decided: bool = False

@@ -1,11 +1,6 @@
-"""What a person sees after a click or a submit: "Counting…", then the result, in the view or as an ephemeral
-message."""
+"""What a person sees after a click or a submit, in a window or as an ephemeral message."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-
-from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.ids import Action, Callback, checked_id
@@ -16,21 +11,9 @@ from blocks.step_views import Counted, VerdictView
 from blocks.text import fit_visible
 
 
-def counting_view() -> JsonObject:
-    """The answer to a submit, within three seconds. The result follows in the same view."""
-    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")])
-
-
 def verdict_modal(view: VerdictView) -> JsonObject:
-    title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_COUNTING
+    title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_YOUR_VOTE
     return modal(Callback.SHOW, title, [rich([verdict(view)], "verdict")])
-
-
-def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
-    """The results of several calls that were decided together. `waiting`: some are not counted yet."""
-    blocks: list[Block] = [rich([_batch_line(view)], f"verdict.{index}") for index, view in enumerate(views)]
-    blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
-    return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
 
 
 def verdict_message(view: VerdictView) -> Message:
@@ -63,17 +46,6 @@ def verdict(view: VerdictView) -> Line:
     template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
     call = call_name("" if view.question else view.what, view.tool)
     return line(template, call=call, tool=name(view.tool), votes=words.votes(view.votes, view.quorum))
-
-
-def _batch_line(view: VerdictView) -> Line:
-    """`Deploy checkout 2.4.1 to prod: approved, 1 more needed`."""
-    if view.counted is Counted.REFUSED:
-        became = (Say(words.BECAME_NOTHING), *_refusal(view))
-    else:
-        left = max(view.quorum - view.votes, 0)
-        approving = view.counted in (Counted.APPROVED, Counted.EDITED, Counted.RUN_AGAIN)
-        became = say(words.became_more(left) if approving and left and not view.decided else words.BECAME[view.counted])
-    return Line((Prose(view.what.removesuffix("?") or view.tool), Say(": "), *became))
 
 
 _TEMPLATES = {

@@ -6,7 +6,6 @@ Fields in braces are filled with spans (`rich.say`); supplied strings never pass
 from __future__ import annotations
 
 from blocks.ledger_kinds import Reason
-from blocks.step_views import Counted
 from blocks.view import Face
 
 # -- a card
@@ -261,13 +260,10 @@ TITLE_DENY = "Deny"
 TITLE_WITHDRAW = "Withdraw"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
-TITLE_COUNTING = "Your vote"
+TITLE_YOUR_VOTE = "Your vote"
 TITLE_YOUR_ANSWER = "Your answer"
-TITLE_VOTES = "Your votes"
 TITLE_NOTICE = "Not possible"
 SUBMIT_EDIT = "Approve edited"
-
-COUNTING = "Counting…"
 
 TOO_MUCH = "This is only the beginning: the call is too long for a window. Read all of it in {file}."
 TOO_MUCH_YET = (
@@ -594,10 +590,6 @@ HOME_EMPTY = "Nothing waits for you."
 HOME_EMPTY_MORE = "When an agent needs your approval, it appears here and in its thread."
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
-TICK = "Select"
-APPROVE_TICKED = "Approve selected…"
-DENY_TICKED = "Deny selected…"
-TICK_FIRST = "Select the calls that you want to decide, then press this again."
 
 STATES = {
     Face.WAITING: "waiting",
@@ -620,36 +612,6 @@ HELP = (
     "Press Approve, Deny or Edit… on a card, in the list or in this app's Home tab: it is the same vote.",
     "One Deny is enough to stop a call. An edit counts as the editor's approval; earlier approvals no longer count.",
 )
-
-
-def batch_submit(approve: bool, count: int) -> str:
-    return f"{APPROVE if approve else DENY} {count}"
-
-
-def batch_title(approve: bool, count: int) -> str:
-    return f"{APPROVE if approve else DENY} {count} call{'s' if count > 1 else ''}"
-
-
-TITLE_BATCH = "Decide several"
-BATCH_ALONE = "Not among these: decide {tools} on their own cards."
-BATCH_NONE = "None of these can be decided together. Decide them on their own cards."
-BATCH_EACH = "Each call is decided on its own."
-
-
-BECAME = {
-    Counted.APPROVED: "approved",
-    Counted.EDITED: "approved as edited",
-    Counted.DENIED: "denied",
-    Counted.WITHDRAWN: "withdrawn",
-    Counted.SETTLED: "answered",
-    Counted.RUN_AGAIN: "runs again",
-    Counted.REVOKED: "revoked",
-}
-BECAME_NOTHING = "not counted. "
-
-
-def became_more(left: int) -> str:
-    return f"approved, {left} more needed"
 
 
 def duration(seconds: float) -> str:

@@ -170,9 +170,7 @@ class Parts:
     @cached_property
     def home_events(self) -> HomeEvents:
         prompts = Prompts(self.sender, self.settings.slack.prompts)
-        return HomeEvents(
-            self.database, self.sender, self.directory.names, self.rules, self.home_tabs, self.approvals_list, prompts
-        )
+        return HomeEvents(self.sender, self.directory.names, self.home_tabs, prompts)
 
     @cached_property
     def commands(self) -> Commands:

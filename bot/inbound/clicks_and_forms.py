@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -32,7 +32,6 @@ from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.fair_turns import FairTurns
-from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import AddressedMessage, read_message_event
 from bot.inbound.message_hints import HintSender
 from bot.inbound.once import OnceOnly
@@ -97,8 +96,8 @@ class ClicksAndForms:
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
-        app.action(_all_except(r"adk_confirm_\w+", (Action.RETRY, *TICKED)))(self.click)
-        app.view(_all_except(r"adk_confirm_\w+_view", BATCHES))(self.submit)
+        app.action(re.compile(rf"^(?!{Action.RETRY}$)adk_confirm_\w+$"))(self.click)
+        app.view(re.compile(r"^adk_confirm_\w+_view$"))(self.submit)
         app.event("app_mention")(self.message)
         app.event("message")(self.message)
 
@@ -265,11 +264,6 @@ def _read_pressed(
 def _is_current(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:
     """Whether what was pressed is still current. A withdrawal is of the request, whatever an edit made of it."""
     return kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
-
-
-def _all_except(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
-    """All of our ids, except those that other listeners handle."""
-    return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
 
 
 _SAYS = {

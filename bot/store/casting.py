@@ -138,7 +138,7 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
 
     `answered`: the caller shows the answer. It is stored anyway, to recognise the vote if Slack delivers it again.
     """
-    if vote.target is None or not (_refusal(change) or vote.target.get("batch") or vote.target.get("list")):
+    if vote.target is None or not (_refusal(change) or vote.target.get("list")):
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
     place = {"team": vote.target.get("team")}
@@ -148,16 +148,14 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
         made |= {"due_at": None, "told_at": tx.now()}
     if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:
         return False
-    if not vote.target.get("view"):
-        _replace_older_answers(tx, vote.id, person, change.row.id)
+    _replace_older_answers(tx, vote.id, person, change.row.id)
     if not answered:
         tx.notify(REPLIES)
     return True
 
 
 def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:
-    """Drops older answers for the same person and confirmation, and takes over the time when they were due. Answers
-    with a view of their own are kept and shown there."""
+    """Drops older answers for the same person and confirmation, and takes over the time when they were due."""
     now, same = tx.now(), and_(replies.c.person == person, replies.c.matter == matter, replies.c.due_at.is_not(None))
     waits = free(replies, now)
     due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()

@@ -44,7 +44,7 @@ from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from bot.telemetry.tracing import work_span
 from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
-from runtime.jsontypes import JsonObject, texts
+from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 from runtime.store.lease import TERM, Lease
 from runtime.telemetry.logs import log_context
@@ -175,8 +175,7 @@ class Worker:
         return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
-        target, body, together = await lease.read(read_reply, vote)
-        await self._drawing.reply(lease, target, body, together)
+        await self._drawing.reply(lease, *await lease.read(read_reply, vote))
         await lease.finish(mark_shown, vote)
 
 
@@ -247,15 +246,13 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
     return CardContext(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
 
 
-def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
-    """Reads where to show an answer, the answer, and the answers to all votes of the same form."""
+def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject]:
+    """Reads where to show an answer, and the answer."""
     row = tx.execute(select(replies.c.target, replies.c.body, replies.c.owed_since).where(replies.c.vote == vote)).one()
     target: JsonObject = json.loads(row.target)
     if row.owed_since is not None:
         target.pop("trigger", None)  # it was put off: a trigger lives for three seconds
-    batch = texts(target.get("batch"))
-    found = select(replies.c.body).where(replies.c.vote.in_(batch)).order_by(replies.c.id)
-    return target, json.loads(row.body), [json.loads(body) for body in tx.execute(found).scalars()] if batch else []
+    return target, json.loads(row.body)
 
 
 def mark_shown(tx: Tx, vote: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from blocks.batch import batch_form
 from blocks.card import card
 from blocks.form import approve_form, deny_form, edit_form, withdraw_form
 from blocks.full_view import everything as everything_view
@@ -22,11 +21,9 @@ from blocks.pointer import pointer
 from blocks.thread import thread_messages
 from blocks.verdict import (
     agent_failure_message,
-    counting_view,
     notice_modal,
     verdict_message,
     verdict_modal,
-    verdicts_modal,
 )
 from tests.blocks import inert, limits, samples, strategies
 
@@ -50,13 +47,9 @@ SENT: dict[str, JsonObject] = {
     "modal_approve_cut": approve_form(samples.LONG),
     "modal_withdraw": withdraw_form(samples.WAITING),
     "modal_deny": deny_form(samples.WAITING, required=True),
-    "modal_batch": batch_form(samples.HOME.waiting, approve=True),
-    "modal_batch_deny": batch_form(samples.HOME.waiting[:2], approve=False),
     "modal_history": history(samples.HISTORY),
-    "modal_counting": counting_view(),
     "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
     "modal_verdict_late": verdict_modal(samples.VERDICTS["late"]),
-    "modal_verdicts": verdicts_modal([*samples.VERDICTS.values()], waiting=True),
     "modal_notice": notice_modal(GONE),
     "modal_edit_voted": edit_form(replace(samples.EDITABLE, votes=samples.ONE_VOTE.votes), samples.SCHEMA),
     "home": home_tab(samples.HOME),

@@ -1,4 +1,4 @@
-"""The Home tab and the list of `/approvals`: what waits for me, what I asked for, and deciding several together."""
+"""The Home tab and the list of `/approvals`: what waits for me, and what I asked for."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
-from blocks.batch import batch_form, read_batch
-from blocks.content import headline
-from blocks.home import approvals, help_message, home_tab, ticked_refs
-from blocks.ids import Action, Ref
+from blocks.home import approvals, help_message, home_tab
+from blocks.ids import Action
 from blocks.kit import JsonObject
-from blocks.view import Argument, Face, HomeView
+from blocks.view import Argument, HomeView
 from tests.blocks import inert, limits, samples, strategies
-from tests.blocks.slack import OpenForm
 
 few = settings(
     max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -46,10 +42,6 @@ def test_no_list_is_over_a_limit_or_does_anything_by_itself(view: HomeView) -> N
     limits.check(listed, "message")
     inert.check(home, strategies.OURS)
     inert.check(listed, strategies.OURS)
-    for approve in (True, False):
-        batch = batch_form(view.waiting, approve=approve)
-        limits.check(batch, "modal")
-        inert.check(batch, strategies.OURS)
 
 
 def crowd(count: int, arguments: tuple[Argument, ...] = samples.WAITING.arguments) -> HomeView:
@@ -127,88 +119,3 @@ def test_the_list_shows_mine_with_buttons_and_the_channels_with_the_way_to_the_c
 def test_help_says_what_to_do() -> None:
     assert "/approvals lists what waits" in help_message().text
     limits.check(help_message().payload(), "message")
-
-
-# -- together
-
-
-def tick(home: JsonObject, *ids: str) -> dict[str, object]:
-    """The Home tab's `state.values` after somebody ticked these."""
-    values: dict[str, object] = {}
-    blocks = home["blocks"]
-    assert isinstance(blocks, list)
-    for block in blocks:
-        assert isinstance(block, dict)
-        for element in limits._list(block["elements"]) if block["type"] == "actions" else []:
-            if element["action_id"] == Action.TICK:
-                options = limits._list(element["options"])
-                chosen = [option for option in options if str(option["value"]).split(".")[0] in ids]
-                values[str(block["block_id"])] = {Action.TICK.value: {"type": "checkboxes", "selected_options": chosen}}
-    return values
-
-
-def test_several_are_ticked_seen_in_full_and_approved_together() -> None:
-    home = home_tab(samples.HOME)
-    assert Action.APPROVE_TICKED in action_ids(home)
-    refs = ticked_refs(tick(home, "c7Qd2m", "long"))
-    assert refs == (Ref("c7Qd2m", 1), Ref("long", 1))
-    views = [view for view in samples.HOME.waiting if view.id in {ref.id for ref in refs}]
-    batch = batch_form(views, approve=True)
-    limits.check(batch, "modal")
-    text = inert.shown(batch)
-    assert samples.SCRIPT in text
-    assert "version 2.14.0" in text
-    assert "Each call is decided on its own." in text
-    read = read_batch(batch["private_metadata"], {}, approve=True)
-    assert read is not None
-    assert read.refs == refs
-
-
-def test_denying_together_takes_one_reason() -> None:
-    batch = batch_form(samples.HOME.waiting[:2], approve=False, reason_required=True)
-    form = OpenForm(batch)
-    metadata = batch["private_metadata"]
-    unsaid = read_batch(metadata, form.state, approve=False, reason_required=True)
-    assert unsaid is not None
-    assert unsaid.refs == ()
-    assert unsaid.errors == {"reason": "Say why: the policy asks for a reason."}
-    form.type("Reason", "Not today.")
-    read = read_batch(metadata, form.state, approve=False, reason_required=True)
-    assert read is not None
-    assert (read.refs, read.reason) == ((Ref("c7Qd2m", 1), Ref("r1", 2)), "Not today.")
-
-
-def test_what_can_not_be_shown_whole_or_needs_an_answer_is_left_out_and_named() -> None:
-    batch = batch_form([samples.WAITING, samples.HUGE, samples.TIME_OFF], approve=True)
-    limits.check(batch, "modal")
-    assert f"decide {headline(samples.HUGE)} and {headline(samples.TIME_OFF)} on their own cards" in inert.shown(batch)
-    assert batch["private_metadata"] == "c7Qd2m.1"
-    none = batch_form([samples.TIME_OFF], approve=True)
-    assert "submit" not in none
-    assert "None of these can be decided together" in inert.shown(none)
-    assert "Select the calls" in inert.shown(batch_form([], approve=True))
-
-
-def test_a_batch_is_bounded_and_holds_each_once() -> None:
-    views = [replace(samples.WAITING, id=f"c{n % 15}") for n in range(30)]
-    batch = batch_form(views, approve=True)
-    limits.check(batch, "modal")
-    read = read_batch(batch["private_metadata"], {}, approve=True)
-    assert read is not None
-    assert len(read.refs) == 10
-
-
-def test_forged_ticks_and_batches_are_nothing() -> None:
-    forged: list[JsonValue] = [None, "x", {"value": "a b"}, {"value": 7}, {"value": "c1.1"}, {"value": "c1.2"}]
-    assert ticked_refs({"b": {Action.TICK.value: {"selected_options": forged}}}) == (Ref("c1", 1),)
-    assert ticked_refs({"b": None, "c": {Action.TICK.value: {"selected_options": "x"}}}) == ()
-    assert read_batch("c1.1 c1.2", {}, approve=True) is None
-    assert read_batch(None, {}, approve=True) is None
-
-
-def test_nothing_to_tick_where_there_is_one_or_an_answer_is_wanted() -> None:
-    one = home_tab(HomeView(version=1, waiting=(samples.WAITING, samples.TIME_OFF)))
-    assert Action.APPROVE_TICKED not in action_ids(one)
-    assert Action.TICK not in action_ids(one)
-    settled = home_tab(HomeView(version=1, waiting=(replace(samples.WAITING, face=Face.DONE),)))
-    assert Action.TICK not in action_ids(settled)

@@ -14,11 +14,9 @@ from blocks.ids import (
     Ref,
     block_id,
     checked_id,
-    join_refs,
     parse_id,
     parse_mark,
     parse_ref,
-    parse_refs,
 )
 from tests.blocks import strategies
 
@@ -50,24 +48,6 @@ def test_what_is_read_as_a_reference_was_written_as_one(text: str) -> None:
 def test_a_reference_that_could_not_be_read_is_not_written(ref: Ref) -> None:
     with pytest.raises(ValueError, match="is not a reference"):
         ref.encode()
-
-
-@given(st.lists(refs, min_size=1, max_size=10, unique_by=lambda ref: ref.id))
-def test_a_batch_comes_back_as_it_went(batch: list[Ref]) -> None:
-    assert parse_refs(join_refs(batch)) == tuple(batch)
-
-
-@pytest.mark.parametrize("text", ["", "a.1  b.1", "a.1 a.1", "a.1 a.2", "a.1 ", "a.1,b.1", None])
-def test_a_batch_is_read_strictly(text: str | None) -> None:
-    assert parse_refs(text) is None
-    assert parse_refs(" ".join(f"c{n}.1" for n in range(11))) is None
-
-
-def test_an_empty_or_endless_batch_is_not_written() -> None:
-    with pytest.raises(ValueError, match="a batch takes"):
-        join_refs([])
-    with pytest.raises(ValueError, match="a batch takes"):
-        join_refs([Ref("x" * 64, n + 1) for n in range(60)])
 
 
 def test_marks_come_back_from_metadata() -> None:

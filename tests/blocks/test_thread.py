@@ -20,7 +20,6 @@ from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.thread import history_pieces, named_users, notified_users, thread_messages
 from blocks.verdict import (
     agent_failure_message,
-    counting_view,
     notice_message,
     notice_modal,
     verdict_message,
@@ -322,11 +321,6 @@ def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Re
     for modal in (verdict_modal(view), notice_modal(tool)):
         limits.check(modal, "modal")
         inert.check(modal, strategies.OURS)
-
-
-def test_while_something_is_slow_there_is_a_view_that_says_so() -> None:
-    limits.check(counting_view(), "modal")
-    assert "Counting…" in inert.shown(counting_view())
 
 
 def test_a_failed_turn_can_be_tried_again() -> None:

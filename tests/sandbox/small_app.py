@@ -19,7 +19,7 @@ from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
 from blocks.step_views import Counted, VerdictView
-from blocks.verdict import counting_view, verdict_message, verdict_modal
+from blocks.verdict import notice_modal, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
@@ -76,7 +76,6 @@ class SmallApp:
         self.bolt.action(Action.EDIT.value)(self._on_edit)
         self.bolt.action(Action.WITHDRAW.value)(self._on_withdraw)
         self.bolt.action(Action.MORE.value)(self._on_withdraw)
-        self.bolt.action(Action.TICK.value)(_acked)
         self.bolt.action(Action.LINK.value)(_acked)
         self.bolt.view(Callback.DENY.value)(self._on_denied)
         self.bolt.view(Callback.EDIT.value)(self._on_edited)
@@ -126,7 +125,7 @@ class SmallApp:
         if denial.reason == "no":
             await ack(response_action="errors", errors={"reason": "Say a little more than that."})
             return
-        await ack(response_action="update", view=counting_view())
+        await ack(response_action="update", view=notice_modal("Counting…"))
         by = (body["user"]["id"],)
         self.counting_in = body["view"]["id"]
         await self.redraws(

@@ -126,17 +126,6 @@ class Surface:
             self._reader.user, self._view, block_id, as_text(element.get("action_id")), chosen(element, value)
         )
 
-    async def ticks(self, option: str) -> list[Delivery]:
-        """Ticks every box with this label."""
-        boxes = [(block_id, box) for block_id, box in controls(self._blocks) if box.get("type") == "checkboxes"]
-        return [
-            await self._gestures.act_in_view(
-                self._reader.user, self._view, block_id, as_text(box.get("action_id")), chosen(box, [option])
-            )
-            for block_id, box in boxes
-            if option in [label(one.get("text")) for one in every_option(box)]
-        ]
-
     @property
     def _blocks(self) -> list[JsonObject]:
         return objects(self._view.body.get("blocks"))

@@ -350,18 +350,11 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
 # What became of a vote
 
 
-async def test_the_verdict_comes_in_the_view_or_beside_the_card_if_it_was_closed(out: Outgoing) -> None:
+async def test_the_verdict_comes_beside_the_card(out: Outgoing) -> None:
     body: JsonObject = {"kind": "approval", "votes": 1, "quorum": 2, "tool": "deploy", "state": "waiting"}
     target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "thread_ts": out.thread.ts}
-    out.slack.workspace.views.open(TEAM, out.ann.id, {"type": "modal", "title": {}, "blocks": []})
-    view = out.slack.workspace.views.top(out.ann.id)
-    assert view is not None
-    await out.cards.reply(out.lease, {**target, "view": view.id}, body)
-    assert "Your approval counts: 1 of 2 approvals." in await out.ann.gets_modal("Your vote")
-
-    out.slack.workspace.views.close(view)
-    await out.cards.reply(out.lease, {**target, "view": view.id}, body)
-    seen = await out.ann.finds("Your approval counts", out.deploys)
+    await out.cards.reply(out.lease, target, body)
+    seen = await out.ann.finds("Your approval counts: 1 of 2 approvals.", out.deploys)
     assert seen.ephemeral
 
 

@@ -1,9 +1,7 @@
-"""What somebody sees after they submit a form: nothing if the card shows the result, otherwise a sentence, with a line
-for each call if they decided several at once."""
+"""What somebody sees after they submit a form: nothing if the card shows the result, otherwise a sentence."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -72,28 +70,6 @@ async def test_who_may_not_hears_so_when_they_press_and_fills_nothing_in(
         await at.rests()
         assert not at.slack.calls_of("chat.postEphemeral"), "it is said in the window alone"
         assert at.ran() == []
-
-
-async def test_verdicts_that_are_quicker_than_slack_stand_there_in_the_end(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Slack takes the ack, and its "Counting…", only after the verdicts."""
-    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
-        await at.ask("reimburse 1500 for the team dinner")
-        await at.ask("deploy checkout 2.4.1 to prod")
-        home = await at.bob.opens_home("Waiting for you (2)")
-        await home.ticks("Select")
-        await home.clicks("Deny selected…")
-        form = await at.bob.gets_modal("Deny 2 calls")
-        at.slack.gestures.takes_answers.clear()
-        submitting = asyncio.create_task(form.submits({"Reason": "too much"}))
-        await at.bob.gets_modal("Reimburse €1,500 for the team dinner: denied")
-
-        at.slack.gestures.takes_answers.set()
-        await submitting
-        await at.slack.until(lambda: [call for call in updates(at) if call.error == "hash_conflict"] or None)
-        await at.slack.until(lambda: updates(at)[-1].error == "" or None)
-        await at.bob.gets_modal("Reimburse €1,500 for the team dinner: denied")
 
 
 def updates(at: Office) -> list[CallRecord]:

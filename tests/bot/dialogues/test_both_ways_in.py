@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.audit.ledger import LineKind
-from bot.sandbox.people.seen import Home, Modal
+from bot.sandbox.people.seen import Modal
 from bot.sandbox.server.delivery import Delivery
 from bot.store.ledger_lines import read_lines
 from bot.store.tables import chains, confirmations
@@ -209,41 +209,6 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         kinds = (LineKind.APPROVAL, LineKind.GRANTED, LineKind.GRANT_USED, LineKind.GRANT_REVOKED)
         assert await lines(at, *kinds) == ["approval", "granted", "grant used", "grant revoked"]
         assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
-
-
-# Several together
-
-
-async def both(at: Office) -> Home:
-    said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
-    await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
-    await at.ann.finds("through oncall · deploy", at.deploys, thread=said)
-    return await at.bob.opens_home("Waiting for you (2)", timeout=PATIENCE)
-
-
-@SOCKET
-async def test_several_decided_together_are_a_vote_each(open_office: Opens, socket: bool) -> None:
-    async with open_office(socket=socket) as at:
-        home = await both(at)
-        await home.clicks("Approve selected…")
-        await (await at.bob.gets_modal("Select the calls")).closes()
-        await home.ticks("Select")
-        at.slack.faults.fails("views.open")
-        failed = await home.clicks("Approve selected…")
-        assert failed.acked
-        await at.slack.until(lambda: len(at.slack.calls_of("views.open")) == 2 or None)
-        await home.clicks("Approve selected…")
-        modal = await at.bob.gets_modal("Approve 2 calls")
-        assert "Each call is decided on its own." in modal
-
-        decided = await closed_too_soon(at, modal)
-        await at.ann.finds("Done: Reimburse", at.deploys)
-        await at.ann.finds("Done: Deploy", at.deploys)
-        await at.slack.until(lambda: str(at.bob.modal()).count(": approved") == 2 or None)
-        assert (await at.slack.repeats(decided)).acked
-        await at.rests()
-        assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
-        assert await lines(at, LineKind.APPROVAL, LineKind.VOTE_REFUSED) == ["approval", "approval"]
 
 
 # Operations

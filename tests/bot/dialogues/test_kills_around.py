@@ -1,4 +1,4 @@
-"""The bot is killed with SIGKILL while the agent replies, and while several calls are decided together."""
+"""The bot is killed with SIGKILL while the agent replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.people.seen import Modal, Seen
+from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
 from tests.support.office import POLICY, Staff
@@ -81,46 +81,3 @@ def halves(at: Staff, thread: Seen) -> list[Seen]:
     """What looks like a reply, and is none, or is still being written."""
     seen = [one for one in at.ann.messages(at.deploys, thread=thread) if one.author == "adk-confirm"]
     return [one for one in seen if one.message.streaming_since is not None or ("It " in one and "ends." not in one)]
-
-
-# While several are decided together
-
-TWO = '@adk-confirm pay {"to": "Ada", "amount": 20}\npay {"to": "Bea", "amount": 30}'
-
-
-async def ticked(at: Staff) -> Modal:
-    said = await at.ann.says(TWO, at.deploys)
-    for amount in ("20", "30"):
-        await at.ann.finds(f"amount {amount}", at.deploys, thread=said, timeout=PATIENCE)
-    home = await at.bob.opens_home("Waiting for you (2)", timeout=PATIENCE)
-    await home.ticks("Select")
-    await home.clicks("Approve selected…")
-    return await at.bob.gets_modal("Approve 2 calls")
-
-
-async def paid(at: Staff, *amounts: int) -> None:
-    """Just these, each once, and each by one vote."""
-    for amount in amounts:
-        await at.slack.until(lambda amount=amount: [one for one in at.ran() if one["amount"] == amount] or None)  # type: ignore[misc]
-    line = "✅ pay · approved by bob · ran"
-    await at.slack.until(lambda: at.ann.sees(at.deploys).count(line) >= len(amounts) or None, timeout=PATIENCE)
-    await at.slack.settled()
-    assert at.ann.sees(at.deploys).count(line) == len(amounts)
-    assert sorted(int(str(one["amount"])) for one in at.ran()) == sorted(amounts)
-
-
-@pytest.mark.parametrize("stored", ["cast_all", "count_next", "hand_over"])
-async def test_each_vote_counts_once_and_each_call_runs_once(at: Staff, bot: Serving, stored: str) -> None:
-    """After the votes were stored and before the ack, between two counts, and as the first call begins."""
-    await bot.starts(stored)
-    modal = await ticked(at)
-    made = await modal.submits()
-    assert made is not None
-    assert made.acked == (stored != "cast_all")
-    await bot.reached()
-    await killed_and_started_again(at, bot)
-    await paid(at, 20, 30)
-    again = await at.slack.repeats(made)  # as somebody who was told that it did not work would do it
-    assert again.acked
-    await at.slack.settled()
-    await paid(at, 20, 30)

@@ -1,4 +1,4 @@
-"""The Home tab, `/approvals`, a card's history, and decisions on several calls at once."""
+"""The Home tab, `/approvals`, and a card's history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sqlalchemy import select
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.stored_json import row_from_json
 from bot.home.tab import PAUSE
-from bot.sandbox.people.seen import Home
 from bot.store.mailbox import read_session
 from bot.store.repository import chain_of, save
 from bot.store.tables import confirmations
@@ -206,98 +205,10 @@ async def test_a_message_that_is_not_a_card_has_no_history(at: Office) -> None:
     assert (await at.ann.gets_modal("This message is not a card")).title == "History"
 
 
-async def two_calls(at: Office) -> Home:
+async def test_several_are_decided_one_by_one_each_with_its_cards_buttons(at: Office) -> None:
     said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
     await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
     await at.ann.finds("through oncall · deploy", at.deploys, thread=said)
-    return await at.bob.opens_home("Waiting for you (2)")
-
-
-async def test_several_are_approved_together_after_each_was_seen_in_full(at: Office) -> None:
-    home = await two_calls(at)
-    await home.ticks("Select")
-    await home.clicks("Approve selected…")
-
-    modal = await at.bob.gets_modal("Approve 2 calls")
-    for shown in ("the dinner", "2.4.1", "Each call is decided on its own."):
-        assert shown in modal
-    await modal.submits()
-
-    await at.ann.finds("Done: Reimburse", at.deploys)
-    await at.ann.finds("Done: Deploy", at.deploys)
-    verdicts = await at.bob.gets_modal("Your votes")
-    for said in ("Reimburse €1,500 for the dinner: approved", "Deploy checkout 2.4.1 to prod: approved"):
-        assert said in verdicts
-    await at.ann.finds("reimburse · approved by bob", at.deploys)
-    await at.ann.finds("deploy · approved by bob", at.deploys)
-    assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
-
-
-async def test_several_are_denied_together_with_one_reason(at: Office) -> None:
-    home = await two_calls(at)
-    await home.ticks("Select")
-    await home.clicks("Deny selected…")
-
-    await (await at.bob.gets_modal("Deny 2 calls")).submits({"Reason": "Not on a Friday"})
-
-    await at.ann.finds("Denied: Reimburse", at.deploys)
-    await at.ann.finds("Denied: Deploy", at.deploys)
-    assert at.ran() == []
-
-
-async def test_of_a_batch_each_has_a_verdict_of_its_own(at: Office) -> None:
-    home = await two_calls(at)
-    await home.ticks("Select")
-    await home.clicks("Approve selected…")
-    modal = await at.bob.gets_modal("Approve 2 calls")
-    card = await at.cyd.finds("through oncall · deploy", at.deploys)
-    await at.cyd.clicks(card, "Deny…")
-    await (await at.cyd.gets_modal("Deny")).submits({"Reason": "No"})
-    await at.ann.finds("Denied: Deploy", at.deploys)
-
-    await modal.submits()
-
-    await at.ann.finds("Done: Reimburse", at.deploys)
-    verdicts = await at.bob.gets_modal("You are too late")
-    assert "Deploy checkout 2.4.1 to prod: not counted. You are too late" in verdicts
-    await at.bob.gets_modal("Reimburse €1,500 for the dinner: approved")
-    assert verdicts.title == "Your votes"
-    assert [line["tool"] for line in at.ran()] == ["reimburse"]
-
-
-async def test_nothing_ticked_says_what_to_do(at: Office) -> None:
-    home = await two_calls(at)
-
-    await home.clicks("Approve selected…")
-
-    assert "Select the calls" in await at.bob.gets_modal("Select the calls")
-
-
-async def test_a_batch_submitted_twice_is_one_vote_each(at: Office) -> None:
-    home = await two_calls(at)
-    await home.ticks("Select")
-    await home.clicks("Approve selected…")
-    modal = await at.bob.gets_modal("Approve 2 calls")
-
-    made = await modal.submits()
-    assert made is not None
-    await at.slack.repeats(made)
-
-    await at.ann.finds("Done: Deploy", at.deploys)
-    await at.ann.finds("Done: Reimburse", at.deploys)
-    assert len(at.ran()) == 2
-
-
-async def test_in_socket_mode_the_inbox_is_the_same(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
-        home = await two_calls(at)
-        await home.ticks("Select")
-        await home.clicks("Approve selected…")
-        await (await at.bob.gets_modal("Approve 2 calls")).submits()
-        card = await at.ann.finds("Done: Deploy", at.deploys)
-        await at.bob.commands("/approvals", "", at.deploys)
-        await at.bob.finds("Nothing waits for you.", at.deploys)
-        await at.bob.shortcut("adk_confirm_history", card)
-        await at.bob.gets_modal("needs approval")
+    home = await at.bob.opens_home("Waiting for you (2)")
+    first, second = (index for index, name in enumerate(home.buttons) if name == "Approve")
+    assert home.buttons[first : first + 3] == home.buttons[second : second + 3] == ("Approve", "Deny…", "Edit…")

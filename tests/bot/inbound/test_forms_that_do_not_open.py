@@ -71,13 +71,6 @@ async def from_home(at: Office, card: Seen) -> None:
     await (await at.bob.opens_home("reimburse")).clicks("Deny…")
 
 
-async def from_a_batch(at: Office, card: Seen) -> None:
-    await at.ann.says("@adk-confirm reimburse 1600 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
-    home = await at.bob.opens_home("Waiting for you (3)")
-    await home.ticks("Select")
-    await home.clicks("Approve selected…")
-
-
 async def from_a_list(at: Office, card: Seen) -> None:
     await at.bob.commands("/approvals", "", at.deploys)
     shown = await at.bob.finds("Waiting for you (1)", at.deploys)
@@ -93,7 +86,6 @@ async def from_a_shortcut(at: Office, card: Seen) -> None:
     ("press", "what", "direct"),
     [
         (from_home, "the form", True),
-        (from_a_batch, "the form", True),
         (from_a_list, "the form", False),
         (from_a_shortcut, "the history", False),
     ],

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.kit import Message
-from blocks.verdict import counting_view, notice_modal
+from blocks.verdict import notice_modal
 from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
@@ -328,7 +328,7 @@ async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoin
 async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
     out.slack.faults.limits("views.open", retry_after=2)
     with pytest.raises(Later):
-        await out.sender.open_view(out.sender.turn_for_view(AT, out.ann.id), "any", counting_view())
+        await out.sender.open_view(out.sender.turn_for_view(AT, out.ann.id), "any", notice_modal("Counting…"))
     assert out.waits == []
 
 
@@ -351,11 +351,11 @@ def _home(words: str) -> JsonObject:
 async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
     trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
     turn = out.sender.turn_for_view(AT, out.ann.id)
-    opened = await out.sender.open_view(turn, trigger, counting_view())
+    opened = await out.sender.open_view(turn, trigger, notice_modal("Counting…"))
     await out.sender.update_view(AT, opened.id, notice_modal("All done."), opened.hash)
     assert "All done." in await out.ann.gets_modal("Not possible")
     with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
-        await out.sender.open_view(turn, trigger, counting_view())
+        await out.sender.open_view(turn, trigger, notice_modal("Counting…"))
 
 
 async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> None:

@@ -187,9 +187,9 @@ async def test_the_home_tab_and_the_way_to_a_card(scene: Scene, visits: Visits) 
     await me.says("@adk-confirm deploy checkout")
     await me.goes_to("adk-confirm")
     await me.sees("Waiting for you (7)", within=me.chat)
-    await me.chat.get_by_role("checkbox", name="Select").first.check()
-    ticked = await scene.slack.until(lambda: [made for made in scene.slack.deliveries if made.what == "block_actions"])
-    assert ticked[-1].body["view"]["type"] == "home"  # type: ignore[index,call-overload]  # a payload as Slack sends it
+    await me.chat.get_by_role("link", name="Open card").first.click()
+    clicked = await scene.slack.until(lambda: [made for made in scene.slack.deliveries if made.what == "block_actions"])
+    assert clicked[-1].body["view"]["type"] == "home"  # type: ignore[index,call-overload]  # a payload as Slack sends it
     await me.page.get_by_role("tab", name="Messages").click()
     await me.sees("Everything you say here goes to adk-confirm.")
     await me.says("hello")
