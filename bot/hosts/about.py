@@ -107,7 +107,7 @@ def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
 
 
 async def _description(get: Get, path: str) -> Json:
-    """The server's description, or None. ADK Python 1.14 answers 500 at `/openapi.json` with a newer pydantic."""
+    """The server's description, or None."""
     status, body = await get(path)
     return body if status == HTTPStatus.OK else None
 

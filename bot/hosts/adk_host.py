@@ -338,7 +338,7 @@ class AdkHost:
 
     async def _not_arrived_error(self, cut: DeliveryUnknown, again_after: float) -> DeliveryUnknown | RefusedByHost:
         """The error for a run that left nothing in the session."""
-        if await self.server.cannot_load(str(cut)):
+        if await self.server.cannot_load():
             return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
         return DeliveryUnknown(str(cut), again_after)
 

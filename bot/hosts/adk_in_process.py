@@ -56,13 +56,12 @@ class AdkServer:
         return self.runner.app_name
 
     async def about(self) -> ServerInfo:
-        config, installed = self.runner.resumability_config, self._version
+        config = self.runner.resumability_config
         return ServerInfo(
-            name=f"google-adk {installed} in this process",
+            name=f"google-adk {self._version} in this process",
             metadata=True,
             invocation=True,
-            # google-adk 1 ends a resumable turn with its first answer and would ignore the others.
-            resumable=config is not None and config.is_resumable and not installed.startswith("1."),
+            resumable=config is not None and config.is_resumable,
             notes=self.notes(),
             ending=self._agents_that_end(),
         )
@@ -134,7 +133,7 @@ class AdkServer:
         finally:
             await running.aclose()
 
-    async def cannot_load(self, failure: str) -> bool:  # noqa: ARG002  (it is loaded)
+    async def cannot_load(self) -> bool:
         return False
 
     async def close(self) -> None:

@@ -36,9 +36,21 @@ def session_service(store_url: str) -> BaseSessionService:
     if path is not None:
         from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
+        file = path.with_name(f"{path.stem}-adk{path.suffix}")
+
+        class PrivateSessions(SqliteSessionService):
+            """Makes the file when a session is looked for, which comes first: `check` leaves none behind."""
+
+            async def create_session(self, **given: Any) -> Any:
+                make_private_file(file)
+                return await super().create_session(**given)
+
+            async def get_session(self, **given: Any) -> Any:
+                make_private_file(file)
+                return await super().get_session(**given)
+
         try:
-            file = make_private_file(path.with_name(f"{path.stem}-adk{path.suffix}"))
-            sqlite: BaseSessionService = SqliteSessionService(str(file))
+            sqlite: BaseSessionService = PrivateSessions(str(file))
             return sqlite
         except RuntimeError as error:
             raise Invalid(f"The agent's sessions can't be opened: {error}") from error

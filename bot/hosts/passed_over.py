@@ -38,9 +38,6 @@ _OF_TOOL = re.compile(r"Tool '(?P<name>[^']*)' (?:is not registered|does not req
 """The error of google-adk 1.39 and later, and of @google/adk, about one answer. It comes before any call of the message
 runs."""
 
-_OF_ONE = re.compile(r"Function (?P<name>\S+) is not found in the tools_dict\b.*")
-"""The error of earlier versions of google-adk. Other calls of the message may have run."""
-
 
 @dataclass
 class AnsweredRun:
@@ -77,11 +74,6 @@ class AnsweredRun:
         of_calls = (match for match in self._matches(_OF_CALL) if match["name"] in calls)
         of_tools = (match for match in self._matches(_OF_TOOL) if match["name"] in tools)
         return next((_quote(match) for match in chain(of_calls, of_tools)), None)
-
-    @cached_property
-    def refused_tools(self) -> dict[str, str]:
-        """The tools that errors name."""
-        return {match["name"]: _quote(match) for match in self._matches(_OF_ONE)}
 
     def _matches(self, sentence: re.Pattern[str]) -> Iterator[re.Match[str]]:
         return (match for failure in self.failures[:MOST_FAILURES] for match in sentence.finditer(failure))
@@ -153,9 +145,5 @@ def _quote(match: re.Match[str]) -> str:
 
 def why_not_begun(request: Request, branch: str, node: str, runs: Sequence[AnsweredRun]) -> str | None:
     """Why a call never began. None if any run after its answers leaves that open."""
-    tool, author = request.call.name or "", request.author
-    reasons = [
-        run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) or run.missed(branch)
-        for run in runs
-    ]
+    reasons = [run.refused or run.went_on(request.author, branch, node) or run.missed(branch) for run in runs]
     return reasons[-1] if reasons and None not in reasons else None

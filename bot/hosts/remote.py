@@ -35,8 +35,6 @@ PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
 """Refusals before a run that may not happen the next time."""
 REFUSED_FOR = 60.0
 MOST_REFUSAL = 1024 * 1024
-LOADING_FAILED = "Fail to load "
-"""google-adk 1's error in a stream when it can't load an app."""
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -69,11 +67,9 @@ class RemoteServer:
     async def get(self, path: str) -> tuple[int, Json]:
         return await self._ask("GET", path)
 
-    async def cannot_load(self, failure: str) -> bool:
+    async def cannot_load(self) -> bool:
         """Whether the server has the app but can't load it. google-adk lists folders, and finds errors in one only when
         it runs or describes the app."""
-        if LOADING_FAILED in failure:
-            return True
         try:
             status, _ = await self.get(app_info(self._app))
         except Unreachable:

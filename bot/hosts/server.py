@@ -49,7 +49,7 @@ class Server(Protocol):
         """The events of a run as they come, to its end. `extra`: more keys for the request."""
         ...
 
-    async def cannot_load(self, failure: str) -> bool:
+    async def cannot_load(self) -> bool:
         """Whether a run failed because the server has the app and can't load it."""
         ...
 

@@ -318,7 +318,6 @@ class TestPassedOver:
             ("Original function call for ID 'c1' not found in session history.", OutcomeKind.REFUSED),
             ("Function call arguments mismatch for ID 'c1'.", OutcomeKind.REFUSED),
             ("Tool confirmation rejected for function call 'c1': confirmation_not_required.", OutcomeKind.REFUSED),
-            ("Function reimburse is not found in the tools_dict.", OutcomeKind.REFUSED),
             ("Tool 'deploy' is not registered.", OutcomeKind.UNKNOWN),
             ("Tool confirmation rejected for function call 'c2': confirmation_not_required.", OutcomeKind.UNKNOWN),
             ("no money", OutcomeKind.UNKNOWN),

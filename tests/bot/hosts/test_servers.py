@@ -72,7 +72,7 @@ async def test_scene(at: Scene, name: str) -> None:
 GOOGLES = [
     pytest.param(kind, marks=[] if kind.usual else [pytest.mark.slow, pytest.mark.timeout(600)], id=kind.name)
     for kind in KINDS
-    if kind.name in ("adk-2-database", "adk-1.39", "adk-1.14")
+    if kind.name in ("adk-2-database", "adk-1.39")
 ]
 
 
@@ -126,7 +126,7 @@ def test_a_machine_without_node_is_no_excuse_in_ci(
 PARTS = {
     "In the bot's process, and our own API": ("ours-in-process", "adk-in-process", "ours"),
     "google-adk 2": ("adk-2", "adk-2-database", "adk-2-resumable", "adk-2-plugin"),
-    "google-adk 1": ("adk-1.14", "adk-1.39", "adk-1.39-database", "adk-1.39-plugin"),
+    "google-adk 1": ("adk-1.39", "adk-1.39-database", "adk-1.39-plugin"),
     "Other languages": ("js", "adk-go", "adk-java", "adk-rust"),
 }
 

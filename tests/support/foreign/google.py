@@ -106,28 +106,8 @@ def agent(name: str) -> Any:
         branches = [LlmAgent(name=branch, model=model(branch), tools=own_tools()) for branch in FORK]
         return ParallelAgent(name="fork", sub_agents=branches)
     if name == "filer":
-        gate = {} if mcp_gate() else {"before_tool_callback": asks_for_it}
-        return LlmAgent(name=name, model=model(name), tools=[*own_tools(), mcp_tools()], **gate)
+        return LlmAgent(name=name, model=model(name), tools=[*own_tools(), mcp_tools()])
     return LlmAgent(name=name, model=model(name), tools=own_tools())
-
-
-def mcp_gate() -> dict[str, Any]:
-    """The arguments with which an MCP toolset's tools ask for confirmation. Early versions have no such option."""
-    from google.adk.tools.mcp_tool import McpToolset
-
-    name = "require_confirmation"
-    return {name: True} if name in inspect.signature(McpToolset).parameters else {}
-
-
-def asks_for_it(tool: Any, args: dict[str, Any], tool_context: Any) -> dict[str, Any] | None:
-    """The gate of an MCP tool that has none of its own."""
-    if tool.name != "delete_file":
-        return None
-    confirmation = tool_context.tool_confirmation
-    if confirmation is None:
-        tool_context.request_confirmation(hint="May it be deleted?")
-        return {"error": "This tool call requires confirmation, please approve or reject."}
-    return None if confirmation.confirmed else {"error": "This tool call is rejected."}
 
 
 def own_tools() -> list[Any]:
@@ -154,7 +134,8 @@ def mcp_tools() -> Any:
 
     program, *arguments = json.loads(os.environ["MCP"])
     there = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
-    return McpToolset(connection_params=StdioConnectionParams(server_params=there, timeout=60), **mcp_gate())
+    connection = StdioConnectionParams(server_params=there, timeout=60)
+    return McpToolset(connection_params=connection, require_confirmation=True)
 
 
 def model(agent_name: str) -> Any:

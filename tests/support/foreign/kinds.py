@@ -44,8 +44,6 @@ class Kind:
             return sys.executable, "-m", "tests.support.foreign.ours"
         if self.quick:
             return replay(self.name.removeprefix("adk-"))
-        if self.name == "adk-1.14":
-            return google_adk(str(environment("google-adk==1.14.1")))
         if self.name.startswith("adk-1"):
             return google_adk(str(environment("google-adk>=1.39,<1.40", "mcp<2")))
         if self.name != "js":
@@ -91,14 +89,6 @@ KINDS = (
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
     Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True, waits=True),
-    Kind(
-        "adk-1.14",
-        "google-adk 1.14, in memory",
-        lacks=IN_MEMORY,
-        how={
-            "mcp": NO_GATE.format("a `before_tool_callback` of the agent"),
-        },
-    ),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}),
     Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES),
     Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True, waits=True, lacks=LOSES_BRANCHES),

@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field
 from tests.support.foreign.tools import log
 from tests.support.foreign.wishes import IMITATED, imitation
 
-with warnings.catch_warnings(), suppress(ImportError):  # google-adk 1 has no workflows, and 1.14 can resume nothing
+with warnings.catch_warnings(), suppress(ImportError):  # google-adk 1 has no workflows
     warnings.simplefilter("ignore")
     from google.adk import workflow
     from google.adk.apps import App, ResumabilityConfig
