@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from blocks.content import headline
 from blocks.readable import Readable, readable, words_of
-from blocks.rich import Line, Link, When, markup, rich, spoken
+from blocks.rich import Line, When, markup, rich, spoken
 from blocks.view import Argument
 from tests.blocks import samples
 
@@ -100,11 +100,6 @@ def test_what_moves_its_neighbours_or_has_lines_is_in_a_box() -> None:
         found = readable(value, "value", {}, 130, 3)
         assert isinstance(found, Readable)
         assert found.box
-
-
-def test_kinds_of_spans_are_slacks_own() -> None:
-    assert isinstance(readable(0, "at", {"": "time"}, 130, 3).beside[0], When)
-    assert isinstance(readable("https://a.example/b", "url", {"": "link"}, 130, 3).beside[0], Link)
 
 
 def test_a_time_shows_its_seconds_in_the_reader_s_zone() -> None:

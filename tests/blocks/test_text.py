@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from blocks.text import escape, fit, fit_visible, inert, pieces, plain, prose, right_to_left, units, visible
+from blocks.text import escape, fit, inert, pieces, plain, prose, right_to_left, units, visible
 from tests.blocks import strategies
 
 CLUSTERS = ["👩‍👩‍👧‍👦", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "🇮🇹", "👍🏽", "❤️", "1️⃣", "e\u0301", "각", "\u1112\u1161\u11ab", "क्षि", "x", " ", "\n"]
@@ -109,16 +109,6 @@ def test_a_text_in_pieces_is_all_there(text: str, size: int) -> None:
 
 def test_pieces_part_at_the_ends_of_lines() -> None:
     assert pieces("one line\ntwo lines\nthree", 20) == ["one line\ntwo lines\n", "three"]
-
-
-@given(strategies.nasty, st.integers(4, 60), st.none() | st.integers(1, 3))
-def test_looking_no_further_than_the_limit_sees_the_same(text: str, limit: int, lines: int | None) -> None:
-    whole = fit(visible(text, "\n"), limit, lines)
-    near = fit_visible(text, limit, lines, keep="\n")
-    assert near.whole == whole.whole
-    if near.whole:
-        assert near == whole
-    assert units(near.text) <= limit
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,9 @@ def test_an_answer_is_understood_in_every_spelling(wrapping: str, body: Any, ans
     assert answered(WRAPPED[wrapping](body)) == answer
 
 
+NOT_JSON = "The answer's response is text that is not JSON: send {confirmed}."
+
+
 @pytest.mark.parametrize(
     ("response", "sentence"),
     [
@@ -92,12 +95,9 @@ def test_an_answer_is_understood_in_every_spelling(wrapping: str, body: Any, ans
             {"confirmed": True, "toolConfirmation": {"confirmed": True}},
             "The answer has the unknown key 'toolConfirmation': send {confirmed} or {confirmed, payload}.",
         ),
-        ({"response": "yes"}, "The answer's response is text that is not JSON: send {confirmed}."),
-        ({"response": '{"confirmed": NaN}'}, "The answer's response is text that is not JSON: send {confirmed}."),
-        (
-            {"response": '{"confirmed": true, "payload": Infinity}'},
-            "The answer's response is text that is not JSON: send {confirmed}.",
-        ),
+        ({"response": "yes"}, NOT_JSON),
+        ({"response": '{"confirmed": NaN}'}, NOT_JSON),
+        ({"response": '{"confirmed": true, "payload": Infinity}'}, NOT_JSON),
         ({"response": "true"}, "The answer's response must be an object, not true."),
         ({"toolConfirmation": [True]}, "The answer's response must be an object, not [true]."),
         ({"toolConfirmation": None}, "The answer's response must be an object, not null."),
@@ -162,6 +162,9 @@ def test_an_answer_is_spelled_as_every_adk_takes_it() -> None:
 # The call that a request is about
 
 
+NO_ORIGINAL = "The confirmation request carries no originalFunctionCall: it does not say what it is about."
+
+
 @pytest.mark.parametrize(
     "carrying",
     [
@@ -180,12 +183,9 @@ def test_the_original_call_is_found_typed_or_as_a_map(carrying: FunctionCall | F
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (None, "The confirmation request carries no originalFunctionCall: it does not say what it is about."),
-        ({}, "The confirmation request carries no originalFunctionCall: it does not say what it is about."),
-        (
-            {"originalFunctionCall": None},
-            "The confirmation request carries no originalFunctionCall: it does not say what it is about.",
-        ),
+        (None, NO_ORIGINAL),
+        ({}, NO_ORIGINAL),
+        ({"originalFunctionCall": None}, NO_ORIGINAL),
         (
             {"originalFunctionCall": "transfer_money"},
             "originalFunctionCall must be a function call or a map, not str: send {id, name, args}.",
@@ -302,10 +302,7 @@ def test_nothing_else_asks(silent: Event) -> None:
             "The confirmation request r-1 is malformed at toolConfirmation.confirmed: Input should be a valid boolean, "
             "unable to interpret input.",
         ),
-        (
-            {"toolConfirmation": {"hint": "?"}},
-            "The confirmation request carries no originalFunctionCall: it does not say what it is about.",
-        ),
+        ({"toolConfirmation": {"hint": "?"}}, NO_ORIGINAL),
     ],
 )
 def test_a_malformed_request_is_an_error_not_a_silence(args: Any, sentence: str) -> None:

@@ -61,11 +61,7 @@ async def test_the_same_answer_again_changes_nothing_and_another_one_is_a_confli
     ("answer", "said"),
     [
         ({"confirmed": "true"}, "'confirmed' must be true or false"),
-        ({"confirmed": 1}, "'confirmed' must be true or false"),
-        ({"confirmed": None}, "'confirmed' must be true or false"),
-        ({"confirmed": True, "originalFunctionCall": {}}, "unknown key 'originalFunctionCall'"),
         ({"confirmed": True, "payload": 3}, "payload must be an object with arguments of deploy"),
-        ({"confirmed": True, "payload": {"servce": "x"}}, "servce: is not an argument"),
         ({"confirmed": True, "payload": {"version": 2}}, "version: "),
         ({"response": "not JSON"}, "text that is not JSON"),
     ],
