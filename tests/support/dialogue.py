@@ -30,7 +30,9 @@ from runtime import (
     original_call_from,
     requests_in,
 )
+from runtime.calls.call import Call
 from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.run.runner import Word
 
 _numbers = count(1)
 
@@ -113,6 +115,16 @@ class Chat:
 
     async def resume(self, invocation_id: str) -> Heard:
         return await heard(self.runner.run(user_id=self.user, session_id=self.session, invocation_id=invocation_id))
+
+    async def calls(self) -> list[Call]:
+        return await self.runner.calls(user_id=self.user, session_id=self.session)
+
+    async def settle(self, call_id: str, word: Word, attempt: int | None = None) -> Heard:
+        return await heard(
+            await self.runner.settle(
+                user_id=self.user, session_id=self.session, call_id=call_id, word=word, attempt=attempt
+            )
+        )
 
     async def history(self) -> list[Event]:
         session = await self.runner.get_session(user_id=self.user, session_id=self.session)

@@ -65,7 +65,5 @@ async def test_a_server_killed_in_the_middle_leaves_it_to_people(watched: Watche
         heard = await running
         assert heard.errors == ["OUTCOME_UNKNOWN"]
         assert heard.texts == []
-        call_id = str(request.call.id)
-        settled = await runner.settle(user_id=chat.user, session_id=chat.session, call_id=call_id, word="it happened")
-        assert [event.text async for event in settled if event.text] == ["Done."]
+        assert (await chat.settle(str(request.call.id), "it happened")).texts == ["Done."]
     assert watched.ran() == ["linger x"], "never sent again by itself"

@@ -14,7 +14,7 @@ import pytest
 from runtime import Agent, Answer, Busy, Conflict, FunctionTool, ModelRequest, Runner, ScriptedModel, call, requests_in
 from runtime.models.scripted import ScriptLine
 from tests.runtime.conftest import MakeRunner
-from tests.support.dialogue import Chat, Heard, heard
+from tests.support.dialogue import Chat, Heard
 from tests.support.kill import child, here
 from tests.support.waiting import until
 
@@ -174,7 +174,7 @@ async def test_twenty_people_at_once_in_any_order(run: MakeRunner, log: Log, see
     for chat in chats:
         history = await chat.history()
         assert "Settled." in [event.text for event in history]
-        calls = await runner.calls(user_id=chat.user, session_id=chat.session)
+        calls = await chat.calls()
         assert all(one.settled and one.told for one in calls)
 
 
@@ -280,7 +280,6 @@ async def test_a_process_that_was_frozen_beyond_its_lease_can_write_nothing(
             "Another process took over; look at the session again before trying once more."
         ]
         assert await chat.history() == before
-        (unknown,) = await runner.calls(user_id=chat.user, session_id=session)
-        settled = await runner.settle(user_id=chat.user, session_id=session, call_id=unknown.id, word="it happened")
-        assert (await heard(settled)).texts == ["Settled."]
+        (unknown,) = await chat.calls()
+        assert (await chat.settle(unknown.id, "it happened")).texts == ["Settled."]
     assert log.lines == ["deployed a"]

@@ -111,7 +111,7 @@ async def asked(chat: Chat, number: int) -> dict[str, str]:
 
     async def look() -> dict[str, str] | None:
         await quietly_recover(chat.runner)
-        calls = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+        calls = await chat.calls()
         if len(calls) == number and all(one.state is CallState.HELD for one in calls):
             return {one.id: str(one.args["version"]) for one in calls}
         return None

@@ -172,12 +172,8 @@ class Story:
         return [request for event in await self.chat.history() for request in requests_in(event)][-1]
 
     async def settle(self, word: Word) -> Heard:
-        (unknown,) = await self.runner.calls(user_id=self.chat.user, session_id=SESSION)
-        return await heard(
-            await self.runner.settle(
-                user_id=self.chat.user, session_id=SESSION, call_id=unknown.id, word=word, attempt=unknown.attempt
-            )
-        )
+        (unknown,) = await self.chat.calls()
+        return await self.chat.settle(unknown.id, word, unknown.attempt)
 
     async def told_to_the_model(self) -> list[str]:
         model = self.runner.agent.model
@@ -328,11 +324,9 @@ async def test_people_let_it_run_again(store: str, app: str, tmp_path: Path) -> 
 async def test_a_word_about_an_attempt_that_is_over_is_a_conflict(store: str, app: str, tmp_path: Path) -> None:
     async with killed(store, app, tmp_path, "gated", "in the tool") as left:
         await left.recovered()
-        (unknown,) = await left.runner.calls(user_id=left.chat.user, session_id=SESSION)
+        (unknown,) = await left.chat.calls()
         with pytest.raises(Conflict, match="attempt 1 now, and this is about attempt 2"):
-            await left.runner.settle(
-                user_id=left.chat.user, session_id=SESSION, call_id=unknown.id, word="run again", attempt=2
-            )
+            await left.chat.settle(unknown.id, "run again", 2)
         assert left.log.lines == [BEGAN]
 
 
@@ -360,13 +354,9 @@ async def test_of_two_calls_that_ran_together_only_the_interrupted_one_is_unknow
         assert reply.errors == ["OUTCOME_UNKNOWN"]
         assert reply.texts == []
         assert await left.chat.state() == {"b": "deployed"}
-        calls = await left.runner.calls(user_id=left.chat.user, session_id=SESSION)
+        calls = await left.chat.calls()
         assert [str(one.state) for one in calls] == ["unknown", "done"]
-        unknown = calls[0].id
-        settled = await left.runner.settle(
-            user_id=left.chat.user, session_id=SESSION, call_id=unknown, word="it happened"
-        )
-        assert len((await heard(settled)).texts) == 1
+        assert len((await left.chat.settle(calls[0].id, "it happened")).texts) == 1
         assert await left.told_to_the_model() == [
             "user: Ship a",
             'model calls deploy {"version":"a"}',

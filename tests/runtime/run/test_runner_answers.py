@@ -35,7 +35,7 @@ from runtime.store.database import Database
 from runtime.tool import ToolOutcomeUnknown
 from runtime.wire import Dialect
 from tests.runtime.conftest import MakeRunner
-from tests.support.dialogue import Chat, answering, heard, raw_answer, shown
+from tests.support.dialogue import Chat, answering, raw_answer, shown
 from tests.support.watched import Watched
 
 log: list[object] = []
@@ -185,7 +185,7 @@ async def test_no_id_of_nothing_does_harm(run: MakeRunner, nobody: str) -> None:
     with pytest.raises((NotFound, Invalid)):
         await chat.resume(nobody)
     with pytest.raises(NotFound):
-        await chat.runner.settle(user_id=chat.user, session_id=chat.session, call_id=nobody, word="run again")
+        await chat.settle(nobody, "run again")
     if nobody:
         with pytest.raises((NotFound, Invalid)):
             await chat.answer(Answer(nobody, True))
@@ -444,7 +444,7 @@ async def test_a_word_on_a_call_that_is_not_unknown_is_a_conflict(run: MakeRunne
     call_id = str(request.call.id)
     for _ in ("while it waits", "when it is done"):
         with pytest.raises(Conflict, match=call_id):
-            await chat.runner.settle(user_id=chat.user, session_id=chat.session, call_id=call_id, word=word)
+            await chat.settle(call_id, word)
         await chat.approve(request)
     assert log == ["deployed a"]
 
@@ -511,19 +511,10 @@ async def test_a_word_about_another_attempt_is_a_conflict(run: MakeRunner) -> No
     runner = run(Agent("a", ScriptedModel(call("send", to="Ada"), "Sent."), tools=tools))
     chat = Chat(runner)
     await chat.approve((await chat.say("Send it")).request)
-    (unknown,) = await runner.calls(user_id=chat.user, session_id=chat.session)
-
-    async def settle(attempt: int) -> None:
-        word: Word = "it happened"
-        await heard(
-            await runner.settle(
-                user_id=chat.user, session_id=chat.session, call_id=unknown.id, word=word, attempt=attempt
-            )
-        )
-
+    (unknown,) = await chat.calls()
     with pytest.raises(Conflict, match="is at attempt 1 now"):
-        await settle(2)
-    await settle(1)
+        await chat.settle(unknown.id, "it happened", 2)
+    await chat.settle(unknown.id, "it happened", 1)
 
 
 async def test_what_a_person_wrote_is_held_to_the_type_and_what_the_model_wrote_may_be_loose(run: MakeRunner) -> None:

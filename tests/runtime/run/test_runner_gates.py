@@ -250,7 +250,7 @@ async def test_who_approves_may_amend_the_arguments(
     assert (await chat.approve(request, payload)).texts == ["Paid."]
     assert log == [ran]
 
-    (recorded,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (recorded,) = await chat.calls()
     assert recorded.args == {"purpose": "trip", "amount": 1500}
     assert recorded.run_args == {"purpose": ran[0], "amount": ran[1]}
 
@@ -399,7 +399,7 @@ async def test_a_payload_may_be_a_pydantic_model_and_its_schema_is_kept(run: Mak
     chat, request, _ = await held(run, leave, call("leave", days=5), "Done.")
     assert request.hint == "Approve execution of tool leave?"
     assert request.payload == ({"approved_days": 1, "comment": ""} if payload is not Leave else None)
-    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (waiting,) = await chat.calls()
     assert waiting.request is not None
     assert waiting.request.payload_schema == Leave.model_json_schema()
     heard = await chat.approve(request, {"approved_days": 2, "comment": "ok"})
@@ -503,8 +503,8 @@ async def test_a_tool_that_changes_its_arguments_does_not_change_what_was_approv
         return "paid"
 
     chat, request, _ = await held(run, Greedy(pay), call("pay", amount=10), "Paid.")
-    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (waiting,) = await chat.calls()
     assert (request.call.arguments, waiting.args) == ({"amount": 10}, {"amount": 10})
     await chat.approve(request)
-    (done,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (done,) = await chat.calls()
     assert (done.args, done.run_args) == ({"amount": 10}, {"amount": 10})

@@ -243,7 +243,7 @@ async def test_calls_are_listed_in_the_order_they_were_made(run: MakeRunner) -> 
     for request in (await chat.say("Ship")).requests:
         heard = await chat.deny(request)
     await chat.approve(heard.request)
-    calls = await runner.calls(user_id=chat.user, session_id=chat.session)
+    calls = await chat.calls()
     assert [(one.args["version"], str(one.state)) for one in calls] == [
         ("0", "refused"),
         ("1", "refused"),

@@ -72,7 +72,7 @@ async def held(run: MakeRunner, amount: Json = 10, **tool: bool) -> tuple[Chat, 
     """A call that waits, under a runner that seals."""
     chat = Chat(run(payer(amount, **tool), seal=SEAL))
     request = (await chat.say("Pay")).request
-    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (waiting,) = await chat.calls()
     return chat, request.id, waiting
 
 
@@ -86,7 +86,7 @@ async def approve(chat: Chat, request: str, waiting: Call, approved: JsonObject,
         approved={request: about},
     )
     [_ async for _ in run]
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     return after
 
 
@@ -131,7 +131,7 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
         approved={request.id: about},
     )
     assert [event.text async for event in started][-1] == "It did not fit."
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     assert (after.state, paid) == (CallState.REFUSED, [])
     assert after.reason is not None
     assert "amount: Input should be a valid integer" in after.reason
@@ -192,7 +192,7 @@ async def test_i_write_that_a_call_may_begin(
     with caplog.at_level(logging.ERROR):
         await take_up(chat)
     assert paid == []
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     assert (after.state, after.args) == (CallState.REFUSED, {})
     assert "changed the database" in caplog.text
 
@@ -204,15 +204,13 @@ async def test_a_call_without_a_seal_that_fits_is_no_call(run: MakeRunner, state
     chat, request, waiting = await held(run)
     database = await chat.runner.open()
     await database.run(rewrites, name_of(chat), lambda one, _: (replace(one, state=state), seal))
-    assert await chat.runner.calls(user_id=chat.user, session_id=chat.session) == []
+    assert await chat.calls() == []
     with suppress(Conflict):  # some of these have ended
         [_ async for _ in await chat.runner.start(
             user_id=chat.user, session_id=chat.session, message=Answer(request, True)
         )]  # fmt: skip
     with suppress(Conflict):
-        [_ async for _ in await chat.runner.settle(
-            user_id=chat.user, session_id=chat.session, call_id=waiting.id, word="run again"
-        )]  # fmt: skip
+        await chat.settle(waiting.id, "run again")
     await take_up(chat)
     assert paid == []
 
@@ -232,7 +230,7 @@ async def test_i_make_up_a_held_call(run: MakeRunner) -> None:
         tx.execute(insert(requests).values(session=session.key, id="r-forged", call="forged"))
 
     await (await chat.runner.open()).run(insert_it)
-    seen = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    seen = await chat.calls()
     assert [one.id for one in seen] == [waiting.id]
 
 
@@ -242,7 +240,7 @@ async def test_i_change_a_held_call_and_somebody_approves_it_over_http(run: Make
     await (await chat.runner.open()).run(rewrites, name_of(chat), lambda one, _: (dearer(one), ""))
     started = await chat.runner.start(user_id=chat.user, session_id=chat.session, message=Answer(request, True))
     [_ async for _ in started]
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     assert (after.state, after.reason, after.args, paid) == (CallState.REFUSED, ALTERED, {}, [])
 
 
@@ -254,13 +252,10 @@ async def test_what_i_changed_after_it_began_is_unknown_and_never_sealed_again(
     begun = replace(step(ready(waiting), Begin(), 0.0), state=state)
     await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: (dearer(begun), ""))
     await take_up(chat)
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     assert (after.state, after.args) == (CallState.UNKNOWN, {})
-    again = await chat.runner.settle(
-        user_id=chat.user, session_id=chat.session, call_id=waiting.id, word="run again", attempt=1
-    )
-    [_ async for _ in again]
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    await chat.settle(waiting.id, "run again", 1)
+    (after,) = await chat.calls()
     assert (after.state, after.args, paid) == (CallState.REFUSED, {}, [])
 
 
@@ -270,7 +265,7 @@ async def test_i_change_what_ran_when_its_process_died(run: MakeRunner) -> None:
     running, seal = sealed(step(ready(waiting), Begin(), 0.0), name_of(chat))
     await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: (dearer(running), seal))
     await take_up(chat)
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     assert (after.state, paid) == (CallState.UNKNOWN, [])
 
 
@@ -300,7 +295,7 @@ async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRun
         await database.run(rewrites, name_of(chat), lambda one, before: (dearer(one), before))
 
     meddling.meddle = meddle
-    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (waiting,) = await chat.calls()
     after = await approve(chat, request.id, waiting, {"amount": 10})
     assert (after.state, after.args, paid) == (CallState.DONE, {"amount": 10}, [10])
 
@@ -320,7 +315,7 @@ async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
         approved=Approved(waiting.id, "pay", {"amount": 10}),
     )
     [_ async for _ in again]
-    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    (after,) = await chat.calls()
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
