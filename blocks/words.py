@@ -191,8 +191,8 @@ BECAUSE = ": "
 UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
 PARKED = "🛑 It failed too often, so we stopped trying. Tell whoever runs this app."
 NOT_SEALED = (
-    "🚨 Something about this call was written into the database by other means than this app, or before it was "
-    "upgraded. It does not count. If the app was not upgraded, tell whoever runs it."
+    "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
+    "whoever runs it."
 )
 ENDS_TURN = (
     "⚠️ Whatever you decide, this ends the agent's turn: later steps do not run. Whoever runs the agent can change that "

@@ -29,7 +29,7 @@ from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from bot.store.requests import Opening, asked_call
 from bot.store.rows import letter_is_sealed
-from bot.store.tables import mail
+from bot.store.tables import mail, storable
 from runtime.errors import Invalid
 from runtime.jsontypes import as_object, texts
 from runtime.run.arrival import invocation_of
@@ -187,7 +187,7 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> P
             return row.asked.asked_by
     said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id)
     for one in tx.execute(said):
-        began = one.turn == invocation_id or invocation_of(session_id(session), one.mark) == invocation_id
+        began = one.turn == storable(invocation_id) or invocation_of(session_id(session), one.mark) == invocation_id
         if began and letter_is_sealed(tx, one):
             return _speaker(tx, session, one.person)
     if letter.person is not None:

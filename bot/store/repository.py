@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 
 from bot.audit.ledger import LedgerLine
 from bot.confirmation.effects import AnswerDelivery, Delivery
-from bot.confirmation.model import AskedCall, Confirmation, SessionKey
+from bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
 from bot.confirmation.schedule import needs_drawing, next_due
 from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, places_from_json
@@ -21,7 +22,7 @@ from bot.policy.approvers import Person
 from bot.store.ledger_lines import confirmation_lines, content_of, write_step
 from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places
 from bot.store.slack_lanes import mark_cards_due, seconds_until_posted
-from bot.store.tables import cards, confirmations, grants, mail, sessions
+from bot.store.tables import cards, confirmations, grants, mail, sessions, storable
 from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
 from runtime.jsontypes import Json
@@ -219,7 +220,7 @@ def _end_void(tx: Tx, session: Session, found: Row[*tuple[Any, ...]]) -> Confirm
         call_id=found.call_id,
         tool="?",
         arguments={},
-        agent="",
+        agent=session.session.app,
         asked_by=session.starter,
         team=session.team,
         channel=session.channel,
@@ -228,8 +229,14 @@ def _end_void(tx: Tx, session: Session, found: Row[*tuple[Any, ...]]) -> Confirm
     seal = seal_of(tx)
     if found.places and seal.fits(found.places_sealed, "cards", found.id, found.places):
         places = places_from_json(found.places)
-        row = replace(row, places=places, version=max((place.drawn_version for place in places), default=1))
+        row = replace(row, places=places, version=_later_than(found.body, places))
     return save(tx, session, end_void(row, now(tx)))
+
+
+def _later_than(body: str, places: Sequence[Place]) -> int:
+    """A version that no card shows, not even one that is being drawn from the void row."""
+    claimed = re.findall(r'"version":\s?(\d{1,9})\b', body)
+    return max([*map(int, claimed), *(place.drawn_version for place in places), 1])
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
@@ -365,6 +372,7 @@ def note_turn(tx: Tx, letter: int, turn: str) -> None:
     here = mail.c.id == letter
     found = tx.execute(for_update(select(mail).where(here))).one_or_none()
     if found is not None and found.turn is None and letter_is_sealed(tx, found):
+        turn = storable(turn)
         values = {"turn": turn, "sealed": letter_seal(tx, {**found._mapping, "turn": turn})}
         tx.execute(update(mail).where(here).values(values))
 

@@ -14,7 +14,7 @@ from sqlalchemy import Row, bindparam, func, select
 
 from bot.confirmation.model import Confirmation, Place
 from bot.confirmation.stored_json import UnreadableRecord, places_from_json, places_to_json, row_from_json, row_to_json
-from bot.store.tables import cards, confirmations, ledger
+from bot.store.tables import cards, confirmations, ledger, storable
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.seal import seal_in, seal_of
@@ -57,7 +57,7 @@ def load(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation | None:
 
 def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:
     """The row's text and seal. Call this after the ledger lines of the same change are written."""
-    body, key = row_to_json(row), [row.id, session, row.asked.request_id]
+    body, key = row_to_json(row), [row.id, session, storable(row.asked.request_id)]
     return {
         "body": body,
         "sealed": seal_of(tx).of("confirmation", key, body, _LAST.first(tx, id_=row.id).seq),  # type: ignore[arg-type]

@@ -300,7 +300,7 @@ async def test_a_row_that_can_not_be_read_stops_nobody(open_office: Opens) -> No
         await at.bot.database.run(spoil_every_row)
 
         await at.bob.clicks(card, "Approve")
-        await at.bob.gets_modal("A stored confirmation can't be read")
+        await at.ann.finds("is not the one that was asked about", at.deploys, thread=card)
         other = await at.ask("reimburse 1600 for the team dinner")
         await at.bob.clicks(other, "Approve")
 

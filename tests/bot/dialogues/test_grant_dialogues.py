@@ -172,13 +172,6 @@ async def test_it_ends_with_its_time(at: Office) -> None:
 # Rights that were lost
 
 
-async def told_it_ended(at: Office, card: Seen, why: str) -> None:
-    await at.ann.finds(f"ask again, because bob could not approve such a call any more ({why}", at.deploys, thread=card)
-    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
-    assert "run without asking" not in at.ann.now(card)
-    await at.bob.opens_home("Nothing waits for you.")
-
-
 async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
     """Bob approves ann's call with a grant, and then asks for one like it."""
     card = await granted(at)
@@ -189,7 +182,6 @@ async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
     await at.bob.clicks(await waiting(at, card), "Approve")
     await at.bob.gets_modal("You asked for this, so somebody else has to decide")
     assert len(at.ran()) == 1
-    await told_it_ended(at, card, "they spoke to the agent here")
 
 
 async def test_who_left_the_group_grants_nothing_from_that_moment_on(at: Office) -> None:
@@ -200,7 +192,6 @@ async def test_who_left_the_group_grants_nothing_from_that_moment_on(at: Office)
 
     await at.cyd.finds("through oncall · deploy", at.deploys, thread=card)
     assert len(at.ran()) == 1
-    await told_it_ended(at, card, "the policy names others")
 
 
 async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> None:
