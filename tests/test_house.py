@@ -234,3 +234,16 @@ def test_tests_wait_for_what_they_await() -> None:
         if path.name != "test_house.py" and sleeps.search(path.read_text(encoding="utf-8"))
     }
     assert found == set(MAY_SLEEP)
+
+
+def test_each_test_that_the_page_on_security_names_is_there() -> None:
+    """A name without a file is one of the file named before it."""
+    named, file = re.findall(r"`(test_\w+\.py)?(?:::(test_\w+))?`", (ROOT / "docs/security.md").read_text()), ""
+    missing: list[str] = []
+    for path, name in named:
+        file = path or file
+        found = [one.read_text(encoding="utf-8") for one in (ROOT / "tests").rglob(file)] if file else []
+        if not found or (name and not any(f"def {name}(" in text for text in found)):
+            missing.append(f"{file}::{name}")
+    assert len(named) > 50
+    assert missing == []
