@@ -14,7 +14,6 @@ import click
 
 from bot.commands import command_texts
 from bot.commands.common import CommandLine, names_option, options, paint, standard_output, tell, tell_all
-from runtime.store.seal import Seal
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from bot.store.audit_log import LineFilter
     from runtime.jsontypes import JsonObject
     from runtime.store.database import Database
+    from runtime.store.seal import Seal
 
 _EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
 
@@ -201,6 +201,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     from bot.confirmation.decision_texts import verification_result
     from bot.operations.operate import secret_of
     from bot.store.audit_verify import verify_ledger
+    from runtime.store.seal import Seal
 
     seal = Seal(secret_of(call.settings))
     known = _anchor(anchor, seal) if anchor else None
