@@ -1,16 +1,13 @@
-"""Form fields that are picked instead of typed: options, days and times."""
+"""Form fields for one of several values: picked, or typed if there are too many."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 
 from pydantic import JsonValue
 from slack_sdk.models.blocks import (
-    DatePickerElement,
-    DateTimePickerElement,
     InputInteractiveElement,
     Option,
     RadioButtonsElement,
@@ -96,67 +93,3 @@ class OneOf:
             if text.strip() in (spell_on_one_line(option), option):
                 return option
         return FieldError(words.FIELD_OPTION.format(count=len(self.options)))
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """`format: date`."""
-
-    current: str | None
-    nullable: bool
-
-    def draw(self) -> InputInteractiveElement:
-        return DatePickerElement(action_id=ACTION, initial_date=self.current or None)
-
-    def read(self, entry: Entry) -> Read:
-        text = string(entry, "selected_date")
-        if isinstance(text, FieldError):
-            return text
-        if text == (self.current or ""):
-            return UNTOUCHED
-        if not text:
-            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
-        return text if is_day(text) else FieldError(words.FIELD_DATE)
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """`format: date-time` with an offset. The offset is kept when the time changes."""
-
-    current: str | None
-    nullable: bool
-
-    def draw(self) -> InputInteractiveElement:
-        at = moment(self.current) if self.current else None
-        return DateTimePickerElement(action_id=ACTION, initial_date_time=int(at.timestamp()) if at else None)
-
-    def read(self, entry: Entry) -> Read:
-        chosen = entry.get("selected_date_time")
-        before = moment(self.current) if self.current else None
-        if chosen is None:
-            if before is None:
-                return UNTOUCHED
-            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
-        if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen <= 9_999_999_999:
-            return FieldError(words.FIELD_UNREADABLE)
-        if before is not None and chosen == int(before.timestamp()):
-            return UNTOUCHED
-        zone = before.tzinfo if before else UTC
-        text = datetime.fromtimestamp(chosen, zone).isoformat()
-        return text.replace("+00:00", "Z") if not self.current or self.current.upper().endswith("Z") else text
-
-
-def is_day(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
-
-
-def moment(text: str) -> datetime | None:
-    """A date-time that a picker can hold: with an offset, and within the picker's years."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo is not None and 0 <= at.timestamp() <= 9_999_999_999 else None

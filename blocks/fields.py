@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Protocol
@@ -60,11 +61,12 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, exactly as typed. Empty means null where null is allowed."""
+    """A string, exactly as typed, but for spaces around a date. Empty means null where null is allowed."""
 
     current: str | None
     nullable: bool
     multiline: bool
+    format: str | None = None
 
     def draw(self) -> InputInteractiveElement:
         return text_input(as_lines(self.current or ""), multiline=self.multiline)
@@ -75,7 +77,28 @@ class Text:
             return text if isinstance(text, FieldError) else UNTOUCHED
         if self.current and "\r\n" in self.current:
             text = as_lines(text).replace("\n", "\r\n")
-        return None if not text and self.nullable else text
+        if not text and self.nullable:
+            return None
+        if self.format not in _DATES:
+            return text
+        pattern, sentence = _DATES[self.format]
+        text = text.strip()
+        return text if re.fullmatch(pattern, text, re.ASCII) and _is_iso(text) else FieldError(sentence)
+
+
+_DATES = {
+    "date": (r"\d{4}-\d\d-\d\d", words.FIELD_DATE),
+    "date-time": (r"\d{4}-\d\d-\d\dT\d\d:\d\d.*", words.FIELD_MOMENT),
+}
+"""The formats of a JSON schema that a form checks."""
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)

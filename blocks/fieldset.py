@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from slack_sdk.models.blocks import InputBlock
 
 from blocks import words
-from blocks.choices import Choice, Day, Moment, OneOf, is_day, moment
+from blocks.choices import Choice, OneOf
 from blocks.fields import ACTION, UNTOUCHED, FieldError, JsonField, Kind, Number, Read, Text, as_lines
-from blocks.full_view import MOST_FIELDS
+from blocks.full_view import FIELD_BYTES, MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import label, plain_text
 from blocks.model_json import as_json
@@ -22,7 +22,6 @@ from blocks.schema import FormSchema, Shape
 from blocks.text import INPUT, plain, units, visible
 from blocks.view import ABSENT, Absent, Argument
 
-_BYTES = 150_000
 _LABEL, _HINT = 150, 200
 _MULTILINE = 60
 _MENU = 100
@@ -128,7 +127,7 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSc
     values: list[tuple[str, JsonValue | Absent, bool]] = [(a.name, a.value, a.masked) for a in arguments]
     values += [(name, ABSENT, False) for name in may if name not in given and name in shapes]
     fields: list[Field] = []
-    fixed, long, room, crowded = [], [], _BYTES, False
+    fixed, long, room, crowded = [], [], FIELD_BYTES, False
     for index, (name, value, masked) in enumerate(values):
         if name in may and not masked:
             crowded = crowded or len(fields) == MOST_FIELDS
@@ -200,10 +199,6 @@ def _numeric(current: JsonValue | Absent, *, whole: bool) -> int | float | None:
 def _textual(current: str | None, shape: Shape) -> Kind | None:
     """A text field shows what people can see and type. Other strings are shown as JSON, with escapes."""
     text = current or ""
-    if shape.format == "date" and (not text or is_day(text)):
-        return Day(current, shape.nullable)
-    if shape.format == "date-time" and (not text or moment(text) is not None):
-        return Moment(current, shape.nullable)
     lines = as_lines(text)
     if (
         visible(lines, keep="\n\t") != lines
@@ -211,4 +206,4 @@ def _textual(current: str | None, shape: Shape) -> Kind | None:
         or (lines != text and lines.count("\n") != text.count("\r\n"))
     ):
         return None
-    return Text(current, shape.nullable, multiline="\n" in lines or units(lines) > _MULTILINE)
+    return Text(current, shape.nullable, "\n" in lines or units(lines) > _MULTILINE, shape.format)

@@ -6,7 +6,7 @@ the same fields, and only what differs from their values is a change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
@@ -17,7 +17,7 @@ from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
 from blocks.fields import ACTION, entry_in, text_in
 from blocks.fieldset import Fieldset, FieldsRead, fieldset
-from blocks.full_view import FILE_READ, room_beside_fields, seen_whole, split_pages, what_runs
+from blocks.full_view import cut_note, room_beside, split_pages, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.rich import Line, Piece, Say, join_list, line, name, rich
@@ -45,13 +45,15 @@ def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
 def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
     """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited call."""
     fields = edit_fields(view, schema)
+    inputs = [one.block() for one in fields.fields]
     intro = content(replace(view, arguments=()), WHOLE).intro
-    above = split_pages(intro, "intro", *room_beside_fields(len(view.editable)))
+    above = split_pages(intro, "intro", *room_beside(inputs))
     below = split_pages(_fixed_content(view, fields), "page", *above.left)
-    may, seen = seen_whole(view, replace(below, whole=above.whole and below.whole))
-    inputs = [one.block() for one in fields.fields] if may else []
+    if not (above.whole and below.whole):
+        blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
+        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
     blocks = [_heading(view), *above.blocks, _consequence(view), *inputs, *below.blocks]
-    blocks += [*small_print(_fixed_notes(fields), "fixed"), *(seen if inputs or not may else [])]
+    blocks += small_print(_fixed_notes(fields), "fixed")
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
 
@@ -59,10 +61,9 @@ def read_edit(view: CardView, schema: FormSchema | None, values: Mapping[str, ob
     """The changed arguments by name. A form without changes is sent back, since it is not an edit."""
     fields = edit_fields(view, schema)
     reading = fields.read(values)
-    errors = {**reading.errors, **_file_unread(values)}
-    if not errors and not reading.changes and fields.fields:
-        errors = {fields.fields[0].block_id: words.NOTHING_CHANGED}
-    return FieldsRead({}, errors) if errors else reading
+    if not reading.errors and not reading.changes and fields.fields:
+        return FieldsRead({}, {fields.fields[0].block_id: words.NOTHING_CHANGED})
+    return reading
 
 
 def _fixed_notes(fields: Fieldset) -> list[Line]:
@@ -107,31 +108,28 @@ def approve_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
 def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> JsonObject:
     """What Approve opens if a click is not enough: everything that would run, and what the approver must add."""
     fields = approve_fields(view, payload_schema)
-    blocks: list[Block] = [header(heading(view), "title")]
-    added = _payload_blocks(view, fields)
-    if view.grant_offer is not None:
-        added += _grant_blocks(view, view.grant_offer)
+    inputs = [one.block() for one in fields.fields]
     parts = [*what_runs(replace(view, answered=False)), *_fixed_content(view, fields)]
-    pages = split_pages(parts, "page", *room_beside_fields(len(view.editable)))
-    may, seen = seen_whole(view, pages)
-    blocks += [*pages.blocks, *seen, *(added if may else [])]
-    if view.question:
-        return _modal(Callback.APPROVE, words.TITLE_ANSWER, blocks, view, words.SUBMIT_ANSWER if may else None)
-    return _modal(Callback.APPROVE, words.TITLE_APPROVE, blocks, view, words.APPROVE if may else None)
+    pages = split_pages(parts, "page", *room_beside(inputs))
+    blocks = [_heading(view), *pages.blocks, *cut_note(pages)]
+    if pages.whole:
+        blocks += _payload_blocks(view, fields, inputs)
+        blocks += _grant_blocks(view, view.grant_offer) if view.grant_offer is not None else []
+    title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.TITLE_APPROVE, words.APPROVE)
+    return _modal(Callback.APPROVE, title, blocks, view, submit if pages.whole else None)
 
 
 def read_approval(view: CardView, payload_schema: FormSchema | None, values: Mapping[str, object]) -> Approval:
     reading = approve_fields(view, payload_schema).read(values)
-    errors = {**reading.errors, **_file_unread(values)}
-    if errors:
-        return Approval(errors=errors)
+    if reading.errors:
+        return Approval(errors=reading.errors)
     return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked_values(values, GRANT))
 
 
-def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
-    intro = bool(fields.fields) and not view.question
+def _payload_blocks(view: CardView, fields: Fieldset, inputs: Sequence[Block]) -> list[Block]:
+    intro = bool(inputs) and not view.question
     blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
-    return [*blocks, *(one.block() for one in fields.fields), *small_print(_fixed_notes(fields), "fixed")]
+    return [*blocks, *inputs, *small_print(_fixed_notes(fields), "fixed")]
 
 
 def _grant_blocks(view: CardView, offer: GrantOffer) -> list[Block]:
@@ -218,8 +216,3 @@ def ticked_values(values: Mapping[str, object], block_id: str) -> set[str]:
     found = options if isinstance(options, list) else []
     named = (option.get("value") for option in found if isinstance(option, Mapping))
     return {value for value in named if isinstance(value, str)}
-
-
-def _file_unread(values: Mapping[str, object]) -> dict[str, str]:
-    unread = FILE_READ in values and FILE_READ not in ticked_values(values, FILE_READ)
-    return {FILE_READ: words.FILE_NOT_READ} if unread else {}

@@ -1,37 +1,34 @@
-"""The full view of a call: page by page in a modal, or as a file if a modal is too small.
+"""The full view of a call, page by page in a modal.
 
-Nobody can approve here without having been shown everything. If a modal can't hold it all, Approve appears only once
-the file exists, and asks people to read the file.
+Nobody can approve here without having been shown everything. A call that a modal can't hold is refused when it is asked
+for (`can_be_shown`). If there is more to show than that, such as a long result, the view ends with a note.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pydantic import JsonValue
-from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option
+from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.card_text import approval_status, heading, notices, outcome, small_facts
 from blocks.content import WHOLE, asked_by_line, content
-from blocks.ids import Action, Callback, Ref, block_id
-from blocks.kit import JsonObject, header, modal, plain_text, small_print
+from blocks.ids import Callback, Ref, block_id
+from blocks.kit import JsonObject, header, modal, small_print
 from blocks.model_json import as_json
-from blocks.rich import Box, Line, Link, Piece, Quote, line, markup, rich
+from blocks.rich import Box, Line, Piece, Quote, line, markup, rich
 from blocks.text import VIEW_BLOCKS, pieces, units, visible
-from blocks.values import json_text
-from blocks.view import CardView, Face
+from blocks.view import CardView
 
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB
-MOST_FIELDS = 88
+MOST_FIELDS, FIELD_BYTES = 88, 150_000
 _NAMES = 50
 _AROUND = 8  # blocks of a view that are neither pages nor fields: title, small print, notes, boxes to tick
-_BYTES_BESIDE_FIELDS = 60_000
-FILE_READ = "file_read"
+_STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000
+"""What "See everything" needs besides the call, while people are asked: who decides and who has voted, notices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +80,20 @@ def what_runs(view: CardView) -> list[Piece]:
     return [*whole.intro, *whole.arguments]
 
 
-def room_beside_fields(fields: int) -> tuple[int, int]:
-    """The blocks and bytes that a view with this number of fields has left for pages."""
-    size = _BYTES_BESIDE_FIELDS if fields else VIEW_BYTES
-    return VIEW_BLOCKS - _AROUND - min(fields, MOST_FIELDS), size
+def room_beside(inputs: Iterable[Block] = ()) -> tuple[int, int]:
+    """The blocks and bytes that a view with these fields has left for pages."""
+    sizes = [len(json.dumps(as_json(one))) for one in inputs]
+    return VIEW_BLOCKS - _AROUND - len(sizes), VIEW_BYTES - sum(sizes)
 
 
-def needs_file(view: CardView) -> bool:
-    """Whether the whole call must be posted as a file, because one of its views can't hold everything."""
-    if view.face is Face.WAITING and view.editable:
-        parts = [*what_runs(view), *content(replace(view, arguments=view.payload), WHOLE).arguments]
-        most, size = room_beside_fields(len(view.editable))
-        return not split_pages(
-            parts, "page", most - 1, size
-        ).whole  # a form shows it in two parts, which may take one more
-    return not split_pages(_everything(view), "page", *room_beside_fields(0)).whole
+def can_be_shown(view: CardView) -> bool:
+    """Whether a form can show all of this call, beside the fields of the answer that it may want. Otherwise it is
+    refused before anybody is asked: what can't be shown can't be approved."""
+    parts, (most, size) = what_runs(replace(view, answered=False)), room_beside()
+    if view.wants_payload:
+        parts += [line(words.STAYS), *content(replace(view, arguments=view.payload), WHOLE).arguments]
+        most, size = most - min(len(view.editable) or 1, MOST_FIELDS), size - FIELD_BYTES
+    return split_pages(parts, "page", most - _STATUS_BLOCKS, size - _STATUS_BYTES).whole
 
 
 def _everything(view: CardView) -> list[Piece]:
@@ -108,35 +104,24 @@ def _everything(view: CardView) -> list[Piece]:
 
 def everything(view: CardView) -> JsonObject:
     """What "See everything" opens."""
-    blocks = _frame(view)
-    pages = split_pages(_everything(view), _name(view), *room_beside_fields(0))
-    blocks += [*pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}")]
-    blocks += [] if pages.whole else _length_warning(view)
+    pages = split_pages(_everything(view), _name(view), *room_beside())
+    blocks = [*_frame(view), *pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}"), *cut_note(pages)]
     return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
 
 
 def run_again_form(view: CardView) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
-    pages = split_pages(what_runs(view), _name(view), *room_beside_fields(0))
-    may, seen = seen_whole(view, pages)
+    pages = split_pages(what_runs(view), _name(view), *room_beside())
     twice = small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
-    blocks = [*_frame(view), *pages.blocks, *seen, *twice]
-    submit = words.RUN_AGAIN if may else None
+    blocks = [*_frame(view), *pages.blocks, *cut_note(pages), *twice]
+    submit = words.RUN_AGAIN if pages.whole else None
     metadata = Ref(view.id, view.revision).encode()
     return modal(Callback.RUN_AGAIN, words.TITLE_RUN_AGAIN, blocks, metadata=metadata, submit=submit)
 
 
-def seen_whole(view: CardView, pages: Pages) -> tuple[bool, list[Block]]:
-    """Whether a view with these pages may have a submit button, and what it needs for that."""
-    if pages.whole:
-        return True, []
-    if view.file_link is None:
-        return False, _length_warning(view)
-    box = CheckboxesElement(
-        action_id=Action.FIELD.value, options=[Option(value=FILE_READ, text=plain_text(words.FILE_READ))]
-    )
-    label = plain_text(words.FILE_READ_LABEL)
-    return True, [*_length_warning(view), InputBlock(label=label, element=box, block_id=FILE_READ, optional=False)]
+def cut_note(pages: Pages) -> list[Block]:
+    """Says so if the pages are not everything. Such a view has no submit button."""
+    return [] if pages.whole else [rich([line(words.TOO_MUCH)], "too_much")]
 
 
 def _frame(view: CardView) -> list[Block]:
@@ -145,38 +130,3 @@ def _frame(view: CardView) -> list[Block]:
 
 def _name(view: CardView) -> str:
     return block_id("page", Ref(view.id, view.revision), view.version)
-
-
-def _length_warning(view: CardView) -> list[Block]:
-    if view.file_link:
-        note = line(words.TOO_MUCH, file=Link(view.file_link, words.THE_FILE))
-    else:
-        note = line(words.TOO_MUCH_YET)
-    return [rich([note], "too_much")]
-
-
-# -- as a file
-
-
-def file_name(view: CardView) -> str:
-    tool = re.sub(r"[^A-Za-z0-9_-]+", "-", view.tool, flags=re.ASCII).strip("-")[:40] or "call"
-    return f"{tool}-{view.id}-r{view.revision}.txt"
-
-
-def file_text(view: CardView) -> str:
-    """The whole call as plain text. Supplied text is indented, so that no line of it looks like one of ours."""
-    parts = [words.REVISION.format(revision=view.revision)]
-    entries = [(words.TOOL, visible(view.tool)), (words.AGENT, visible(view.agent))]
-    if view.hint:
-        entries.append((words.HINT, visible(view.hint, keep="\n\t")))
-    for argument in (*view.arguments, *view.payload):
-        value = words.HIDDEN_VALUE if argument.masked else _text_of(argument.value)
-        entries.append((json_text(argument.name), value))
-    for name, text in entries:
-        parts += ["", f"{name}:", *(f"    {row}" for row in text.split("\n"))]
-    return "\n".join(parts) + "\n"
-
-
-def _text_of(value: JsonValue) -> str:
-    boxed = isinstance(value, str) and "\n" in value
-    return visible(str(value), keep="\n\t") if boxed else json_text(value, indented=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slack_sdk.models.blocks import Block
 
 from blocks import words
-from blocks.full_view import room_beside_fields, split_pages
+from blocks.full_view import room_beside, split_pages
 from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal
 from blocks.readable import LONGEST_TITLE
@@ -29,7 +29,7 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
     left_out: list[Piece] = []
     while True:
         pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
-        pages = split_pages(pieces or [line(words.HISTORY_EMPTY)], name, *room_beside_fields(0))
+        pages = split_pages(pieces or [line(words.HISTORY_EMPTY)], name, *room_beside())
         if pages.whole:
             return list(pages.blocks)
         steps = steps[len(steps) // 2 :]

@@ -228,8 +228,6 @@ class CardView:
     """The conversation, if the card is somewhere else."""
     card_link: str | None = None
     """The link to the card, for views that point to it (Home, lists)."""
-    file_link: str | None = None
-    """The link to the file with the whole call, if one had to be posted."""
     notices: tuple[Notice, ...] = ()
 
 

@@ -265,17 +265,7 @@ TITLE_YOUR_ANSWER = "Your answer"
 TITLE_NOTICE = "Not possible"
 SUBMIT_EDIT = "Approve edited"
 
-TOO_MUCH = "This is only the beginning: the call is too long for a window. Read all of it in {file}."
-TOO_MUCH_YET = (
-    "This is only the beginning: the call is too long for a window. "
-    "A file with all of it is on its way to the thread. Open this again once it is there."
-)
-THE_FILE = "the file"
-FILE_READ = "I have read the file"
-FILE_READ_LABEL = "The whole call"
-FILE_NOT_READ = "Read the whole call in the file first, then tick this."
-REVISION = "Version {revision}"
-TOOL, AGENT, HINT = "Tool", "Agent", "Hint"
+TOO_MUCH = "This is only the beginning: all of it is too long for a window."
 
 EDIT_INTRO = "Your edit counts as your approval. Earlier approvals no longer count."
 EDIT_INTRO_DENIES = (
@@ -284,6 +274,7 @@ EDIT_INTRO_DENIES = (
 )
 STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
+NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
 TOO_LONG_TO_EDIT = "Too long to edit here: {names}."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
 NOTHING_CHANGED = "Nothing has changed yet. Change a field, or cancel."
@@ -312,6 +303,7 @@ FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
 FIELD_TOO_BIG = "This number is too large."
 FIELD_OPTION = "Write one of the {count} values that the tool takes, exactly."
 FIELD_DATE = "Write a date as year-month-day, such as 2026-01-31."
+FIELD_MOMENT = "Write a date and a time as in 2026-01-31T09:30:00+01:00."
 FIELD_JSON = "This can't be read from “{rest}” on. Keep the quotes, commas and brackets as they were."
 FIELD_JSON_CUT = "This ends too early. Close every quote and bracket that you opened."
 FIELD_JSON_QUOTES = 'Put text in straight double quotes, as in "text".'

@@ -10,8 +10,12 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
+from blocks.full_view import can_be_shown
+from bot.cards.card_presenter import card_view
 from bot.config.rules import RulesInForce
+from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
+from bot.confirmation.decision import open_confirmation
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import is_for
 from bot.confirmation.model import Ask, Confirmation, Grant, Place, Vote
@@ -52,7 +56,7 @@ class Intake:
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
-        asked_by = await lease.read(who_asked, session, request.invocation_id, letter)
+        asked_by, at = await lease.read(lambda tx: (who_asked(tx, session, request.invocation_id, letter), now(tx)))
         call = replace(request_facts(session, request), asker=asked_by.user)
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
@@ -62,6 +66,10 @@ class Intake:
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, CallRefusal):
             return opening
+        row = open_confirmation("", asked_call(session, opening), found.policy, at).row
+        if not can_be_shown(card_view(row)):
+            too_long = own_words(decision_texts.TOO_LONG)
+            return replace(opening, governs=CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, found.index, too_long))
         places = await self._places(session, found, call)
         if isinstance(places, CallRefusal):
             return replace(opening, governs=places)

@@ -16,8 +16,8 @@ from blocks import markdown
 from bot.hosts.host import MessageDelta
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, SlackTrouble, Unsure
-from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM, STOP_STREAM
+from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
+from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM
 from bot.store.agent_sessions import begin_work
 from bot.store.outbox import note_possible_copies, thread_is_behind
 from bot.store.repository import Session, session_confirmations
@@ -144,21 +144,6 @@ class RunDisplay:
             lambda client: client.chat_appendStream(channel=self._session.channel, ts=ts, markdown_text=fresh),
             patience=_DONT_WAIT,
         )
-
-
-async def stop_stream(sender: Sender, session: Session, ts: str, status: str | None = None) -> None:
-    """Ends a message's growth. It may have ended already. `status`: of Slack's agent session from then on; without one,
-    Slack shows that it is the person's turn."""
-    for given in [{"session_status": status}, {}] if status else [{}]:
-        try:
-            await sender.ask(
-                Workspace.of(session),
-                STOP_STREAM,
-                lambda client, given=given: client.chat_stopStream(channel=session.channel, ts=ts, **given),  # type: ignore[misc]
-            )
-            return
-        except (Gone, RefusedBySlack) as trouble:
-            log.info("a message had stopped growing: %s", trouble)
 
 
 def may_stream(tx: Tx, key: str) -> bool:

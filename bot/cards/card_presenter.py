@@ -23,14 +23,13 @@ from runtime.titles import title_after_edit
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """Links for the reader: to the session's thread, the card, and the file with the whole call.
+    """Links for the reader: to the session's thread and the card.
 
     `accounts` maps the policy's addresses to users, as far as they are known.
     """
 
     session: str | None = None
     card: str | None = None
-    file: str | None = None
     accounts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -100,7 +99,6 @@ def card_view(
         grant=next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None),
         session_link=links.session,
         card_link=links.card,
-        file_link=links.file,
         notices=(*_own_notices(row), *notices),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from blocks import full_view
 from blocks.card import card
 from blocks.kit import Message
 from blocks.mentions import groups, mentions, with_mention_line, with_names
@@ -17,9 +16,8 @@ from bot.confirmation.model import Confirmation, Grant, Place, State
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
+from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, identity
-from bot.slack.outbound.methods import UPLOAD
 from bot.store.attempts import Attempts
 from bot.store.repository import Session
 
@@ -102,12 +100,6 @@ class Drawing:
             return await self._point(place)
         view = self._view(place)
         place = await self._show(place, await self._with_names(card(view), view))
-        if place.ts is not None and place.file_revision != view.revision and full_view.needs_file(view):
-            try:
-                place = await self._upload_file(place, view)
-            except SlackTrouble as trouble:  # the card is shown anyway, and the file is tried again
-                self._troubles[place.channel] = trouble
-                return replace(place, drawn_version=0)
         return replace(place, drawn_version=self._row.version)
 
     async def _show(self, place: Place, message: Message) -> Place:
@@ -205,25 +197,6 @@ class Drawing:
         message = await self._with_all_names(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
 
-    # The file with the whole call
-
-    async def _upload_file(self, place: Place, view: CardView) -> Place:
-        """Uploads the whole call as a file to the card's thread. Files have no metadata, so it is found by its name."""
-        name, thread_ts = full_view.file_name(view), place.thread_ts or place.ts
-        before = await self._attempts.begin(self._row.id, f"file:{place.channel}:{view.revision}")
-        link = await self._find_upload(place, name, thread_ts) if before is not None else None
-        if link is None:
-            link = await self._sender.upload(self._at, full_view.file_text(view), name, place.channel, thread_ts)
-            link = link or await self._find_upload(place, name, thread_ts)
-        if link is None:
-            raise Later(UPLOAD.name, 2.0, "the file is not in the thread yet")
-        return replace(place, file=link, file_revision=view.revision)
-
-    async def _find_upload(self, place: Place, name: str, thread_ts: str | None) -> str | None:
-        sent = await self._sender.history.sent(self._at, place.channel, thread_ts=thread_ts)
-        there = next((one.ts for one in sent if name in one.files), None)
-        return None if there is None else await self._sender.permalink(self._at, place.channel, there)
-
     # Mentions
 
     async def _with_names(self, message: Message, view: CardView) -> Message:
@@ -258,9 +231,8 @@ class Drawing:
         return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)
 
     def _view(self, place: Place) -> CardView:
-        file = place.file if place.file_revision == self._row.revision.number else None
         conversation = self._conversation if self._is_elsewhere(place) else None
-        links = Links(session=conversation, file=file, accounts=self._accounts)
+        links = Links(session=conversation, accounts=self._accounts)
         return card_view(self._row, links=links, grants=self._around.grants, notices=self._around.notices)
 
 

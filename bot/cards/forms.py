@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blocks import form, full_view, verdict
 from blocks.content import headline
 from blocks.history import history
 from blocks.ids import Ref, parse_ref
 from blocks.step_views import HistoryView
-from blocks.view import CardView
 from bot.audit.ledger import LedgerLine
-from bot.cards.card_presenter import Links, card_view
+from bot.cards.card_presenter import card_view
 from bot.cards.form_schema import form_schema
 from bot.cards.ledger_presenter import step_view
-from bot.confirmation.decision_texts import FIELD_REFUSALS
-from bot.confirmation.edits import check_edit
+from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
+from bot.confirmation.edits import apply_edit, check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject, as_object
@@ -45,45 +44,39 @@ class SubmittedForm:
     grant: bool = False
 
 
-def _view(row: Confirmation) -> CardView:
-    """Adds a link to the file with the whole call if the call is too large for a view."""
-    files = (place.file for place in row.places if place.file_revision == row.revision.number)
-    return card_view(row, links=Links(file=next((file for file in files if file), None)))
-
-
 def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.approve_form(_view(row), form_schema(row.asked.payload_schema))
+    return _while_waiting(row, ref) or form.approve_form(card_view(row), form_schema(row.asked.payload_schema))
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.edit_form(_view(row), form_schema(row.asked.tool_schema))
+    return _while_waiting(row, ref) or form.edit_form(card_view(row), form_schema(row.asked.tool_schema))
 
 
 def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
     required = row.policy.deny_reason == "required"
-    return _while_waiting(row, ref) or form.deny_form(_view(row), required=required)
+    return _while_waiting(row, ref) or form.deny_form(card_view(row), required=required)
 
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
     """The form to withdraw a request. It works for any revision, since the whole request is withdrawn."""
-    return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(_view(row))
+    return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(card_view(row))
 
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
-    return full_view.everything(_view(row))
+    return full_view.everything(card_view(row))
 
 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
     steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
-    what = headline(_view(row))
+    what = headline(card_view(row))
     return history(HistoryView(id=row.id, revision=row.revision.number, version=row.version, what=what, steps=steps))
 
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
     if not row.unknown or ref.revision != row.revision.number:
         return verdict.notice_modal(OVER)
-    return full_view.run_again_form(_view(row))
+    return full_view.run_again_form(card_view(row))
 
 
 def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
@@ -94,32 +87,41 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
     """Reads the changed fields, if the policy allows these changes."""
-    view, schema = _view(row), form_schema(row.asked.tool_schema)
+    view, schema = card_view(row), form_schema(row.asked.tool_schema)
     reading = form.read_edit(view, schema, values)
     if reading.errors:
         return FormErrors(reading.errors)
     edit = Edit(arguments=reading.changes)
-    refusal = check_edit(row, edit, policies)
-    if refusal is None:
-        return SubmittedForm(kind=VoteKind.APPROVE, edit=edit)
-    sentence = FIELD_REFUSALS[refusal.reason]
-    fields = form.edit_fields(view, schema)
-    return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, sentence)))
+    wrong = _problems(row, edit, policies)
+    if wrong:
+        return FormErrors(form.edit_fields(view, schema).errors_at(wrong))
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit)
 
 
 def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
     schema = form_schema(row.asked.payload_schema)
-    read = form.read_approval(_view(row), schema, values)
+    read = form.read_approval(card_view(row), schema, values)
     if read.errors:
         return FormErrors(read.errors)
     if not row.asked.wants_payload:
         return SubmittedForm(kind=VoteKind.APPROVE, grant=read.grant)
     edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, read.changes))
+    wrong = _problems(row, edit, policies)
+    if wrong:
+        return FormErrors(form.approve_fields(card_view(row), schema).errors_at(wrong))
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, grant=read.grant)
+
+
+def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, str]:
+    """Why this edit can't be counted, as a sentence for each field."""
     refusal = check_edit(row, edit, policies)
     if refusal is not None:
-        fields = form.approve_fields(_view(row), schema)
-        return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])))
-    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, grant=read.grant)
+        return dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])
+    after = apply_edit(row, edit)
+    edited = replace(row.revision, number=row.revision.number + 1, arguments=after.arguments, payload=after.payload)
+    if full_view.can_be_shown(card_view(replace(row, revisions=(*row.revisions, edited)))):
+        return {}
+    return dict.fromkeys((change.name for change in after.changes), EDIT_TOO_LONG)
 
 
 def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedForm | FormErrors:

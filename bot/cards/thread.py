@@ -17,7 +17,6 @@ from blocks.step_views import StepView
 from blocks.thread import named_users, thread_messages
 from blocks.verdict import agent_failure_message, notice_message
 from blocks.words import AGENT_FAILED
-from bot.agents.streaming import stop_stream
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.ledger_presenter import thread_steps
 from bot.confirmation.model import Confirmation
@@ -111,7 +110,7 @@ class Thread:
         """Puts the whole reply, or its first part, into the message that showed it while it was written. Returns
         whether that is possible."""
         sender, status = self._sender.under(lease.sure), await lease.read(read_status, session.key)
-        await stop_stream(sender, session, ts, status.shown and status.wanted)
+        await sender.stop_stream(Workspace.of(session), session.channel, ts, status.shown and status.wanted)
         try:
             await sender.update(Workspace.of(session), session.channel, ts, message)
         except (Gone, RefusedBySlack) as trouble:
@@ -134,10 +133,10 @@ class Thread:
             if isinstance(mark, LineMark) and mark.session == session.key:
                 copy = mark.told_seq <= posted_to
                 posted_to = max(posted_to, mark.told_seq)
-            if known is None and not one.metadata and not one.files:
+            if known is None and not one.metadata:
                 copy = float(one.ts) < until + _ON_ITS_WAY
                 if copy:
-                    await stop_stream(sender, session, one.ts)
+                    await sender.stop_stream(Workspace.of(session), session.channel, one.ts)
             posted.add(known)
             if copy:
                 log.info("a message is deleted that should not be there")

@@ -68,7 +68,9 @@ def ungoverned_to_model(found: CallRefusal) -> str:
         case CallRefusalReason.UNDECLARED:
             return f"the tool has no such arguments: {found.detail}. Call it without them"
         case CallRefusalReason.NOT_TO_BE_SHOWN:
-            return f"this call can't be shown to anybody, so nobody may approve it: {found.detail}"
+            return (
+                f"this call can't be shown to anybody, so nobody may approve it: {found.detail} Send less in one call"
+            )
         case CallRefusalReason.SESSION_CHANGED:
             return "this conversation was changed in the database, so nothing may be approved in it"
 
@@ -98,7 +100,7 @@ def ungoverned(found: CallRefusal) -> str:
         case CallRefusalReason.UNDECLARED:
             return f"The tool has no such arguments: {found.detail}. The agent was told, and can try again."
         case CallRefusalReason.NOT_TO_BE_SHOWN:
-            return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
+            return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for less in one call."
         case CallRefusalReason.SESSION_CHANGED:
             return (
                 "It is not known who spoke here, because this conversation was changed in the database. "
@@ -106,6 +108,7 @@ def ungoverned(found: CallRefusal) -> str:
             )
 
 
+TOO_LONG = "The call is too long for a window in Slack."
 ODD_NAME = "The tool's name is longer than 256 characters, or has characters that can't be stored."
 
 
@@ -140,6 +143,7 @@ FIELD_REFUSALS = {
     Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent again.",
 }
 """Errors at a form's field when `check_edit` refuses it."""
+EDIT_TOO_LONG = "With this, the call would be too long for a window. Write less."
 
 
 def verification_result(report: Report) -> str:

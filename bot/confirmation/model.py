@@ -231,7 +231,7 @@ class OutsideAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a card goes. The worker writes `ts`, `drawn_version` and the file's link.
+    """Where a card goes. The worker writes `ts` and `drawn_version`.
 
     A place without a channel is for people who could not be looked up yet.
     """
@@ -242,8 +242,6 @@ class Place:
     drawn_version: int = 0
     person: Person | None = None  # of a direct message
     pointer: bool = False  # only a line that links to the card elsewhere
-    file: str | None = None  # the whole call of `file_revision`, if it is too large for a view
-    file_revision: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

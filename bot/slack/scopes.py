@@ -8,7 +8,6 @@ SCOPES = frozenset(
     {
         "app_mentions:read", "chat:write", "commands", "channels:history", "groups:history", "im:history",
         "channels:read", "groups:read", "im:write", "users:read", "users:read.email", "usergroups:read", "files:read",
-        "files:write",
     }
 )  # fmt: skip
 EVENTS = frozenset(

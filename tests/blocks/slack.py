@@ -58,11 +58,6 @@ class OpenForm:
         self._entry(label)["selected_option"] = next(o for o in options if text_of(o) == text)
         return self
 
-    def pick(self, label: str, value: str | int) -> OpenForm:
-        entry = self._entry(label)
-        entry["selected_date" if "selected_date" in entry else "selected_date_time"] = value
-        return self
-
     def tick(self, label: str) -> OpenForm:
         self._entry(label)["selected_options"] = self.element(label)["options"]
         return self
@@ -76,10 +71,6 @@ def initial(element: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
             entry["value"] = element.get("initial_value")
         case "static_select" | "radio_buttons":
             entry["selected_option"] = deepcopy(element.get("initial_option"))
-        case "datepicker":
-            entry["selected_date"] = element.get("initial_date")
-        case "datetimepicker":
-            entry["selected_date_time"] = element.get("initial_date_time")
         case "checkboxes":
             entry["selected_options"] = []
         case _:

@@ -129,7 +129,6 @@ cards = st.builds(
     grant=st.none() | grants,
     session_link=links,
     card_link=links,
-    file_link=links,
     notices=notices,
 )
 

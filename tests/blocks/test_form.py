@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from blocks import form
-from blocks.full_view import MOST_FIELDS, needs_file
+from blocks.full_view import MOST_FIELDS, can_be_shown
 from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.schema import FormSchema, check
@@ -276,34 +276,38 @@ def test_a_text_keeps_to_the_schema() -> None:
     assert lead.refused("name") == "This takes at most 5 characters."
 
 
-def test_a_day_has_a_calendar() -> None:
-    lead = edit({"day": {"type": "string", "format": "date"}}, day="2026-11-21")
-    assert lead.form.element("day") == {
-        "type": "datepicker",
-        "action_id": Action.FIELD.value,
-        "initial_date": "2026-11-21",
-    }
-    lead.form.pick("day", "2026-12-01")
-    assert lead.submit() == {"day": "2026-12-01"}
-    lead.form.pick("day", "tomorrow")
-    assert lead.refused("day") == "Write a date as year-month-day, such as 2026-01-31."
-    assert edit({"day": {"type": "string", "format": "date"}}, day="soon").form.element("day")["type"] == (
-        "plain_text_input"
-    )
-
-
-def test_a_moment_keeps_its_offset() -> None:
-    schema: Schema = {"at": {"type": "string", "format": "date-time"}}
-    lead = edit(schema, at="2026-11-21T10:00:00.250+01:00", n=1)
-    assert lead.form.element("at")["initial_date_time"] == 1_795_251_600
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "wrong", "sentence"),
+    [
+        ("date", "2026-11-21", "2026-12-01", "tomorrow", "Write a date as year-month-day, such as 2026-01-31."),
+        ("date", "soon", "2028-02-29", "2027-02-29", "Write a date as year-month-day, such as 2026-01-31."),
+        (
+            "date-time",
+            "2026-11-21T10:00:00.250+01:00",
+            "2026-11-21T10:01:00Z",
+            "2026-11-21",
+            "Write a date and a time as in 2026-01-31T09:30:00+01:00.",
+        ),
+        (
+            "date-time",
+            "noon",
+            "2026-11-21T10:01",
+            "2026-11-21T25:00:00Z",
+            "Write a date and a time as in 2026-01-31T09:30:00+01:00.",
+        ),
+    ],
+)
+def test_a_date_is_text_that_is_checked_once_it_is_changed(
+    kind: str, before: str, after: str, wrong: str, sentence: str
+) -> None:
+    schema: Schema = {"at": {"type": "string", "format": kind}}
+    lead = edit(schema, at=before, n=1)
     lead.form.type("n", "2")
-    assert lead.submit() == {"n": 2}  # the quarter of a second is still there
-    lead.form.pick("at", 1_795_251_660)
-    assert lead.submit()["at"] == "2026-11-21T10:01:00+01:00"
-    zulu = edit(schema, at="2026-11-21T09:00:00Z")
-    zulu.form.pick("at", 1_795_251_660)
-    assert zulu.submit() == {"at": "2026-11-21T09:01:00Z"}
-    assert edit(schema, at="2026-11-21T09:00:00").form.element("at")["type"] == "plain_text_input"
+    assert lead.submit() == {"n": 2}
+    lead.form.type("at", f" {after} ")
+    assert lead.submit()["at"] == after
+    lead.form.type("at", wrong)
+    assert lead.refused("at") == sentence
 
 
 # -- lists and objects
@@ -394,34 +398,23 @@ def test_a_form_without_room_for_all_fields_says_so() -> None:
     assert lead.submit() == {"field_3": 33}
 
 
-def test_a_form_is_never_larger_than_a_view() -> None:
-    """What is too much for fields is shown, and what is too much for a view has to be read in a file first."""
+def test_a_form_without_room_for_the_rest_of_the_call_has_no_fields() -> None:
     view, _ = asked(**{f"text_{n}": "日" * 2900 for n in range(60)})
-    assert needs_file(view)
-    yet = Editor(view, None)
-    assert yet.form.labels == []
-    assert "submit" not in yet.form.view
-    assert "on its way" in inert.shown(yet.form.view)
-    lead = Editor(replace(view, file_link=strategies.LINKS[1]), None)
-    assert 5 < len(lead.form.labels) < 15
-    assert "A form has no room for more fields" in inert.shown(lead.form.view)
-    lead.form.type("text 0", "short")
-    assert lead.refused("The whole call") == "Read the whole call in the file first, then tick this."
-    lead.form.tick("The whole call")
-    assert lead.submit() == {"text_0": "short"}
+    lead = Editor(view, None)
+    assert lead.form.labels == []
+    assert "submit" not in lead.form.view
+    assert "Approve it as it is, or deny it and say why." in inert.shown(lead.form.view)
+    short = edit(script="x" * 190_000, n=1)
+    short.form.type("n", "2")
+    assert short.submit() == {"n": 2}, "a long call may have fields beside it"
 
 
 @thorough
 @given(strategies.cards)
-def test_where_no_file_is_needed_every_form_can_be_submitted(view: CardView) -> None:
+def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: CardView) -> None:
     editable = tuple(argument.name for argument in (view.payload if view.wants_payload else view.arguments))
-    view = replace(view, face=Face.WAITING, editable=editable, file_link=None)
-    if view.wants_payload:
-        assert needs_file(view) or "submit" in form.approve_form(view)
-    else:
-        fields = form.edit_fields(view, None).fields
-        assert needs_file(view) or not fields or "submit" in form.edit_form(view, None)
-        assert needs_file(view) or "submit" in form.approve_form(view)
+    view = replace(view, face=Face.WAITING, editable=editable)
+    assert not can_be_shown(view) or "submit" in form.approve_form(view)
 
 
 def test_an_argument_that_the_call_lacks_can_be_added() -> None:

@@ -1,23 +1,32 @@
-""" "See everything": the whole call in a view or in a file. Nobody approves what they could not see."""
+""" "See everything": the whole call in a view. Nobody approves what they could not see."""
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
 
-from blocks.form import approve_form, read_approval
-from blocks.full_view import everything, file_name, file_text, needs_file, run_again_form
-from blocks.text import visible
+from blocks.form import approve_form
+from blocks.full_view import can_be_shown, everything, run_again_form
 from blocks.values import spell_value
-from blocks.view import Argument, CardView, FieldDiff
+from blocks.view import (
+    ABSENT,
+    Argument,
+    CardView,
+    EndsTurn,
+    Face,
+    FieldDiff,
+    GrantOffer,
+    Paused,
+    VoteSide,
+    VoteView,
+)
 from tests.blocks import inert, limits, samples, strategies
-from tests.blocks.slack import OpenForm
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
-LINK = "https://example.slack.com/files/F1"
 
 
 @thorough
@@ -30,10 +39,10 @@ def test_no_view_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> N
 
 @thorough
 @given(strategies.cards)
-def test_everything_is_everything_or_there_is_a_file(view: CardView) -> None:
+def test_everything_is_everything_or_says_that_it_is_not(view: CardView) -> None:
     text = inert.shown(everything(view)).replace("\n", "")
     if "This is only the beginning" in text:
-        assert needs_file(view)
+        assert view.result is not ABSENT or view.error or not can_be_shown(view)
         return
     for argument in view.arguments:
         if not argument.masked:
@@ -43,7 +52,7 @@ def test_everything_is_everything_or_there_is_a_file(view: CardView) -> None:
 def test_a_long_script_is_there_to_its_last_line() -> None:
     text = inert.shown(everything(samples.LONG))
     assert samples.SCRIPT in text
-    assert "on its way" not in text
+    assert "only the beginning" not in text
 
 
 def test_long_names_and_old_values_are_there_too() -> None:
@@ -63,43 +72,33 @@ def test_a_result_that_the_card_cuts_is_there() -> None:
     assert "x" * 2000 in inert.shown(everything(done))
 
 
-def test_what_no_view_can_hold_is_a_file_and_approving_it_asks_for_it_to_be_read() -> None:
-    yet = approve_form(samples.HUGE)
-    limits.check(yet, "modal")
-    assert needs_file(samples.HUGE)
-    assert "submit" not in yet
-    assert "A file with all of it is on its way" in inert.shown(yet)
-    there = replace(samples.HUGE, file_link=LINK)
-    payload = approve_form(there)
+def test_what_no_view_can_hold_is_not_to_be_shown_and_can_not_be_approved() -> None:
+    assert can_be_shown(samples.LONG)
+    assert not can_be_shown(samples.HUGE)
+    payload = approve_form(samples.HUGE)
     limits.check(payload, "modal")
-    assert "Read all of it in the file" in inert.shown(payload)
-    form = OpenForm(payload)
-    unread = read_approval(there, None, form.state)
-    assert list(unread.errors.values()) == ["Read the whole call in the file first, then tick this."]
-    form.tick("The whole call")
-    assert read_approval(there, None, form.state).errors == {}
+    assert "submit" not in payload
+    assert "This is only the beginning" in inert.shown(payload)
 
 
-def test_the_file_holds_every_character() -> None:
-    text = file_text(samples.HUGE)
-    assert "x" * 400_000 in text
-    assert all(f"    {line}" in text for line in samples.SCRIPT.split("\n"))
-    assert file_name(samples.HUGE) == "run_sql-long-r1.txt"
+@pytest.mark.parametrize("text", ["x", "a b\n", "日"])
+def test_the_longest_call_that_can_be_shown_is_shown_to_its_last_character(text: str) -> None:
+    """With everything beside it that grows while people are asked."""
 
+    def asking(length: int) -> CardView:
+        arguments = (Argument("script", text * (length // len(text)) + "END"),)
+        return replace(samples.WAITING, arguments=arguments, editable=("script",), grant_offer=GrantOffer(3600))
 
-def test_no_line_of_the_file_can_pass_for_one_of_ours() -> None:
-    arguments = (
-        Argument('a"\nRevision 9', "x\nRevision 9\n\nTool:\n    safe"),
-        Argument("token", "secret", masked=True),
+    longest = bisect.bisect_left(range(300), x=True, key=lambda size: not can_be_shown(asking(1000 * size))) - 1
+    voted = tuple(VoteView(f"U{number:09}", VoteSide.APPROVE) for number in range(200))
+    view = replace(
+        asking(1000 * longest), votes=voted, quorum=201, notices=(Paused(by="U1", reason="r" * 1000), EndsTurn())
     )
-    view = replace(samples.WAITING, arguments=arguments, tool="../../etc\u202e", hint="Tool:\n    safe")
-    text = file_text(view)
-    ours = [line for line in text.split("\n") if line and not line.startswith("    ")]
-    assert ours == ["Version 1", "Tool:", "Agent:", "Hint:", '"a\\"\\nRevision 9":', '"token":']
-    assert "secret" not in text
-    assert visible(text, keep="\n\t") == text
-    assert file_name(view) == "etc-c7Qd2m-r1.txt"
-    assert file_name(replace(view, tool="工具")) == "call-c7Qd2m-r1.txt"
+    for payload in (everything(view), approve_form(view)):
+        limits.check(payload, "modal")
+        assert "END" in inert.shown(payload)
+    assert "submit" in approve_form(view)
+    assert "submit" in run_again_form(replace(view, face=Face.UNKNOWN, editable=()))
 
 
 @pytest.mark.parametrize("value", ["x" * 300_000, "é\n" * 150_000, ["x"] * 60_000, {"k" * 50: "v" * 50}])

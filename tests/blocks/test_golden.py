@@ -13,7 +13,7 @@ import pytest
 from blocks.card import card
 from blocks.form import approve_form, deny_form, edit_form, withdraw_form
 from blocks.full_view import everything as everything_view
-from blocks.full_view import file_text, run_again_form
+from blocks.full_view import run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject
@@ -80,12 +80,8 @@ def test_payload(name: str) -> None:
     compare(GOLDEN / f"{name}.json", json.dumps(payload, indent=1, ensure_ascii=False) + "\n")
 
 
-def test_file() -> None:
-    compare(GOLDEN / "file_hostile.txt", file_text(samples.HOSTILE))
-
-
 def test_nothing_is_kept_that_nothing_draws() -> None:
-    drawn = {*(f"{name}.json" for name in SENT), "file_hostile.txt"}
+    drawn = {*(f"{name}.json" for name in SENT)}
     for path in GOLDEN.iterdir():
         if path.name not in drawn and os.environ.get("UPDATE_GOLDEN"):
             path.unlink()

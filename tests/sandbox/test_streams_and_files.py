@@ -1,4 +1,4 @@
-"""Streamed replies and uploaded files, with the SDK's own helpers."""
+"""Streamed replies, with the SDK's own helpers, and files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from slack_sdk.errors import SlackApiError, SlackRequestError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.sandbox.people.people import Person
@@ -101,53 +101,17 @@ async def test_a_stream_into_a_direct_conversation_needs_no_recipient(client: As
     assert "Fine." in ann.sees()
 
 
-async def test_a_file_is_uploaded_and_shared(
-    slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel
-) -> None:
-    asked = await ann.says("show me everything", deploys)
-    await client.files_upload_v2(
-        channel=deploys.id, thread_ts=asked.ts, filename="call.json", title="The call", content='{"amount": 1500}'
-    )
-    shown = await ann.finds("[file: The call]", deploys)
-    assert shown.thread == asked.ts
-    [file] = shown.message.files
-    assert await read(slack, str(file["url_private"])) == '{"amount": 1500}'
-
-
-async def test_a_file_is_read_with_the_right_scope_only() -> None:
+async def test_a_file_that_a_person_shares_is_read_with_the_right_scope_only() -> None:
     async with FakeSlack(App(scopes=App().scopes - {"files:read"})) as slack:
-        client = AsyncWebClient(slack.bot_token, base_url=slack.url)
-        done = await client.files_upload_v2(filename="call.json", content="{}")
-        address = str(done["file"]["url_private"])
+        ann = slack.person("ann")
+        said = await ann.says("what is in it?", slack.channel("deploys", ann), files={"call.json": b'{"amount": 1500}'})
+        address = str(said.message.files[0]["url_private"])
         assert "Sign in" in await read(slack, address)
         slack.install.scopes |= {"files:read"}
-        assert (await client.files_info(file=done["file"]["id"]))["file"]["url_private"] == address
-        assert await read(slack, address) == "{}"
+        assert await read(slack, address) == '{"amount": 1500}'
 
 
 async def read(slack: FakeSlack, address: str) -> str:
     headers = {"Authorization": f"Bearer {slack.bot_token}"}
     async with aiohttp.ClientSession() as session, session.get(address, headers=headers) as answer:
         return await answer.text()
-
-
-async def test_an_upload_keeps_to_what_was_announced(
-    slack: FakeSlack, client: AsyncWebClient, deploys: Channel
-) -> None:
-    asked = await client.files_getUploadURLExternal(filename="a.txt", length=3)
-    with pytest.raises(SlackApiError, match="file_not_found"):
-        await client.files_completeUploadExternal(files=[{"id": asked["file_id"], "title": "A"}])
-    async with aiohttp.ClientSession() as session:
-        async with session.post(asked["upload_url"], data=b"four") as answer:
-            assert answer.status == 400
-        async with session.post(asked["upload_url"], data=b"one") as answer:
-            assert answer.status == 200
-    outside = slack.channel("outside", with_app=False)
-    for channel, code in ((outside.id, "not_in_channel"), ("C404", "channel_not_found")):
-        with pytest.raises(SlackApiError, match=code):
-            await client.files_completeUploadExternal(
-                files=[{"id": asked["file_id"], "title": "A"}], channel_id=channel
-            )
-    slack.faults.fails("upload", status=500)
-    with pytest.raises(SlackRequestError, match="500"):
-        await client.files_upload_v2(channel=deploys.id, filename="b.txt", content="b")

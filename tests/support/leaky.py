@@ -60,7 +60,7 @@ def reply(request: ModelRequest) -> ScriptLine:
     tool, _, more = last.text.strip().partition(" ")
     if tool == "safely":
         return f"You know {TOKEN}, and {NESTED}."
-    args = {"token": TOKEN} if tool == "asks" else {**TOKENS, "script": str(TOKENS["script"]) * (9000 if more else 1)}
+    args = {"token": TOKEN} if tool == "asks" else {**TOKENS, "script": str(TOKENS["script"]) * int(more or 1)}
     return [f"I will open it\nwith {TOKEN}\nand {NESTED}.", FunctionCall(name=tool, args=args)]
 
 

@@ -172,8 +172,7 @@ class Page:
             return _refusal(403, str(error))
         workspace = self._slack.workspace
         file = workspace.files.get(request.match_info["id"])
-        channels = [workspace.directory.channel(each) for each in file.channels] if file else []
-        if file is None or file.content is None or not any(sees(user, channel) for channel in channels):
+        if file is None or not sees(user, workspace.directory.channel(file.channel)):
             return _refusal(404, "There is no such file, or it was not shared with you.")
         return web.Response(body=file.content, content_type="text/plain", charset="utf-8")
 

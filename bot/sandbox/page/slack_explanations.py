@@ -197,7 +197,5 @@ _CALLS: dict[str, str | Callable[[_Call], str]] = {
     "conversations.replies": "The app reads a thread, to find out whether a message of its own arrived.",
     "conversations.history": lambda it: f"The app reads {it.channel}.",
     "conversations.open": lambda it: f"The app opens a direct message with {it.person('users')}.",
-    "files.getUploadURLExternal": "The app asks where to upload a file.",
-    "files.completeUploadExternal": "The app shares a file.",
     "apps.connections.open": "The app opens a connection over which Slack talks to it.",
 }

@@ -84,7 +84,6 @@ class FakeSlack:
         served = web.Application(client_max_size=16 * 1024 * 1024)
         served.router.add_route("*", "/api/{method}", self.api.handle)
         served.router.add_get("/link/", self.socket.handle)
-        served.router.add_post("/upload/v1/{file}", self.storage.upload)
         served.router.add_get("/files-pri/{file}/{name}", self.storage.download)
         for family in ("actions", "commands", "app"):
             served.router.add_post(f"/{family}/{{secret}}", self.hooks.handle)

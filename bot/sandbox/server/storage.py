@@ -1,4 +1,4 @@
-"""File uploads, and private downloads for whoever has a token."""
+"""Private downloads of files for whoever has a token."""
 
 from __future__ import annotations
 
@@ -14,25 +14,6 @@ class Storage:
         self._workspace = workspace
         self._faults = faults
 
-    async def upload(self, request: web.Request) -> web.StreamResponse:
-        """Accepts exactly the announced bytes, once."""
-        content = await request.read()
-        name = request.match_info["file"]
-        fault = self._faults.take("upload", {"file": name})
-        if fault is not None:
-            return await misbehave(fault, request, lambda: self._keep(name, content))
-        return self._keep(name, content)
-
-    def _keep(self, name: str, content: bytes) -> web.Response:
-        file = self._workspace.files.get(name)
-        if file is None or file.content is not None:
-            return web.Response(status=404, text="file_not_found")
-        if len(content) != file.length:
-            return web.Response(status=400, text=f"announced {file.length} bytes, got {len(content)}")
-        file.content = content
-        self._workspace.changes.tell("file", team=file.team_id)
-        return web.Response(text=f"OK - {file.length}")
-
     async def download(self, request: web.Request) -> web.StreamResponse:
         fault = self._faults.take("download", {"file": request.match_info["file"]})
         if fault is not None:
@@ -46,6 +27,6 @@ class Storage:
         install = self._workspace.directory.installs.get(token)
         if install is None or install.revoked or "files:read" not in install.scopes:
             return web.Response(text="<html>Sign in</html>", content_type="text/html")
-        if file is None or file.content is None or file.team_id != team_id:
+        if file is None or file.team_id != team_id:
             return web.Response(status=404)
         return web.Response(body=file.content, content_type="text/plain")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.sandbox.methods import access, agents, chat, conversations, files, people, streams, views
+from bot.sandbox.methods import access, agents, chat, conversations, people, streams, views
 from bot.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.api_request import ApiRequest, read
@@ -24,7 +24,6 @@ METHODS: Methods = {
     **people.METHODS,
     **views.METHODS,
     **access.METHODS,
-    **files.METHODS,
     **streams.METHODS,
     **agents.METHODS,
 }

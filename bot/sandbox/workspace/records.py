@@ -206,19 +206,18 @@ class StoredFile:
     id: str
     team_id: str
     name: str
-    length: int
     user: str
-    content: bytes | None = None
-    title: str = ""
-    channels: set[str] = field(default_factory=set)
+    content: bytes
+    channel: str
 
     def to_json(self, base: str, now: float) -> JsonObject:
         address = f"{base}/files-pri/{self.team_id}-{self.id}/{self.name}"
         return {
-            "id": self.id, "created": int(now), "name": self.name, "title": self.title or self.name, "user": self.user,
-            "mimetype": "text/plain", "filetype": "text", "size": self.length, "mode": "hosted", "is_external": False,
+            "id": self.id, "created": int(now), "name": self.name, "title": self.name, "user": self.user,
+            "mimetype": "text/plain", "filetype": "text", "size": len(self.content), "mode": "hosted",
+            "is_external": False,
             "url_private": address, "url_private_download": f"{address}?download=1",
-            "channels": [*sorted(self.channels)],
+            "channels": [self.channel],
         }  # fmt: skip
 
 

@@ -31,8 +31,7 @@ class Workspace:
         """Seconds after which a stream expires that does not grow; 0 for never."""
 
     def keep_file(self, user: User, channel: Channel, name: str, content: bytes) -> StoredFile:
-        file = StoredFile(self.directory.new_id("F"), user.team_id, name, len(content), user.id, content)
-        file.channels.add(channel.id)
+        file = StoredFile(self.directory.new_id("F"), user.team_id, name, user.id, content, channel.id)
         self.files[file.id] = file
         return file
 

@@ -31,13 +31,13 @@ from bot.slack.outbound.methods import (
     PERMALINK,
     POST,
     PUBLISH,
+    STOP_STREAM,
     UPDATE,
     UPDATE_VIEW,
-    UPLOAD,
     Method,
 )
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import JsonObject, as_object, as_text, objects
+from runtime.jsontypes import JsonObject, as_object, as_text
 
 log = logging.getLogger(__name__)
 
@@ -278,20 +278,19 @@ class Sender:
         answer = await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
         return _opened_view(answer)
 
-    async def upload(
-        self, at: Workspace, content: str, name: str, channel: str, thread_ts: str | None = None
-    ) -> str | None:
-        """Posts a text file. Returns its link, if Slack gave one."""
-        answer = await self.ask(
-            at,
-            UPLOAD,
-            lambda client: client.files_upload_v2(
-                content=content, filename=name, title=name, channel=channel, thread_ts=thread_ts
-            ),
-            into=channel,
-        )
-        link = next((file.get("permalink") for file in objects(answer.get("files"))), None)
-        return link if isinstance(link, str) else None
+    async def stop_stream(self, at: Workspace, channel: str, ts: str, status: str | None = None) -> None:
+        """Ends a message's growth. It may have ended already. `status`: of Slack's agent session from then on; without
+        one, Slack shows that it is the person's turn."""
+        for given in [{"session_status": status}, {}] if status else [{}]:
+            try:
+                await self.ask(
+                    at,
+                    STOP_STREAM,
+                    lambda client, given=given: client.chat_stopStream(channel=channel, ts=ts, **given),  # type: ignore[misc]
+                )
+                return
+            except (Gone, RefusedBySlack) as trouble:
+                log.info("a message had stopped growing: %s", trouble)
 
 
 async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: Message) -> JsonObject:

@@ -31,7 +31,6 @@ class SentMessage:
 
     ts: str
     metadata: Json
-    files: tuple[str, ...] = ()
 
 
 class AskSlack(Protocol):
@@ -128,5 +127,4 @@ class SentMessages:
 
 
 def _sent_message(message: JsonObject) -> SentMessage:
-    names = tuple(as_text(file.get("name")) for file in objects(message.get("files")))
-    return SentMessage(as_text(message.get("ts")), message.get("metadata"), names)
+    return SentMessage(as_text(message.get("ts")), message.get("metadata"))

@@ -23,7 +23,6 @@ UPDATE = Method("chat.update", 50)
 DELETE = Method("chat.delete", 50)
 EPHEMERAL = Method("chat.postEphemeral", 100)
 PERMALINK = Method("chat.getPermalink", 600)
-UPLOAD = Method("files.upload", 20, repeatable=False)
 
 START_STREAM = Method("chat.startStream", 20, repeatable=False)
 APPEND_STREAM = Method("chat.appendStream", 100, repeatable=False)

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from blocks import form, full_view
 from blocks.card import card
+from blocks.ids import Ref
 from blocks.ledger_kinds import Reason
 from blocks.step_views import Counted, StepView
 from blocks.view import ABSENT, AnsweredOutside, Approvers, Argument, CardView, Email, Face, FieldDiff, GrantOffer
 from bot.audit.ledger import Head, LineKind, append
+from bot.cards import forms
 from bot.cards.card_presenter import Links, card_view, face
 from bot.cards.ledger_presenter import step_view, verdict_view
 from bot.confirmation.effects import Step
@@ -22,6 +24,7 @@ from bot.confirmation.stored_json import step_content
 from bot.policy.model import CallRefusal, Policies
 from bot.policy.redaction import own_words
 from runtime.jsontypes import Json, JsonObject
+from tests.blocks.slack import OpenForm
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, NOON, Desk, make_asked, make_policy
 from tests.support.secret import KEYS
 from tests.support.states import every_state
@@ -41,7 +44,7 @@ def test_a_card_says_what_was_asked_by_whom_and_who_may_decide_until_when() -> N
         confirm_dialog=True,
     )
     desk = Desk(policy, make_asked(hint="Ship it?"))
-    shown = view(desk, links=Links(session="https://a.example/c", file="https://a.example/f", accounts={"x": "U0X"}))
+    shown = view(desk, links=Links(session="https://a.example/c", accounts={"x": "U0X"}))
     assert shown == CardView(
         id="k1",
         revision=1,
@@ -64,7 +67,6 @@ def test_a_card_says_what_was_asked_by_whom_and_who_may_decide_until_when() -> N
         editable=("version", "replicas"),
         confirm_dialog=True,
         session_link="https://a.example/c",
-        file_link="https://a.example/f",
     )
 
 
@@ -286,10 +288,19 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
     drawn = (
         card(shown).payload(),
         full_view.everything(shown),
-        full_view.file_text(shown),
         form.edit_form(shown, None),
     )
     assert SECRET not in str(drawn)
+
+
+def test_an_edit_that_no_view_could_show_is_an_error_at_its_field() -> None:
+    row = Desk(make_policy(), make_asked(arguments={"script": "x" * 206_000, "note": "n"})).row
+    shown = OpenForm(forms.edit_view(row, Ref(row.id, 1)))
+    policies = Policies.of(row.policy)
+    assert isinstance(forms.read_edit(row, shown.type("note", "short").state, policies), forms.SubmittedForm)
+    assert forms.read_edit(row, shown.type("note", "n" * 3000).state, policies) == forms.FormErrors(
+        {shown.block_id("note"): "With this, the call would be too long for a window. Write less."}
+    )
 
 
 # Ledger lines

@@ -255,22 +255,6 @@ async def test_an_escalation_waits_for_slack_to_say_who_is_in_the_group(out: Out
     assert len(out.cards_in(out.lead.place(None), out.lead)) == 1
 
 
-async def test_a_call_too_large_for_any_view_is_posted_once_as_a_file(out: Outgoing) -> None:
-    script = "\n".join(f"UPDATE orders SET state = 'paid' WHERE id = {n};" for n in range(8000))
-    out.open(make_policy(edit=False, approvers=["user:U0ANNA"]), arguments={"script": script})
-    out.slack.faults.cuts("files.completeUploadExternal", acted=True)
-
-    await out.drawn()
-
-    files = [file for one in out.ann.messages(out.deploys) for file in one.message.files]
-    assert [file["name"] for file in files] == ["deploy-k1-r1.txt"]
-    (stored,) = [file for file in out.slack.workspace.files.values() if file.channels]
-    assert stored.content is not None
-    assert b"WHERE id = 7999;" in stored.content
-    assert out.desk.row.places[0].file is not None
-    assert "See everything" in out.card.buttons
-
-
 async def test_a_channel_that_was_archived_meanwhile_holds_nothing_up(out: Outgoing) -> None:
     out.open(make_policy(approvers=["user:U0ANNA"]))
     await out.drawn()
@@ -339,12 +323,9 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
         out.lease, out.session, AgentMessage(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
     )
 
-    assert out.slack.calls_of("files.completeUploadExternal")
-    files = "".join(str(file.content) for file in out.slack.workspace.files.values())
     assert "••••" in out.sent_texts()
     for hidden in (secret, "fresh-from-the-tool"):
         assert hidden not in out.sent_texts()
-        assert hidden not in files
 
 
 # What became of a vote

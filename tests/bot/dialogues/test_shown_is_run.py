@@ -67,3 +67,30 @@ async def test_a_default_can_be_edited_and_is_then_a_choice(open_office: Opens) 
         assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", False, False)
         shown = at.ann.now(card).text
         assert "recursive yes → no" in shown.split("Not given, so by default")[0]
+
+
+LONG = """
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL"]
+grant = "30m"
+grant_on = []
+"""
+
+
+async def test_a_call_that_no_view_can_hold_is_refused_and_a_shorter_one_is_shown_whole(open_office: Opens) -> None:
+    """Also when a grant would let it through unseen."""
+    async with open_office(LONG, target="tests.support.leaky:agent") as at:
+        said = await at.ann.says("@adk-confirm unlock 9000", at.deploys)
+        told = await at.ann.finds("It can't be shown, so nobody can approve it.", at.deploys, thread=said)
+        assert "The call is too long for a window in Slack. Ask the agent for less in one call." in told
+        await at.ann.finds("too long for a window in Slack. Send less in one call", at.deploys, thread=said)
+        card = await at.ask("unlock 5800")
+        await at.bob.clicks(card, "Approve")
+        form = await at.bob.gets_modal("Approve")
+        assert str(form).replace("\n", "").count("@headers") == 5800
+        await form.submits({"Next time": ["Also allow the next ones like this"]})
+        await at.ann.finds("Done: Unlock", at.deploys, thread=card)
+
+        await at.ann.says("@adk-confirm unlock 9000", at.deploys, thread=card)
+        await at.ann.finds("It can't be shown, so nobody can approve it.", at.deploys, thread=card)

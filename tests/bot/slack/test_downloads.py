@@ -22,7 +22,7 @@ async def out() -> AsyncIterator[Outgoing]:
 
 def attached(out: Outgoing, name: str, content: bytes, mimetype: str = "text/plain") -> JsonObject:
     """As the event tells of it."""
-    stored = StoredFile(f"F{len(out.slack.workspace.files)}", TEAM, name, len(content), out.asker.id, content)
+    stored = StoredFile(f"F{len(out.slack.workspace.files)}", TEAM, name, out.asker.id, content, out.deploys.id)
     out.slack.workspace.files[stored.id] = stored
     address = f"{out.slack.base}/files-pri/{TEAM}-{stored.id}/{name}"
     return {"id": stored.id, "name": name, "mimetype": mimetype, "url_private_download": address}

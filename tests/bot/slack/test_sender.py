@@ -121,12 +121,6 @@ async def test_a_mistake_of_ours_is_not_slacks_fault(out: Outgoing) -> None:
         await out.sender.ask(AT, WHOAMI, no_such_method)
 
 
-async def test_an_upload_that_fails_at_its_host_is_an_error_like_others(out: Outgoing) -> None:
-    out.slack.faults.fails("upload", status=500)
-    with pytest.raises(Unsure):
-        await out.sender.upload(AT, "{}", "call.json", out.deploys.id)
-
-
 @pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])
 async def test_a_message_that_is_refused_for_its_metadata_goes_without(out: Outgoing, code: str, kept: bool) -> None:
     """With it, it would be refused again and again; one that is refused for its blocks keeps it, to be found again."""
