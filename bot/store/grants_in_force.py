@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
@@ -17,6 +16,7 @@ from bot.confirmation.grants import is_for, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, Grant, Vote, VoteKind
 from bot.policy.approvers import SLACK, Person
 from bot.policy.model import Policy
+from bot.store.ledger_lines import content_of, unbroken_lines
 from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from bot.store.tables import grants, ledger
 from runtime.store.database import Tx
@@ -55,16 +55,17 @@ def _granted(tx: Tx, ids: Iterable[str]) -> list[Grant]:
 
 
 def _with_uses(tx: Tx, grant: Grant) -> Grant:
-    """The grant, with how many calls it let through, by the ledger. Purged lines count too."""
+    """The grant, with how many calls it let through, by the ledger. Purged lines count too. If a line since the grant
+    is missing or was changed, the ledger can't say, and the grant counts as used up."""
     if grant.uses is None:
         return grant
-    lines = select(ledger.c.content).where(
-        ledger.c.chain == chain_of(grant.session),
-        ledger.c.kind == str(LineKind.GRANT_USED),
-        ledger.c.at >= grant.given_at.timestamp(),
-    )
-    used = sum(text is None or json.loads(text).get("grant") == grant.id for text in tx.execute(lines).scalars())
-    return replace(grant, used=used)
+    given = ledger.c.confirmation == grant.id, ledger.c.kind == str(LineKind.GRANTED)
+    first = tx.execute(select(func.min(ledger.c.seq)).where(*given)).scalar_one()
+    lines = None if first is None else unbroken_lines(tx, chain_of(grant.session), first)
+    if lines is None:
+        return replace(grant, used=grant.uses)
+    contents = [content_of(line) for line in lines if line.kind is LineKind.GRANT_USED]
+    return replace(grant, used=sum(content is None or content.get("grant") == grant.id for content in contents))
 
 
 def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> Grant | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
-from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp, to_show
+from bot.audit.ledger import Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
 from bot.store.slack_lanes import mark_thread_due
@@ -17,7 +17,7 @@ from bot.store.tables import chains, ledger
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
-from runtime.store.seal import seal_of
+from runtime.store.seal import seal_in, seal_of
 from runtime.store.upsert import prepared_insert_if_absent
 
 LINES = "bot:lines"
@@ -88,6 +88,22 @@ def _lock_head(tx: Tx, chain: str) -> Head:
 def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
     """A chain's lines after number `after`."""
     return [line_of(row) for row in _LINES.all(tx, chain_=chain, after_=after)]
+
+
+def unbroken_lines(tx: Tx, chain: str, first: int) -> list[LedgerLine] | None:
+    """A chain's lines from number `first` to its end. None if one is missing, or is not as this app wrote it. A command
+    that reads without the secret can't check who wrote it."""
+    # The head is read first: on PostgreSQL the lines may already go further.
+    head = tx.execute(select(chains.c.seq, chains.c.hash).where(chains.c.chain == chain)).one_or_none()
+    lines, seal = read_lines(tx, chain, first - 1), seal_in(tx.context)
+    if head is None or Head(head.seq, head.hash) not in [line.head for line in lines]:
+        return None
+    before = Head(first - 1, lines[0].previous)
+    for line in lines:
+        if fault(line, before) is not None or (seal is not None and not is_sealed(line, seal)):
+            return None
+        before = line.head
+    return lines
 
 
 def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:

@@ -13,7 +13,7 @@ from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.stored_json import delivery_to_json
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import SESSIONS
-from bot.store.tables import confirmations, grants, mail, sessions
+from bot.store.tables import confirmations, grants, ledger, mail, sessions
 from runtime.jsontypes import Json, JsonObject, objects
 from runtime.store.database import Tx
 from runtime.store.tables import calls, requests
@@ -277,6 +277,49 @@ async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: s
         await at.bot.database.run(brings_back)
         await asks_again(at, card)
         assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
+
+
+async def _ran(at: Office, version: str, card: Seen) -> None:
+    await at.ann.says(f"@adk-confirm deploy checkout {version} to prod", at.deploys, thread=card)
+    await at.slack.until(lambda: version in [line["version"] for line in at.ran()] or None)
+    await at.rests()
+
+
+@pytest.mark.parametrize("way", ["delete", "cut off", "say that it was given later", "date back", "another grant"])
+async def test_i_hide_that_a_grant_was_used(open_office: Opens, way: str) -> None:
+    """It was good for two calls. If the ledger can't say how many it let through, it lets no more through."""
+    async with open_office(GRANTING.replace('"30m"', '{ for = "30m", uses = 2 }')) as at:
+        card = await granted(at)
+
+        def hides(tx: Tx) -> None:
+            if tx.dialect == "sqlite":
+                tx.execute(text("DROP TRIGGER bot_ledger_no_delete"))
+                tx.execute(text("DROP TRIGGER bot_ledger_no_update"))
+            else:
+                tx.execute(text("DROP TRIGGER bot_ledger_guard ON bot_ledger"))
+            used = ledger.c.kind == "grant used"
+            (seq,) = tx.execute(select(ledger.c.seq).where(used)).scalars()
+            if way == "delete":
+                tx.execute(delete(ledger).where(used))
+            elif way == "cut off":
+                tx.execute(delete(ledger).where(ledger.c.seq >= seq))
+            elif way == "say that it was given later":
+                tx.execute(update(ledger).where(ledger.c.kind == "granted").values(kind="approved"))
+                given = {"kind": "granted", "confirmation": tx.execute(select(grants.c.id)).scalar_one()}
+                tx.execute(update(ledger).where(ledger.c.seq == seq + 1).values(given))
+            elif way == "date back":
+                tx.execute(update(ledger).where(used).values(at=0.0))
+            else:
+                tx.execute(update(ledger).where(used).values(content='{"grant":"another"}'))
+
+        await _ran(at, "2.4.2", card)
+        await at.bot.database.run(hides)
+        if way == "date back":  # that changes nothing
+            await _ran(at, "2.4.3", card)
+        await at.ann.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
+        await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
+        await at.rests()
+        assert "6.6.6" not in [line["version"] for line in at.ran()]
 
 
 async def test_i_make_up_a_held_call_under_a_grant(open_office: Opens) -> None:
