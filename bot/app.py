@@ -125,8 +125,7 @@ async def _running_loops(
 ) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, parts.metrics, pauses)
-    loops = {**parts.worker.loops, "homes": parts.home_tabs.run}
-    working = [supervisor.begin(name, run) for name, run in loops.items()]
+    working = [supervisor.begin(name, run) for name, run in parts.worker.loops.items()]
     checkpoints = supervisor.begin("checkpoints", parts.checkpoints.run)
     reloading = None if parts.reloading is None else supervisor.begin("reloading", parts.reloading.run)
     readiness.started()
@@ -136,8 +135,7 @@ async def _running_loops(
         stop.begin()
         readiness.stopping()
         supervisor.stop()
-        for each in (parts.worker, parts.home_tabs):
-            each.stop()
+        parts.worker.stop()
         listeners = (parts.clicks_and_forms, parts.home_events, parts.commands)
         drained = [asyncio.create_task(each.drain()) for each in listeners]
         await stop.wait_for_tasks(

@@ -22,9 +22,8 @@ from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import PolicyReloader
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
-from bot.home.approvals_list import ApprovalsList
+from bot.home.lists import Lists
 from bot.home.query import HomeQuery
-from bot.home.tab import HomeTabs, TabDrawer
 from bot.hosts.host import Host
 from bot.inbound.agent_events import AgentEvents
 from bot.inbound.clicks_and_forms import ClicksAndForms
@@ -114,12 +113,8 @@ class Parts:
         return HomeQuery(self.database, self.sender, self.directory, self.rules)
 
     @cached_property
-    def home_tabs(self) -> HomeTabs:
-        return HomeTabs(self.database)
-
-    @cached_property
-    def approvals_list(self) -> ApprovalsList:
-        return ApprovalsList(self.database, self.sender, self.home_query)
+    def lists(self) -> Lists:
+        return Lists(self.database, self.sender, self.home_query)
 
     # Background work
 
@@ -137,7 +132,6 @@ class Parts:
             self.directory,
             self.cards,
             self.rules,
-            others=[TabDrawer(self.sender, self.home_query).kind],
             term=self.settings.lease.total_seconds(),
             clicks=self.clicks_first,
         )
@@ -163,18 +157,18 @@ class Parts:
             self.sender,
             self.directory,
             self.rules,
-            self.approvals_list,
+            self.lists,
             self.host.app,
         )
 
     @cached_property
     def home_events(self) -> HomeEvents:
         prompts = Prompts(self.sender, self.settings.slack.prompts)
-        return HomeEvents(self.sender, self.directory.names, self.home_tabs, prompts)
+        return HomeEvents(self.sender, self.directory.names, self.lists, prompts)
 
     @cached_property
     def commands(self) -> Commands:
-        return Commands(self.database, self.sender, self.directory, self.approvals_list)
+        return Commands(self.database, self.sender, self.directory, self.lists)
 
     @cached_property
     def lifecycle(self) -> Lifecycle:

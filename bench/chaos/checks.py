@@ -253,16 +253,6 @@ def new_work_is_done(story: Story) -> Iterator[Finding]:
             yield Finding("new Done: Work at once", f"it began {new.began} s after the click", new.ticket)
 
 
-def homes_show_the_end(story: Story) -> Iterator[Finding]:
-    """Once nothing waits for people, no Home tab lists anything."""
-    open_ones = {Face.WAITING, Face.UNKNOWN}
-    if any(story.face(confirmation) in open_ones for confirmation in story.confirmations):
-        return
-    for name, home in story.history.homes.items():
-        if words.HOME_EMPTY not in home:
-            yield Finding("Home shows the end", f"the Home tab of {name} says: {home}")
-
-
 PROMISES: Mapping[str, Callable[[Story], Iterator[Finding]]] = {
     promise.__name__: promise
     for promise in (
@@ -276,7 +266,6 @@ PROMISES: Mapping[str, Callable[[Story], Iterator[Finding]]] = {
         ran_as_approved,
         one_card_a_place,
         cards_show_the_end,
-        homes_show_the_end,
         threads_tell_it_once,
         words_stand_once,
         ledger_verifies,

@@ -36,7 +36,6 @@ async def collect(
         owed=owed,
         renewed=renewed,
         happened=happened,
-        homes=office.people.homes(),
         gave_up=tuple(_unexpected_ends(office)),
     )
 

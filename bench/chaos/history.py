@@ -147,8 +147,6 @@ class History:
     """Rows that still had something to do when the run stopped waiting."""
     renewed: tuple[NewWork, ...] = ()
     happened: tuple[FaultRecord, ...] = ()
-    homes: dict[str, str] = field(default_factory=dict)
-    """The text of each Home tab that somebody opened."""
     gave_up: tuple[str, ...] = ()
     """Replicas that ended by themselves after they had begun to serve."""
 

@@ -76,10 +76,6 @@ class People:
             await asyncio.gather(*self._errands)
             self._patient = True
 
-    def homes(self) -> dict[str, str]:
-        """The current text of every Home tab that was opened."""
-        return {name: str(home) for name, person in self._cast.items() if (home := person.home()) is not None}
-
     async def runs(self, errand: Errand) -> None:
         self._slack.gestures.open_home(self._cast[APPROVERS[errand.number % len(APPROVERS)]].user)
         thread = self._asks(errand)

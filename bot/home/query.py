@@ -45,7 +45,7 @@ class HomeReader:
 
 @dataclass(frozen=True)
 class ComposedTab:
-    """A tab to publish. `final`: all cards are posted and all lookups done, so only an event can change the view."""
+    """A tab to publish. `final`: all lookups are done, so only an event can change the view."""
 
     view: HomeView
     final: bool
@@ -87,8 +87,7 @@ class HomeQuery:
             more_asked=asked.more,
             paused=stopped,
         )
-        stand = all(_is_intact(row) for row in (*mine.rows, *asked.rows))
-        return ComposedTab(view, final=stand and not more_later)
+        return ComposedTab(view, final=not more_later)
 
     async def approvals_list(self, reader: HomeReader, channel: str, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""
@@ -191,10 +190,6 @@ def grant_item(grant: Grant, row: Confirmation) -> GrantView:
 
 def _is_card(place: Place) -> bool:
     return bool(place.channel) and place.ts is not None and not place.pointer
-
-
-def _is_intact(row: Confirmation) -> bool:
-    return not row.places or any(map(_is_card, row.places))
 
 
 # Transactions

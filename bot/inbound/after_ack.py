@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from blocks.kit import Message
@@ -29,7 +30,7 @@ from runtime.jsontypes import JsonObject, as_text
 log = logging.getLogger(__name__)
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, *(30.0,) * 20)
-"""The pauses between attempts to send somebody a message while Slack is down. After ten minutes nobody waits for it."""
+"""The pauses between attempts to show somebody something while Slack is down. After ten minutes nobody waits for it."""
 LONGEST_PAUSE = 120.0
 """If Slack asks for a longer pause, the message is dropped."""
 
@@ -107,14 +108,18 @@ class AfterAck:
         thread_ts = as_text(to.target.get("thread_ts"))
         if to.url and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return
+        await self.retried(partial(self._sender.whisper, to.target, message, window))
+
+    async def retried(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Does the work, and again while Slack puts it off."""
         for pause in PAUSES:
             try:
-                await self._sender.whisper(to.target, message, window)
+                await work()
                 return
             except Later as later:
                 if later.after > LONGEST_PAUSE or await self._stopped_within(max(pause, later.after)):
                     raise
-        await self._sender.whisper(to.target, message)
+        await work()
 
     async def _stopped_within(self, seconds: float) -> bool:
         try:

@@ -28,7 +28,7 @@ from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, State, Vote, VoteKind
 from bot.confirmation.votes import claim_of, most_favourable
-from bot.home.approvals_list import ApprovalsList
+from bot.home.lists import Lists
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.fair_turns import FairTurns
@@ -85,7 +85,7 @@ class ClicksAndForms:
         sender: Sender,
         directory: Directory,
         rules: RulesInForce,
-        lists: ApprovalsList,
+        lists: Lists,
         app_name: str,
     ) -> None:
         self._turns = FairTurns()
@@ -157,12 +157,18 @@ class ClicksAndForms:
         return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
 
     def _redraw(self, body: Body, ballot: SubmittedVote, url: str) -> None:
-        """Draws the list again from which it was decided, if it was a list."""
-        if url:
+        """Draws the list or the Home tab again from which it was decided, once the vote is counted."""
+        target = ballot.target or {}
+        if url or target.get("home"):
             reader = HomeReader(person=ballot.voter, at=at_of(body))
-            channel = str((ballot.target or {}).get("channel") or "")
-            counted = {ballot.confirmation: ballot.id}
-            self._errands.begin("a list", self._lists.redraw(reader, channel, url, counted))
+            self._errands.begin("a list", self._redraw_counted(reader, ballot, str(target.get("channel") or ""), url))
+
+    async def _redraw_counted(self, reader: HomeReader, ballot: SubmittedVote, channel: str, url: str) -> None:
+        await self._lists.counted(ballot.confirmation, ballot.id)
+        if url:
+            await self._lists.redraw(reader, channel, url)
+        else:
+            await self._errands.retried(partial(self._lists.publish_home, reader))
 
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""

@@ -10,7 +10,7 @@ from blocks import verdict, words
 from blocks.ids import Action, confirmation_in, parse_id
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot.cards import forms
-from bot.home.approvals_list import ApprovalsList
+from bot.home.lists import Lists
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.payloads import Body, at_of, click_target, person_of, workspace_of_event
@@ -37,7 +37,7 @@ NO_CARD = "This message is not a card. Use this on a message that asks for appro
 
 
 class Commands:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, lists: ApprovalsList) -> None:
+    def __init__(self, database: Database, sender: Sender, directory: Directory, lists: Lists) -> None:
         self._database, self._sender, self._directory, self._lists = database, sender, directory, lists
         self._errands = AfterAck(sender, directory.names)
 
@@ -77,7 +77,7 @@ class Commands:
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
             with suppress(Gone):  # the person closed it meanwhile
-                await self._sender.update_view(at, opened.id, view)
+                await self._sender.update_view(at, opened, view)
 
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
         found = await self._database.read(read_history, confirmation)

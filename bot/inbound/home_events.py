@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from bot.home.lists import Lists
 from bot.home.query import HomeReader
-from bot.home.tab import HomeTabs
 from bot.inbound.after_ack import AfterAck
 from bot.inbound.payloads import Body, workspace_of_event
 from bot.inbound.prompts import Prompts
@@ -15,21 +17,22 @@ from bot.slack.outbound.client import Sender
 
 
 class HomeEvents:
-    def __init__(self, sender: Sender, names: NameLookup, homes: HomeTabs, prompts: Prompts) -> None:
-        self._homes, self._prompts = homes, prompts
+    def __init__(self, sender: Sender, names: NameLookup, lists: Lists, prompts: Prompts) -> None:
+        self._lists, self._prompts = lists, prompts
         self._errands = AfterAck(sender, names)
 
     def register(self, app: AsyncApp) -> None:
         app.event("app_home_opened")(self.home_opened)
 
     async def drain(self) -> None:
-        """Waits for prompts that are being sent."""
+        """Waits for what is being sent."""
         await self._errands.drain()
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
         event, at = body["event"], workspace_of_event(body)
         if event.get("tab") == "home" and at.team and event.get("user"):
-            await self._homes.opened(HomeReader(person=Person(at.team, str(event["user"])), at=at))
+            reader = HomeReader(person=Person(at.team, str(event["user"])), at=at)
+            self._errands.begin("the Home tab", self._errands.retried(partial(self._lists.publish_home, reader)))
         await ack()
         channel = str(event.get("channel") or "")
         if event.get("tab") == "messages" and at.team and channel and self._prompts.wanted:

@@ -80,6 +80,8 @@ def answer_target(body: Body, voter: Person) -> JsonObject:
         target["thread_ts"] = str(message["thread_ts"])
     if message.get("subtype") == "thread_broadcast":
         target.pop("thread_ts", None)
+    if (body.get("view") or {}).get("type") == "home":
+        target["home"] = True  # drawn again after the vote
     if container.get("is_ephemeral"):
         target.pop("message_ts", None)  # not a card, so it does not update itself
         target["list"] = str(body.get("response_url") or "")

@@ -16,10 +16,10 @@ from bot.policy.approvers import Person
 from bot.policy.model import may_decide
 from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
-from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
+from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, moment, now
 from bot.store.rows import STORED, load
 from bot.store.slack_lanes import CARDS, THREADS
-from bot.store.tables import ATTENDED, cards, confirmations, homes, replies, sessions, threads
+from bot.store.tables import ATTENDED, cards, confirmations, replies, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
@@ -128,7 +128,6 @@ _KEYS: Mapping[str, tuple[Column[str], str]] = {
     "card": (cards.c.confirmation, CARDS),
     "thread": (threads.c.session, THREADS),
     "reply": (replies.c.vote, REPLIES),
-    "home": (homes.c.key, HOMES),
 }
 """The key and the topic of each table in `ATTENDED`."""
 

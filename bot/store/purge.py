@@ -33,7 +33,7 @@ from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.open import sqlite_file
 from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
-from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
+from bot.store.tables import cards, confirmations, grants, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
 from runtime.store.database import Database, Tx, for_update
@@ -127,8 +127,6 @@ def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
     with _overwriting(tx):
         at = seconds(before)
         tx.execute(delete(replies).where(replies.c.parked_at < at))
-        # The row is created again when the person opens the tab.
-        tx.execute(delete(homes).where(homes.c.opened_at < at, homes.c.looked_at < at))
         old = ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.kind.not_in(_EVIDENCE)
         emptied = _empty_lines(tx, *old)
         return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)

@@ -33,7 +33,6 @@ from runtime.store.seal import seal_of
 SESSIONS = "bot:sessions"
 CONFIRMATIONS = "bot:confirmations"
 REPLIES = "bot:replies"
-HOMES = "bot:homes"
 """Topics, notified when a row of this kind may be due."""
 
 

@@ -286,27 +286,6 @@ partial_index(
     where=replies.c.due_at.is_not(None),
 )
 
-homes = Table(
-    "bot_homes",
-    metadata,
-    Column("key", String(96), primary_key=True),
-    Column("team", String(32), nullable=False),
-    Column("user_id", String(32), nullable=False),
-    Column("opened_at", Double, nullable=False),
-    Column("looked_at", Double, nullable=False),  # changes up to this time are published, or changed nothing
-    Column("version", Integer, nullable=False),
-    Column("digest", String(64)),  # digest of what was published last
-    Column("hash", String(128)),  # Slack's id of the view
-    *_attention_columns(),
-    *lease_columns(),
-)
-partial_index(
-    "bot_homes_due",
-    homes.c.due_at,
-    where=homes.c.due_at.is_not(None),
-)
-Index("bot_homes_opened", homes.c.opened_at)
-
 
 def _lane_table(name: str, *key: Column[str] | Column[int]) -> Table:
     """Columns of a row that says what must be sent to Slack about another row. It is processed separately."""
@@ -360,7 +339,6 @@ ATTENDED = {
     "card": cards,
     "thread": threads,
     "reply": replies,
-    "home": homes,
 }
 """The tables whose rows get attention, by the name of one row."""
 

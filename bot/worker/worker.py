@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec
@@ -71,7 +71,6 @@ class Worker:
         drawing: Cards,
         rules: RulesInForce,
         *,
-        others: Sequence[RowKind] = (),
         poll: float = 5.0,
         term: float = TERM,
         clicks: ClicksFirst | None = None,
@@ -104,7 +103,6 @@ class Worker:
                 overtaken=note_possible_copies,
             ),
             RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person, can_wait=True),
-            *others,
         )
         self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]
 

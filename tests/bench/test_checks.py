@@ -174,7 +174,6 @@ FORGED: list[tuple[str, str, History]] = [
     ("one_card_a_place", "no card", without_message("2.1")),
     ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("Done", "Running"))),
     ("cards_show_the_end", "buttons stay", buttons_stay()),
-    ("homes_show_the_end", "it waits there", replace(HONEST, homes={"bob": "Waiting for you (1)"})),
     ("threads_tell_it_once", "a line stands twice", plus(messages=replace(HONEST.messages[3], ts="3.1"))),
     ("threads_tell_it_once", "a line is missing", reworded("2.5", lambda text: text.replace("🚫 ship", ""))),
     ("threads_tell_it_once", "a line names another", reworded("2.5", lambda text: text.replace("by dan", "by bob"))),

@@ -6,7 +6,7 @@ import asyncio
 
 from sqlalchemy import ColumnElement, Table, insert
 
-from bot.store.tables import homes
+from bot.store.tables import replies
 from runtime.errors import Busy
 from runtime.store.database import Database, Tx
 from runtime.store.lease import POLL, TERM, Lease, claim
@@ -14,10 +14,10 @@ from runtime.store.lease import POLL, TERM, Lease, claim
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:
     def put_there(tx: Tx) -> None:
-        tx.execute(insert(homes).values(key=key, team="T", user_id="U", opened_at=0, looked_at=0, version=0))
+        tx.execute(insert(replies).values(vote=key, target="{}", body="{}"))
 
     await database.run(put_there)
-    lease = await try_lease(database, homes, homes.c.key == key, term=3600.0)
+    lease = await try_lease(database, replies, replies.c.vote == key, term=3600.0)
     assert lease is not None
     return lease
 

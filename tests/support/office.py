@@ -27,7 +27,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
-from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS
+from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.worker.supervision import RestartPauses
@@ -42,7 +42,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 """
 
 
-TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES, HOMES)
+TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
 
 AT_ONCE = CallLimits(posts=1000)
 """Seconds between two messages: tests do not wait for them."""

@@ -59,14 +59,6 @@ class ViewTurn:
     at: Workspace
 
 
-@dataclass(frozen=True)
-class OpenedView:
-    """A view in Slack. An update with its `hash` fails if the view has changed since."""
-
-    id: str
-    hash: str
-
-
 class Sender:
     def __init__(self, calls: Calls) -> None:
         self._calls, clock = calls, calls.clock
@@ -254,29 +246,21 @@ class Sender:
         self._views.take(*theirs)
         return ViewTurn(at)
 
-    async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> OpenedView:
-        """Opens a view. Does not wait, since a trigger is valid for three seconds only."""
+    async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> str:
+        """Opens a view, and returns its id. Does not wait, since a trigger is valid for three seconds only."""
         answer = await self.ask(
             turn.at,
             OPEN_VIEW,
             lambda client: client.views_open(trigger_id=trigger_id, view=view),
             patience=_FOR_A_TRIGGER,
         )
-        return _opened_view(answer)
+        return as_text(as_object(answer.get("view")).get("id"))
 
-    async def update_view(
-        self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
-    ) -> OpenedView:  # fmt: skip
-        answer = await self.ask(
-            at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
-        )
-        return _opened_view(answer)
+    async def update_view(self, at: Workspace, view_id: str, view: JsonObject) -> None:
+        await self.ask(at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view))
 
-    async def publish_home(
-        self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
-    ) -> OpenedView:  # fmt: skip
-        answer = await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
-        return _opened_view(answer)
+    async def publish_home(self, at: Workspace, user: str, view: JsonObject) -> None:
+        await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view))
 
     async def stop_stream(self, at: Workspace, channel: str, ts: str, status: str | None = None) -> None:
         """Ends a message's growth. It may have ended already. `status`: of Slack's agent session from then on; without
@@ -307,8 +291,3 @@ async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: M
 
 def _workspace_of(target: JsonObject) -> Workspace:
     return Workspace(as_text(target.get("team")))
-
-
-def _opened_view(answer: JsonObject) -> OpenedView:
-    view = as_object(answer.get("view"))
-    return OpenedView(as_text(view.get("id")), as_text(view.get("hash")))

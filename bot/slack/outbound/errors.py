@@ -100,7 +100,6 @@ _GONE = {
     "no_such_subteam": "Slack knows no user group of this id that is in use.",
     "not_found": "The window was closed.",
     "view_not_found": "The window was closed.",
-    "hash_conflict": "The window shows something newer.",
     "expired_trigger_id": "It took too long to open the window. Press the button again.",
     "exchanged_trigger_id": "This click has opened a window already. Press the button again.",
     "invalid_trigger_id": "This click can't open a window. Press the button again.",

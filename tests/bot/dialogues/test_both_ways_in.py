@@ -148,11 +148,8 @@ async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
 async def test_home_list_help_and_history(open_office: Opens, socket: bool) -> None:
     async with open_office(socket=socket) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
-        newer = at.slack.faults.refuses("views.publish", "hash_conflict")
-        at.slack.gestures.open_home(at.bob.user)
-        await newer.reached()
-        await at.later(minutes=1)
-        home = await at.bob.sees_home("Waiting for you (1)", timeout=PATIENCE)
+        at.slack.faults.limits("views.publish")
+        home = await at.bob.opens_home("Waiting for you (1)", timeout=PATIENCE)
         assert "the team dinner" in home
         assert "Withdraw" in (await at.ann.opens_home("You asked for", timeout=PATIENCE)).buttons
 

@@ -163,26 +163,6 @@ async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path:
     assert report.checkpoints > 0
 
 
-async def test_a_home_tab_that_was_being_published_is_up_to_date(at: Staff, postgres_url: str, tmp_path: Path) -> None:
-    async with replicas(at, postgres_url, tmp_path) as (first, *others):
-        await first.starts()
-        await at.ask('pay {"to": "Ada", "amount": 20}')
-        hang = at.slack.faults.hangs("views.publish", acted=True)
-        opened = asyncio.create_task(at.bob.opens_home("Waiting for you"))
-        await hang.reached()
-        first.freezes()
-        for other in others:
-            await other.joins()
-        (card,) = [one for one in at.bob.messages(at.deploys) if "Approve" in one.buttons]
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Done: Pay", at.deploys)
-        first.thaws()
-        at.slack.faults.clear()
-        await opened
-        await first.stops()
-        await at.slack.until(lambda: "Approve" not in str(at.bob.home()))
-
-
 @asynccontextmanager
 async def replicas(
     at: Staff, url: str, directory: Path, count: int = 2, policies: str = SHORT

@@ -329,24 +329,11 @@ async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
 # Views, links, people
 
 
-async def test_a_view_that_shows_something_newer_is_left_alone(out: Outgoing) -> None:
-    first = await out.sender.publish_home(AT, out.ann.id, _home("one"))
-    await out.sender.publish_home(AT, out.ann.id, _home("two"), first.hash)
-    with pytest.raises(Gone) as gone:
-        await out.sender.publish_home(AT, out.ann.id, _home("three"), first.hash)
-    assert gone.value.code == "hash_conflict"
-    assert "two" in str(out.ann.home())
-
-
-def _home(words: str) -> JsonObject:
-    return {"type": "home", "blocks": [{"type": "section", "text": {"type": "plain_text", "text": words}}]}
-
-
 async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
     trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
     turn = out.sender.turn_for_view(AT, out.ann.id)
     opened = await out.sender.open_view(turn, trigger, notice_modal("Counting…"))
-    await out.sender.update_view(AT, opened.id, notice_modal("All done."), opened.hash)
+    await out.sender.update_view(AT, opened, notice_modal("All done."))
     assert "All done." in await out.ann.gets_modal("Not possible")
     with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
         await out.sender.open_view(turn, trigger, notice_modal("Counting…"))

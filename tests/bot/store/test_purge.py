@@ -18,14 +18,14 @@ from bot.hosts import host
 from bot.operations.operate import open_for_reading
 from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from bot.store.repository import find_session
-from bot.store.tables import grants, homes, metadata, sessions, threads
+from bot.store.tables import grants, metadata, sessions, threads
 from runtime.store.database import Database, Tx
 from runtime.store.records import SessionId
 from runtime.store.sessions import create
 from runtime.store.tables import metadata as runtime_metadata
 from runtime.store.tables import sessions as histories
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
-from tests.support.deciding import ANNA, BEN, TEAM
+from tests.support.deciding import ANNA, BEN
 from tests.support.office import office
 
 pytestmark = pytest.mark.every_case
@@ -225,20 +225,6 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     assert (await at.lines())[-1].kind == "asked"
     assert (await at.row(again)).state is State.WAITING
     assert (await at.command("audit", "verify")).code == 0
-
-
-async def test_home_tabs_that_nobody_opens_any_more(at: Backoffice) -> None:
-    def open_homes(tx: Tx) -> None:
-        for user, opened in (("U0GONE", at.clock.at), ("U0HERE", at.clock.at + 50 * 86_400)):
-            home = {"key": f"{TEAM}/{user}", "team": TEAM, "user_id": user, "opened_at": opened, "version": 1}
-            tx.execute(insert(homes).values(looked_at=opened, **home))
-
-    await at.database.run(open_homes)
-    await deployed(at)
-    await at.is_posted()
-    at.clock.passes(days=100)
-    await purged(at)
-    assert await at.database.read(lambda tx: tx.execute(select(homes.c.user_id)).scalars().all()) == ["U0HERE"]
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,6 @@ async def test_parked_rows_by_kind(open_office: Opens) -> None:
             "card",
             "thread",
             "reply",
-            "home",
         }
         assert page.value("adk_confirm_parked", kind="confirmation") == 1
         assert page.value("adk_confirm_parked") == 1

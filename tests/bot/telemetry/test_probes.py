@@ -21,8 +21,8 @@ def database_url(sqlite_url: str) -> str:
 
 
 TASKS = (
-    *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies", "worker-homes"),
-    *("homes", "checkpoints"),
+    *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies"),
+    "checkpoints",
 )
 
 

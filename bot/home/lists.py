@@ -1,0 +1,77 @@
+"""What one person sees of what waits: the Home tab, and the list that `/approvals` shows.
+
+Both are drawn when somebody asks for them, and again after their own clicks. Nothing is stored for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from weakref import WeakValueDictionary
+
+from blocks.home import approvals, help_message, home_tab
+from blocks.kit import Message
+from bot.home.query import HomeQuery, HomeReader
+from bot.policy.approvers import Person
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Later
+from bot.store.ledger_lines import LINES
+from bot.store.repository import read_confirmation
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
+
+COUNTED_WITHIN = 10.0
+
+
+class Lists:
+    def __init__(self, database: Database, sender: Sender, home_query: HomeQuery) -> None:
+        self._database, self._sender, self._home_query = database, sender, home_query
+        self._publishing: WeakValueDictionary[Person, asyncio.Lock] = WeakValueDictionary()
+
+    async def publish_home(self, reader: HomeReader) -> None:
+        """Publishes this person's Home tab. Raises `Later` if Slack is busy, or could not yet say what is for them."""
+        async with self._publishing.setdefault(reader.person, asyncio.Lock()):  # what was read last is published last
+            composed = await self._home_query.home(reader, _version())
+            await self._sender.publish_home(reader.at, reader.person.user, home_tab(composed.view))
+        if not composed.final:
+            raise Later("a lookup for the Home tab", 0.0)
+
+    async def show(self, reader: HomeReader, channel: str, url: str) -> None:
+        """Shows what waits for this person, and what else waits in this channel."""
+        await self._tell(
+            reader, channel, url, approvals(await self._home_query.approvals_list(reader, channel, _version()))
+        )
+
+    async def help(self, reader: HomeReader, channel: str, url: str) -> None:
+        await self._tell(reader, channel, url, help_message())
+
+    async def redraw(self, reader: HomeReader, channel: str, url: str) -> None:
+        """Draws the list again after a click in it. Buttons that no longer work disappear."""
+        message = approvals(await self._home_query.approvals_list(reader, channel, _version()))
+        await self._sender.respond(url, message, replace_original=True)
+
+    async def counted(self, confirmation: str, vote: str) -> None:
+        """Waits until this vote is counted, but not for long: who presses again learns that it counts already."""
+        with self._database.waiter(LINES) as waiter:
+            try:
+                async with asyncio.timeout(COUNTED_WITHIN):
+                    while await self._is_pending(confirmation, vote):
+                        await waiter.wait(0.5)
+            except TimeoutError:
+                pass
+
+    async def _is_pending(self, confirmation: str, vote: str) -> bool:
+        row = await self._database.read(read_confirmation, confirmation)
+        return row is not None and any(pending.id == vote for pending in row.pending_votes)
+
+    async def _tell(self, reader: HomeReader, channel: str, url: str, message: Message) -> None:
+        if await self._sender.respond(url, message):
+            return
+        person, at = reader.person, reader.at
+        target: JsonObject = {"team": at.team, "user": person.user, "channel": channel}
+        await self._sender.whisper(target, message)
+
+
+def _version() -> int:
+    """A new number for each drawing, since Slack requires new block ids when a message changes."""
+    return time.time_ns() // 1_000_000
