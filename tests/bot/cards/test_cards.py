@@ -304,8 +304,8 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
     secret = "s3cr3t-t0ken"
     arguments: JsonObject = {
         "token": secret,
-        "url": f"https://x.example/?t={secret}",
-        "script": f"line\n{secret}\n" * 30_000,
+        "request": {"url": "https://x.example/", "token": secret},
+        "script": "line\n" * 30_000,
         "n": 1,
     }
     leads = out.slack.channel("leads", out.lead, id="C0LEADS")
