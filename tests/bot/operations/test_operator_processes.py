@@ -44,8 +44,8 @@ async def shell(at: Backoffice, line: str, **environment: str) -> tuple[int, str
 
 
 async def test_a_reader_who_has_seen_enough(at: Backoffice) -> None:
-    for _ in range(40):
-        await at.asks("refund", {"note": "x" * 4000})
+    for _ in range(18):
+        await at.asks("refund", {"note": "x" * 9000})
     code, out, err = await shell(at, "adk-confirm audit export | head -n 1")
     assert (code, err) == (0, "")
     assert json.loads(out)["kind"] == "asked"

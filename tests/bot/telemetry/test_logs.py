@@ -105,7 +105,8 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
         broken = '{"v":1,"asked":{"tool":"Z0RA-TOOL","arguments":"Z0RA-NOT-AN-OBJECT"}}'
         await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(body=broken, due_at=tx.now())))
         await at.later(seconds=5)
-        await at.bob.clicks(card, "Approve")
+        await at.bob.clicks(card, "History")
+        card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20}')
         await at.bot.database.close()
         await at.bob.clicks(card, "Approve")
 
