@@ -165,12 +165,11 @@ def ran_as_approved(story: Story) -> Iterator[Finding]:
 def _amount_after_edits(lines: Sequence[Entry]) -> object:
     amount: object = None
     for line in lines:
-        arguments, diff = line.content.get("arguments"), line.content.get("diff")
+        arguments, after = line.content.get("arguments"), line.content.get("after")
         if line.kind == "asked" and isinstance(arguments, dict):
             amount = arguments.get("amount")
-        if line.kind == "edited" and isinstance(diff, list):
-            changes = [one for one in diff if isinstance(one, dict) and one.get("name") == "amount"]
-            amount = changes[0].get("after") if changes else amount
+        if line.kind == "edited" and isinstance(after, dict):
+            amount = after.get("amount", amount)
     return amount
 
 

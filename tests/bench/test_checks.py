@@ -83,7 +83,7 @@ HONEST = History(
         entry(4, "approval", "k-pay", "U0BOB"),
         entry(5, "approved", "k-pay"),
         entry(6, "vote refused", "k-pay", "U0CYD", way="button"),
-        entry(7, "edited", "k-deploy", "U0BOB", diff=[{"name": "amount", "before": 7, "after": 1007}]),
+        entry(7, "edited", "k-deploy", "U0BOB", before={"amount": 7}, after={"amount": 1007}),
         entry(8, "approval", "k-deploy", "U0CYD"),
         entry(9, "approved", "k-deploy"),
         entry(10, "denied", "k-ship", "U0DAN"),
