@@ -58,7 +58,8 @@ async def fill(
         at = lock_session(tx, key).place
         asker = Person("T0ACME", f"U0ASKS{number}")  # for one person only so many may wait
         opening = Opening(place=at, request=request, asked_by=asker, governs=governs, places=(place,))
-        row = open_request(tx, key, opening, WaitingLimits())
+        many = WaitingLimits(waiting_per_session=10_000_000, waiting_per_person=10_000_000)
+        row = open_request(tx, key, opening, many)
         assert row is not None
         tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))
         tx.execute(update(sessions).where(sessions.c.key == key).values(due_at=None, told_seq=99))

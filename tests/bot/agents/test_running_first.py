@@ -196,6 +196,9 @@ async def test_an_approved_call_does_not_wait_for_what_slack_is_asked_about_othe
 
 
 ON_CALL = """
+[limits]
+waiting_per_session = 100
+waiting_per_person = 100
 [[policy]]
 tools = ["breaks"]
 approvers = ["user:U0BOB"]
