@@ -243,9 +243,11 @@ async def test_sessions_beside_the_store_are_said_to_be_nothing_of_the_kind(stor
 @pytest.mark.timeout(600)
 def test_google_adk_1_passes_the_same_tests() -> None:
     python = str(environment("google-adk>=1.39,<1.40", "mcp<2"))
-    # It runs no call of a `ParallelAgent` whose branches wait: tests/bot/hosts/test_servers.py says so.
-    some = "not google_adk_1 and not kill and not branches"
-    quietly = (python, "-m", "pytest", "--noconftest", "-p", "no:cacheprovider", "-q", "-k", some)
+    # It runs no call of a `ParallelAgent` whose branches wait: tests/bot/hosts/test_servers.py says so. It seals no
+    # run that was stopped, either.
+    some = "not google_adk_1 and not kill and not branches and not notes_the_stop"
+    own = ("--noconftest", "-p", "tests.runtime.adk.conftest", "-p", "no:cacheprovider")
+    quietly = (python, "-m", "pytest", *own, "-q", "-k", some)
     tests = Path(__file__).parents[2]
     files = (*tests.glob("bot/*/test_*_in_process.py"), *tests.glob("runtime/adk/test_adk_[st]*.py"))
     said = run(*quietly, *map(str, files))
