@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
@@ -12,7 +13,7 @@ from bot.cards.cards import Cards
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation
-from bot.confirmation.stored_json import row_from_json, row_to_json
+from bot.confirmation.stored_json import places_from_json, places_to_json, row_from_json, row_to_json
 from bot.hosts.host import AgentMessage
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Calls
@@ -50,10 +51,10 @@ async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, sessi
         await thread.say(lease, session, AgentMessage(event="e1", author="oncall", text="I shall deploy it."))
 
 
-async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str) -> None:
+async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str, places: str) -> None:
     """The same in a process of its own."""
     database = await open_store(store, SECRET)
-    row = row_from_json(stored)
+    row = replace(row_from_json(stored), places=places_from_json(places))
     session = a_session(row.asked.channel, row.places[0].thread_ts or "")
     await post(what, await a_lease(database, "one"), _sender(base, token), row, session)
     await database.close()
@@ -67,7 +68,8 @@ def _sender(base: str, token: str) -> Sender:
 @pytest.mark.parametrize("what", ["draw", "tell", "say"])
 async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url: str, what: str, acted: bool) -> None:
     hang = out.slack.faults.hangs("chat.postMessage", acted=acted)
-    arguments = (what, database_url, out.slack.url, out.slack.bot_token, row_to_json(out.desk.row))
+    stored = (row_to_json(out.desk.row), places_to_json(out.desk.row.places))
+    arguments = (what, database_url, out.slack.url, out.slack.bot_token, *stored)
     async with child(post_from_elsewhere, *arguments) as process:
         await hang.reached()
         process.kill()
