@@ -112,11 +112,11 @@ async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, m
 
         await at.later(minutes=1)
 
-        # No stream at all: one message, edited.
+        # No stream at all: posted whole.
         refused = at.slack.faults.refuses("chat.startStream", "missing_scope", times=None)
         await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
         mouth.say("Now ", "it ")
-        await grows(at, mouth, "grows, ", thread)
+        await mouth.goes_on(at.slack, "grows, ", until=lambda: refused.met)
         mouth.say("and ends.", None)
         await at.ann.finds("and ends.", at.deploys, thread=thread)
         assert refused.met == 1
