@@ -1,0 +1,91 @@
+"""Which of our files one approval passes, and which transactions it writes, from the click until the tool starts.
+
+python -m bench.trace
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from runtime import Agent, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
+from runtime.models.scripted import ScriptLine
+from runtime.store.database import Database
+from tests.support.office import office
+
+ROOT = Path(__file__).parents[1]
+OURS = tuple(f"{ROOT / room}/" for room in ("bot", "blocks", "runtime"))
+SANDBOX = str(ROOT / "bot" / "sandbox")
+
+
+class Trace:
+    """Files and writing transactions, in the order in which they are met while it is on."""
+
+    on = False
+
+    def __init__(self) -> None:
+        self.files: dict[str, None] = {}
+        self.writes: list[str] = []
+        self.started = asyncio.Event()
+
+    def called(self, frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if self.on and event == "call" and file.startswith(OURS) and not file.startswith(SANDBOX):
+            self.files.setdefault(str(Path(file).relative_to(ROOT)))
+
+
+trace = Trace()
+
+
+def pay(order: str) -> str:
+    """Pays an order."""
+    trace.on = False
+    trace.started.set()
+    return f"paid {order}"
+
+
+def reply(request: ModelRequest) -> ScriptLine:
+    answered = request.contents and any(request.contents[-1].responses())
+    return "Paid." if answered else [FunctionCall(name="pay", args={"order": "o-1"})]
+
+
+agent = Agent(name="payer", model=ScriptedModel(reply=reply), tools=[FunctionTool(pay, require_confirmation=True)])
+
+
+async def main() -> None:
+    run = Database.run
+
+    async def noting(self: Database, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if trace.on:
+            trace.writes.append(fn.__name__)
+        return await run(self, fn, *args, **kwargs)
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Database, "run", noting)
+        threading.setprofile(trace.called)  # threads that start from now on
+        sys.setprofile(trace.called)
+        files = Path(folder)
+        async with office(f"sqlite:///{files / 'x.db'}", files / "log", patched, target="bench.trace:agent") as at:
+            card = await at.ask("pay o-1")
+            await at.rests()
+            trace.on = True
+            await at.bob.clicks(card, "Approve")
+            await asyncio.wait_for(trace.started.wait(), 30)
+    print(*trace.files, sep="\n")
+    print(f"{len(trace.files)} files, {len(trace.writes)} writing transactions: {', '.join(trace.writes)}")
+
+
+if __name__ == "__main__":
+    from bench import trace as shared  # noqa: PLW0406  (the module that the agent is loaded from, which is not `__main__`)
+
+    logging.disable(logging.WARNING)
+    asyncio.run(shared.main())
