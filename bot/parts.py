@@ -34,7 +34,7 @@ from bot.inbound.prompts import Prompts
 from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.directory.directory import Directory
 from bot.slack.identity import BotIdentity
-from bot.slack.outbound.calls import CallLimits, Calls, Workspace
+from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
 from bot.telemetry.metrics import Metrics
 from bot.worker.checkpoint_job import CheckpointJob
@@ -143,7 +143,7 @@ class Parts:
 
         async def post(text: str) -> None:
             assert audit.channel is not None
-            await self.sender.post(Workspace.of(self.identity), audit.channel, notice_message(text))
+            await self.sender.post(audit.channel, notice_message(text))
 
         seal = Seal(self.secret)
         return CheckpointJob(self.database, seal, audit.checkpoint_every, post if audit.channel else None)

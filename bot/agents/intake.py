@@ -25,7 +25,6 @@ from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from bot.policy.redaction import Redactor, own_words
 from bot.slack.directory.directory import Directory, NotWritable
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
@@ -98,21 +97,17 @@ class Intake:
         channel = found.policy.channel
         if channel is None and session.channel.startswith("D"):
             return await self._dms(session, found, call)
-        place, at = (
-            Place(channel=session.channel, thread_ts=None if found.policy.card == "channel" else session.thread_ts),
-            Workspace.of(session),
-        )
+        place = Place(channel=session.channel, thread_ts=None if found.policy.card == "channel" else session.thread_ts)
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
-        shared = _answer_or_wait(await self._directory.channels.shared(at, place.channel))
+        shared = _answer_or_wait(await self._directory.channels.shared(place.channel))
         unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
         return (place,) if unfit is None else CallRefusal(unfit, found.index)
 
     async def _dms(self, session: Session, found: GoverningPolicy, call: CallFacts) -> tuple[Place, ...] | CallRefusal:
         """The approvers' direct messages. Nobody else can see a thread in a direct message, so each approver gets the
         card in their own."""
-        at = Workspace.of(session)
-        people = _answer_or_wait(await self._directory.people(found.policy.approvers, at, call))
+        people = _answer_or_wait(await self._directory.people(found.policy.approvers, call))
         if isinstance(people, Unresolved | NotWritable):
             why = (
                 people.sentence
@@ -136,7 +131,7 @@ class Intake:
         gone: SlackTrouble | None = None
         for person in people:
             try:
-                channel = await self._sender.open_dm(Workspace.of(session), person.user)
+                channel = await self._sender.open_dm(person.user)
             except Gone as trouble:
                 gone = trouble
                 continue
@@ -166,6 +161,7 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         channel=session.channel,
         agent=request.agent,
         app=session.session.app,
+        team=session.team,
         question=request.ask is Ask.INPUT,
         payload=request.payload,
     )

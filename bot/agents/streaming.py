@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from blocks import markdown
 from bot.hosts.host import MessageDelta
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
 from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM
@@ -120,7 +119,6 @@ class RunDisplay:
         reply.begun = True
         try:
             answer = await self._sender.under(self._lease.sure).ask(
-                Workspace.of(session),
                 START_STREAM,
                 lambda client: client.chat_startStream(
                     channel=session.channel,
@@ -139,7 +137,6 @@ class RunDisplay:
 
     async def _append(self, ts: str, fresh: str) -> None:
         await self._sender.under(self._lease.sure).ask(
-            Workspace.of(self._session),
             APPEND_STREAM,
             lambda client: client.chat_appendStream(channel=self._session.channel, ts=ts, markdown_text=fresh),
             patience=_DONT_WAIT,

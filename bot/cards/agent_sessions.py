@@ -6,7 +6,6 @@ import logging
 from contextlib import suppress
 
 from bot.config.rules import RulesInForce
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.slack.outbound.methods import RENAME_SESSION, SET_SESSION_STATUS, Method
@@ -68,6 +67,4 @@ class AgentSessions:
 
     async def _ask(self, lease: Lease, session: Session, method: Method, args: JsonObject) -> JsonObject:
         whole = {"channel_id": session.channel, "thread_ts": session.thread_ts, **args}
-        return await self._sender.under(lease.sure).ask(
-            Workspace.of(session), method, lambda client: client.api_call(method.name, json=whole)
-        )
+        return await self._sender.under(lease.sure).ask(method, lambda client: client.api_call(method.name, json=whole))

@@ -42,7 +42,7 @@ class Cards:
         places, unknown = await self._places.of(row, session)
         sender, attempts = self._sender.under(lease.sure), Attempts(lease)
         drawing = Drawing(sender, attempts, row, session, around, self._names)
-        facts = await drawing.draw(places, await self._places.accounts(row, session))
+        facts = await drawing.draw(places, await self._places.accounts(row))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
         return facts
@@ -50,7 +50,7 @@ class Cards:
     async def reply(self, lease: Lease, target: JsonObject, body: JsonObject) -> None:
         """Shows voters the result of their vote, in a window or beside the card.
 
-        `target` names team and user, and where they look: a `trigger` to open a window with, and `channel`,
+        `target` names the user, and where they look: a `trigger` to open a window with, and `channel`,
         `thread_ts` and `message_ts`.
         """
         if verdict_view(body).counted is not Counted.REFUSED and target.get("message_ts"):

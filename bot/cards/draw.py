@@ -14,7 +14,6 @@ from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.places import is_note
 from bot.confirmation.model import Confirmation, Grant, Place, State
 from bot.slack.directory.names import NameLookup
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, identity
@@ -50,7 +49,6 @@ class Drawing:
     ) -> None:
         self._sender, self._attempts, self._names = sender, attempts, names
         self._row, self._session, self._around = row, session, around
-        self._at = Workspace.of(session)
         self._conversation: str | None = None
         self._accounts: dict[str, str] = {}
         self._done: list[Place] = []
@@ -108,7 +106,7 @@ class Drawing:
             return replace(place, ts=await self._post(place, message))
         await self._delete_duplicates(place, message)
         try:
-            await self._sender.update(self._at, place.channel, place.ts, message)
+            await self._sender.update(place.channel, place.ts, message)
         except Gone as gone:
             if gone.code != "message_not_found":
                 raise
@@ -121,13 +119,11 @@ class Drawing:
         if before is not None:
             found = await self._find(place, message, before.at)
             if found is not None:
-                await self._sender.update(self._at, place.channel, found, message)
+                await self._sender.update(place.channel, found, message)
                 return found
         try:
             broadcast = not place.pointer and place.thread_ts is not None and self._shown_in_channel(place)
-            return await self._sender.post(
-                self._at, place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast
-            )
+            return await self._sender.post(place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast)
         except SlackTrouble as trouble:
             if before is None and not isinstance(trouble, Unsure):
                 await self._attempts.forget(self._row.id, _mark(place))
@@ -147,7 +143,7 @@ class Drawing:
         wanted = identity(message.metadata)
         assert wanted is not None
         return await self._sender.history.find(
-            self._at, place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts
+            place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts
         )
 
     # Pointers to the card
@@ -175,13 +171,13 @@ class Drawing:
         to decide."""
         if self._row.state is not State.WAITING:
             if place.ts is not None:
-                await self._sender.delete(self._at, place.channel, place.ts)
+                await self._sender.delete(place.channel, place.ts)
             return replace(place, ts=None, drawn_version=_FOR_GOOD)
         if place.ts is None or self._row.revision.number > 1:
             card = next((one for one in self._done if one.ts is not None and not one.pointer), None)
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
-            link = await self._sender.permalink(self._at, card.channel, card.ts)
+            link = await self._sender.permalink(card.channel, card.ts)
             message = await self._with_all_names(note(replace(self._view(place), card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
@@ -191,7 +187,7 @@ class Drawing:
         people = [card.person.user for card in cards if card.person is not None]
         link = None
         if public is not None and public.ts is not None:
-            link = await self._sender.permalink(self._at, public.channel, public.ts)
+            link = await self._sender.permalink(public.channel, public.ts)
         view = replace(self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
         message = await self._with_all_names(message)
@@ -205,16 +201,14 @@ class Drawing:
         notify = approvers_view(self._row.policy.notify, self._accounts)
         waits = view.face in (Face.WAITING, Face.UNKNOWN)
         if waits and notify != NOBODY:
-            message = with_names(
-                await self._with_all_names(message), await self._names.groups(self._at, groups(message))
-            )
+            message = with_names(await self._with_all_names(message), await self._names.groups(groups(message)))
             return with_mention_line(message, notify, f"notify.{view.id}.{view.version}")
         who = (view.approvers, view.escalated_to or NOBODY) if waits else ()
         asked = {user for one in who for user in (*one.users, *(email.user for email in one.emails))}
-        return with_names(message, await self._names.of(self._at, mentions(message) - asked))
+        return with_names(message, await self._names.of(mentions(message) - asked))
 
     async def _with_all_names(self, message: Message) -> Message:
-        return with_names(message, await self._names.of(self._at, mentions(message)))
+        return with_names(message, await self._names.of(mentions(message)))
 
     # Links
 
@@ -223,7 +217,7 @@ class Drawing:
         if any(self._is_elsewhere(place) for place in owed):
             session = self._session
             try:
-                self._conversation = await self._sender.permalink(self._at, session.channel, session.thread_ts)
+                self._conversation = await self._sender.permalink(session.channel, session.thread_ts)
             except Gone:
                 self._conversation = None  # the session's first message was deleted
 

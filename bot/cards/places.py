@@ -9,7 +9,6 @@ from dataclasses import replace
 from bot.confirmation.model import Confirmation, Place, State
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.slack.directory.directory import Directory, NotWritable
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble
 from bot.store.repository import Session
@@ -31,7 +30,6 @@ class CardPlaces:
 
     async def of(self, row: Confirmation, session: Session) -> tuple[tuple[Place, ...], SlackTrouble | None]:
         """All places, and the error for one that could not be found."""
-        at = Workspace.of(session)
         places = [place for place in row.places if place.channel]
         unknown = [place for place in row.places if not place.channel]
         if places and not any(
@@ -40,10 +38,10 @@ class CardPlaces:
             places.append(Place(channel=session.channel, thread_ts=session.thread_ts, pointer=True))
         trouble: SlackTrouble | None = None
         if row.escalated and row.state is State.WAITING and row.policy.escalate_to:
-            more, trouble = await self._direct_messages(row, at, row.policy.escalate_to, "escalation", notes=False)
+            more, trouble = await self._direct_messages(row, row.policy.escalate_to, "escalation", notes=False)
             places += more
         if row.policy.dm and row.state is State.WAITING and not any(map(is_note, places)):
-            notes, unsent = await self._direct_messages(row, at, row.policy.approvers, "direct messages", notes=True)
+            notes, unsent = await self._direct_messages(row, row.policy.approvers, "direct messages", notes=True)
             places += [note for note in notes if note.channel not in {place.channel for place in places}]
             trouble = trouble or unsent
         # A place without a channel keeps the row due until `escalate_to` is looked up, or the call is decided.
@@ -54,23 +52,22 @@ class CardPlaces:
             *(replace(place, drawn_version=row.version if trouble is None else 0) for place in unknown),
         ), trouble
 
-    async def accounts(self, row: Confirmation, session: Session) -> dict[str, str]:
+    async def accounts(self, row: Confirmation) -> dict[str, str]:
         """The users behind the policy's addresses, as far as Slack knows them."""
-        at = Workspace.of(session)
         found: dict[str, str] = {}
         for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
             if entry.kind is ApproverKind.EMAIL:
-                members = await self._directory.members(entry, at, row.asked.facts(row.revision.arguments))
+                members = await self._directory.members(entry, row.asked.facts(row.revision.arguments))
                 if isinstance(members, frozenset) and members:
                     found[entry.value] = min(members).user
         return found
 
     async def _direct_messages(
-        self, row: Confirmation, at: Workspace, entries: Sequence[Approver], what: str, *, notes: bool
+        self, row: Confirmation, entries: Sequence[Approver], what: str, *, notes: bool
     ) -> tuple[list[Place], SlackTrouble | None]:
         """A place for each of these people. `notes`: it links to the card, and the asker needs none. Otherwise it is a
         card, for whoever can't see one in a channel."""
-        people = await self._directory.people(entries, at, row.asked.facts(row.revision.arguments))
+        people = await self._directory.people(entries, row.asked.facts(row.revision.arguments))
         if isinstance(people, Unresolved):
             return [], Later(what, _AGAIN, f"{people.what}: {people.why}")
         if isinstance(people, NotWritable):
@@ -81,9 +78,9 @@ class CardPlaces:
         trouble: SlackTrouble | None = None
         for person in people:
             try:
-                if person.is_also(row.asked.asked_by) if notes else await self._is_reached(row, at, person):
+                if person.is_also(row.asked.asked_by) if notes else await self._is_reached(row, person):
                     continue
-                channel = await self._sender.open_dm(at, person.user)
+                channel = await self._sender.open_dm(person.user)
                 places.append(Place(channel=channel, person=person, pointer=notes))
             except Gone:
                 continue  # this account can't be written to, but the others can
@@ -91,12 +88,12 @@ class CardPlaces:
                 trouble = trouble or error
         return places, trouble
 
-    async def _is_reached(self, row: Confirmation, at: Workspace, person: Person) -> bool:
+    async def _is_reached(self, row: Confirmation, person: Person) -> bool:
         if any(place.person == person and place.channel for place in row.places):
             return True
         cards = [place for place in row.places if place.channel and not place.pointer]
         channels = [place.channel for place in cards if place.person is None]
         for channel in dict.fromkeys(channels):
-            if not channel.startswith("D") and await self._directory.channels.can_see(at, channel, person.user):
+            if not channel.startswith("D") and await self._directory.channels.can_see(channel, person.user):
                 return True
         return False

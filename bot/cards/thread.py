@@ -22,7 +22,6 @@ from bot.cards.ledger_presenter import thread_steps
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import AgentMessage
 from bot.slack.directory.names import NameLookup
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from bot.slack.outbound.history import SentMessage
@@ -74,7 +73,7 @@ class Thread:
         return thread_steps(lines, {row.id: row for row in rows}, session.thread_ts, tries)
 
     async def _story(self, session: Session, steps: Sequence[StepView]) -> tuple[Message, ...]:
-        names = await self._names.of(Workspace.of(session), named_users(steps))
+        names = await self._names.of(named_users(steps))
         return thread_messages(session.key, steps, names)
 
     async def say(
@@ -110,9 +109,9 @@ class Thread:
         """Puts the whole reply, or its first part, into the message that showed it while it was written. Returns
         whether that is possible."""
         sender, status = self._sender.under(lease.sure), await lease.read(read_status, session.key)
-        await sender.stop_stream(Workspace.of(session), session.channel, ts, status.shown and status.wanted)
+        await sender.stop_stream(session.channel, ts, status.shown and status.wanted)
         try:
-            await sender.update(Workspace.of(session), session.channel, ts, message)
+            await sender.update(session.channel, ts, message)
         except (Gone, RefusedBySlack) as trouble:
             log.info("a reply is posted anew: %s", trouble)
             return False
@@ -136,17 +135,16 @@ class Thread:
             if known is None and not one.metadata:
                 copy = float(one.ts) < until + _ON_ITS_WAY
                 if copy:
-                    await sender.stop_stream(Workspace.of(session), session.channel, one.ts)
+                    await sender.stop_stream(session.channel, one.ts)
             posted.add(known)
             if copy:
                 log.info("a message is deleted that should not be there")
-                await sender.history.delete(Workspace.of(session), session.channel, one.ts)
+                await sender.history.delete(session.channel, one.ts)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
         """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""
-        at = Workspace.of(session)
         try:
-            return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
+            return await self._sender.under(lease.sure).post(session.channel, message, thread_ts=session.thread_ts)
         except SlackTrouble as trouble:
             if first and not isinstance(trouble, Unsure):
                 for mark in marks:
@@ -163,8 +161,7 @@ class Thread:
         return {identity(one.metadata): one.ts for one in reversed(await self._read_messages(session, since))}
 
     async def _read_messages(self, session: Session, since: float) -> list[SentMessage]:
-        at = Workspace.of(session)
-        return await self._sender.history.sent(at, session.channel, thread_ts=session.thread_ts, since=since)
+        return await self._sender.history.sent(session.channel, thread_ts=session.thread_ts, since=since)
 
 
 def _mask(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:

@@ -135,6 +135,7 @@ class AskedCall:
             channel=self.channel,
             agent=self.agent,
             app=self.session.app,
+            team=self.team,
             question=self.question,
             payload=self.payload,
         )

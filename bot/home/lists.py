@@ -17,7 +17,6 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later
 from bot.store.ledger_lines import LINES
 from bot.store.repository import read_confirmation
-from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
 
 COUNTED_WITHIN = 10.0
@@ -32,7 +31,7 @@ class Lists:
         """Publishes this person's Home tab. Raises `Later` if Slack is busy, or could not yet say what is for them."""
         async with self._publishing.setdefault(reader.person, asyncio.Lock()):  # what was read last is published last
             composed = await self._home_query.home(reader, _version())
-            await self._sender.publish_home(reader.at, reader.person.user, home_tab(composed.view))
+            await self._sender.publish_home(reader.person.user, home_tab(composed.view))
         if not composed.final:
             raise Later("a lookup for the Home tab", 0.0)
 
@@ -67,9 +66,7 @@ class Lists:
     async def _tell(self, reader: HomeReader, channel: str, url: str, message: Message) -> None:
         if await self._sender.respond(url, message):
             return
-        person, at = reader.person, reader.at
-        target: JsonObject = {"team": at.team, "user": person.user, "channel": channel}
-        await self._sender.whisper(target, message)
+        await self._sender.whisper({"user": reader.person.user, "channel": channel}, message)
 
 
 def _version() -> int:

@@ -21,7 +21,6 @@ from bot.confirmation.votes import claim_of
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.policy.model import CallFacts
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.store import waiting_index
@@ -37,10 +36,10 @@ PAGE, PAGES = 40, 5
 
 @dataclass(frozen=True, kw_only=True)
 class HomeReader:
-    """The person who looks, and through which installation."""
+    """The person who looks, and in which workspace."""
 
     person: Person
-    at: Workspace
+    team: str
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class HomeQuery:
         names, _ = await self._names(reader)
         mine = await self._may_decide(reader, names)
         here = await self._database.read(
-            _others_in_channel, reader.at.team, channel, frozenset(row.id for row in mine.rows)
+            _others_in_channel, reader.team, channel, frozenset(row.id for row in mine.rows)
         )
         waiting, others = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, here.rows))
         return HomeView(
@@ -112,11 +111,11 @@ class HomeQuery:
         """The policy entries that stand for this person now, and whether some could not be looked up yet. What waits
         for such an entry is not listed, but its cards exist."""
         entries = [
-            Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.at.team)
+            Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.team)
         ]
         looked_up = [entry for entry in entries if entry.kind is not ApproverKind.PYTHON]
-        anybody = CallFacts(tool="", args={})
-        members = await asyncio.gather(*(self._directory.members(entry, reader.at, anybody) for entry in looked_up))
+        anybody = CallFacts(tool="", args={}, team=reader.team)
+        members = await asyncio.gather(*(self._directory.members(entry, anybody) for entry in looked_up))
         mine = {
             str(entry)
             for entry, people in zip(looked_up, members, strict=True)
@@ -130,7 +129,7 @@ class HomeQuery:
         found: list[Confirmation] = []
         after: waiting_index.ListPosition | None = None
         for _ in range(PAGES):
-            page = await self._database.read(_page, reader.at.team, names, after)
+            page = await self._database.read(_page, reader.team, names, after)
             permitted = await asyncio.gather(
                 *(self._vote_would_count(reader, row, speakers, page.at) for row, speakers in page.rows)
             )
@@ -146,7 +145,7 @@ class HomeQuery:
             after = page.places[-1]
         assert after is not None
         certain = frozenset(name for name in names if not name.startswith(f"{ApproverKind.PYTHON}:"))
-        more = await self._database.read(waiting_index.count_after, reader.at.team, certain, after)
+        more = await self._database.read(waiting_index.count_after, reader.team, certain, after)
         return _Found(tuple(found), more)
 
     async def _vote_would_count(
@@ -177,7 +176,7 @@ class HomeQuery:
         if place is None or place.ts is None:
             return None
         try:
-            return await self._sender.permalink(reader.at, place.channel, place.ts)
+            return await self._sender.permalink(place.channel, place.ts)
         except SlackTrouble:
             return None  # deleted, or Slack is busy: list it without a link
 

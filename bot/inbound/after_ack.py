@@ -20,7 +20,7 @@ from blocks.verdict import notice_message, notice_modal
 from bot.cards.forms import with_target
 from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
-from bot.inbound.payloads import Body, answer_target, at_of, person_of
+from bot.inbound.payloads import Body, answer_target, person_of
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
@@ -50,9 +50,7 @@ class Addressee:
 
     @classmethod
     def reader(cls, reader: HomeReader, channel: str, url: str) -> Self:
-        at = reader.at
-        target: JsonObject = {"team": at.team, "user": reader.person.user}
-        return cls({**target, "channel": channel}, url)
+        return cls({"user": reader.person.user, "channel": channel}, url)
 
 
 class AfterAck:
@@ -95,14 +93,14 @@ class AfterAck:
             self.tell(why_not(what, failed), waiting)
 
     async def _open_view(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
-        person, at = person_of(body), at_of(body)
-        turn = self._sender.turn_for_view(at, person.user)
+        person = person_of(body)
+        self._sender.turn_for_view(person.user)
         async with self._turns.form(person):
             composed = await compose()
         # The card is there already, so its names are known. A trigger is too short to ask Slack for others.
-        composed = view_with_names(composed, self._names.known(at, mentions_in_view(composed)))
+        composed = view_with_names(composed, self._names.known(mentions_in_view(composed)))
         view = with_target(composed, answer_target(body, person))
-        await self._sender.open_view(turn, body["trigger_id"], view)
+        await self._sender.open_view(body["trigger_id"], view)
 
     async def _notify(self, message: Message, window: JsonObject, to: Addressee) -> None:
         thread_ts = as_text(to.target.get("thread_ts"))

@@ -7,7 +7,7 @@ import asyncio
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from bot.hosts.host import Host, Unreachable
-from bot.inbound.payloads import Body, workspace_of_event
+from bot.inbound.payloads import Body, team_of_event
 from bot.policy.approvers import Person
 from bot.store.stops import StopPress, stop_run
 from runtime.store.database import Database
@@ -25,15 +25,15 @@ class AgentEvents:
 
     async def stopped(self, body: Body, ack: AsyncAck) -> None:
         """Stores that somebody pressed stop. This happens before the ack, so it works wherever the agent runs."""
-        event, at = body["event"], workspace_of_event(body)
+        event, team = body["event"], team_of_event(body)
         channel, thread_ts, user = (str(event.get(part) or "") for part in ("channel", "thread_ts", "user"))
-        if at.team and channel and thread_ts and user:
+        if team and channel and thread_ts and user:
             stop = StopPress(
                 app=self._host.app,
-                team=at.team,
+                team=team,
                 channel=channel,
                 thread_ts=thread_ts,
-                person=Person(at.team, user),
+                person=Person(team, user),
                 event=str(event.get("event_ts") or body.get("event_id") or ""),
             )
             await self._database.run(stop_run, stop, together=await self._siblings_together())

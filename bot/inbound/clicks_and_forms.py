@@ -35,7 +35,7 @@ from bot.inbound.fair_turns import FairTurns
 from bot.inbound.message_events import AddressedMessage, read_message_event
 from bot.inbound.message_hints import HintSender
 from bot.inbound.once import OnceOnly
-from bot.inbound.payloads import Body, Click, at_of, click_id, click_target, form_target, person_of, read_click
+from bot.inbound.payloads import Body, Click, click_id, click_target, form_target, person_of, read_click, team_of
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
@@ -160,7 +160,7 @@ class ClicksAndForms:
         """Draws the list or the Home tab again from which it was decided, once the vote is counted."""
         target = ballot.target or {}
         if url or target.get("home"):
-            reader = HomeReader(person=ballot.voter, at=at_of(body))
+            reader = HomeReader(person=ballot.voter, team=team_of(body))
             self._errands.begin("a list", self._redraw_counted(reader, ballot, str(target.get("channel") or ""), url))
 
     async def _redraw_counted(self, reader: HomeReader, ballot: SubmittedVote, channel: str, url: str) -> None:

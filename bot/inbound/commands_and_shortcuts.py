@@ -13,10 +13,9 @@ from bot.cards import forms
 from bot.home.lists import Lists
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
-from bot.inbound.payloads import Body, at_of, click_target, person_of, workspace_of_event
+from bot.inbound.payloads import Body, click_target, person_of, team_of_event
 from bot.policy.approvers import Person
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
 from bot.store.repository import read_history
@@ -52,8 +51,8 @@ class Commands:
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
-        at, channel, url = workspace_of_event(body), str(body["channel_id"]), str(body["response_url"])
-        reader = HomeReader(person=Person(at.team, str(body["user_id"])), at=at)
+        team, channel, url = team_of_event(body), str(body["channel_id"]), str(body["response_url"])
+        reader = HomeReader(person=Person(team, str(body["user_id"])), team=team)
         wants_help = str(body.get("text") or "").strip().casefold() == "help"
         show = self._lists.help if wants_help else self._lists.show
         self._errands.begin("the list", show(reader, channel, url), Addressee.reader(reader, channel, url))
@@ -67,25 +66,24 @@ class Commands:
     async def _show_history(self, body: Body) -> None:
         """Shows the history if the person can see the card. Any app can post a message that names a confirmation, so
         Slack is asked who can see the real card. This may take longer than the trigger is valid."""
-        confirmation, at = confirmation_in(body.get("message")), at_of(body)
+        confirmation = confirmation_in(body.get("message"))
         if confirmation is None:
             looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         else:
             looking = verdict.notice_modal(LOOKING, words.TITLE_HISTORY)
-        turn = self._sender.turn_for_view(at, person_of(body).user)
-        opened = await self._sender.open_view(turn, body["trigger_id"], looking)
+        self._sender.turn_for_view(person_of(body).user)
+        opened = await self._sender.open_view(body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
             with suppress(Gone):  # the person closed it meanwhile
-                await self._sender.update_view(at, opened, view)
+                await self._sender.update_view(opened, view)
 
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
         found = await self._database.read(read_history, confirmation)
         if found is None:
             return verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         row, _ = found
-        at = Workspace.of(row.asked)
-        if not await self._directory.sees_any(at, row.card_channels, person):
+        if not await self._directory.sees_any(row.asked.team, row.card_channels, person):
             return verdict.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
         return forms.history_view(*found)
 
@@ -102,5 +100,5 @@ class Commands:
             self._errands.tell(NOT_YOURS, Addressee(target))
         elif done is RetryResult.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
-            update = self._sender.update(at_of(body), str(channel), str(ts), message)
+            update = self._sender.update(str(channel), str(ts), message)
             self._errands.begin("a notice", update)

@@ -9,7 +9,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from bot.home.lists import Lists
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import AfterAck
-from bot.inbound.payloads import Body, workspace_of_event
+from bot.inbound.payloads import Body, team_of_event
 from bot.inbound.prompts import Prompts
 from bot.policy.approvers import Person
 from bot.slack.directory.names import NameLookup
@@ -29,11 +29,11 @@ class HomeEvents:
         await self._errands.drain()
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
-        event, at = body["event"], workspace_of_event(body)
-        if event.get("tab") == "home" and at.team and event.get("user"):
-            reader = HomeReader(person=Person(at.team, str(event["user"])), at=at)
+        event, team = body["event"], team_of_event(body)
+        if event.get("tab") == "home" and team and event.get("user"):
+            reader = HomeReader(person=Person(team, str(event["user"])), team=team)
             self._errands.begin("the Home tab", self._errands.retried(partial(self._lists.publish_home, reader)))
         await ack()
         channel = str(event.get("channel") or "")
-        if event.get("tab") == "messages" and at.team and channel and self._prompts.wanted:
-            self._errands.begin("the suggested prompts", self._prompts.suggest(at, channel))
+        if event.get("tab") == "messages" and channel and self._prompts.wanted:
+            self._errands.begin("the suggested prompts", self._prompts.suggest(channel))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.inbound.payloads import workspace_of_event
+from bot.inbound.payloads import team_of_event
 from bot.policy.approvers import Person
 from bot.store.incoming_words import SlackMessage
 from runtime.jsontypes import Json, JsonObject, as_text, objects
@@ -48,9 +48,9 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
     event = body.get("event")
     if not isinstance(event, dict) or _is_ignored(event):
         return None
-    at = workspace_of_event(body)
+    team = team_of_event(body)
     channel, ts, user = (as_text(event.get(part)) for part in ("channel", "ts", "user"))
-    if not (at.team and channel and ts and user) or user == bot_user:
+    if not (team and channel and ts and user) or user == bot_user:
         return None  # one of our cards that is also shown in its channel comes back as a message
     text = as_text(event.get("text"))
     mentioned = f"<@{bot_user}>" in text
@@ -60,11 +60,11 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
         return None
     heard = SlackMessage(
         app=app,
-        team=at.team,
+        team=team,
         channel=channel,
         thread_ts=thread_ts or ts,
         ts=ts,
-        person=Person(_workspace_of(event) or at.team, user),
+        person=Person(_workspace_of(event) or team, user),
         text=without_mention(text, bot_user),
         files=tuple(_files(event.get("files"))),
     )

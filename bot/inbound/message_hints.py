@@ -15,7 +15,6 @@ from bot.confirmation.model import Confirmation, State
 from bot.policy.approvers import Unresolved
 from bot.policy.model import may_decide
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.store.incoming_words import MessageHint, MessageResult, SlackMessage, why_it_waits
 from bot.store.repository import read_confirmation
@@ -32,8 +31,7 @@ class HintSender:
 
     async def give(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
         """Sends the hint to the writer alone, where they wrote."""
-        target: JsonObject = {"team": heard.team, "user": heard.person.user}
-        target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
+        target: JsonObject = {"user": heard.person.user, "channel": heard.channel, "thread_ts": heard.thread_ts}
         match listened.sign:
             case MessageHint.QUEUED | MessageHint.PAUSED:
                 await asyncio.sleep(PATIENCE)
@@ -63,9 +61,9 @@ class HintSender:
 
     async def _may_deny(self, row: Confirmation, heard: SlackMessage) -> bool:
         """Whether the person may deny, as far as is known. It is decided when they press the button."""
-        at, call = Workspace.of(heard), row.asked.facts(row.revision.arguments)
+        call = row.asked.facts(row.revision.arguments)
         for entry in may_decide(row.policy, row.escalated):
-            members = await self._directory.members(entry, at, call)
+            members = await self._directory.members(entry, call)
             if not isinstance(members, Unresolved) and any(heard.person.is_also(one) for one in members):
                 return True
         return False

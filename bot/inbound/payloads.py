@@ -9,7 +9,6 @@ from typing import Any
 
 from blocks.ids import Action, Ref, parse_more, parse_ref
 from bot.policy.approvers import Person
-from bot.slack.outbound.calls import Workspace
 from runtime.jsontypes import JsonObject
 
 Body = dict[str, Any]  # Slack's own JSON; each part is checked where it is read
@@ -52,13 +51,9 @@ def team_of(body: Body) -> str:
     return str(installed or (body.get("team") or {}).get("id") or body["user"].get("team_id") or "")
 
 
-def at_of(body: Body) -> Workspace:
-    return Workspace(team_of(body))
-
-
-def workspace_of_event(body: Mapping[str, Any]) -> Workspace:
+def team_of_event(body: Mapping[str, Any]) -> str:
     """The workspace that an event or a command comes from."""
-    return Workspace(str(body.get("team_id") or ""))
+    return str(body.get("team_id") or "")
 
 
 def answer_target(body: Body, voter: Person) -> JsonObject:
@@ -70,8 +65,7 @@ def answer_target(body: Body, voter: Person) -> JsonObject:
     phone too, but somebody who presses in the channel has no reason to open the thread.
     """
     container = body.get("container") or {}
-    at = at_of(body)
-    target: JsonObject = {"team": at.team, "user": voter.user}
+    target: JsonObject = {"user": voter.user}
     for name in ("channel_id", "message_ts", "thread_ts"):
         if container.get(name):
             target[name.removesuffix("_id") if name == "channel_id" else name] = str(container[name])
@@ -93,14 +87,14 @@ def click_target(body: Body, voter: Person) -> JsonObject:
     no window opens.
 
     >>> click_target({"user": {"id": "U0ANN"}, "team": {"id": "T0ACME"}}, Person("T0ACME", "U0ANN"))
-    {'team': 'T0ACME', 'user': 'U0ANN', 'trigger': ''}
+    {'user': 'U0ANN', 'trigger': ''}
     """
     return {**answer_target(body, voter), "trigger": str(body.get("trigger_id") or "")}
 
 
 def form_target(body: Body, voter: Person) -> JsonObject:
     """Where who submitted a form sees the result: the form is closed, so the submit's trigger opens a window."""
-    return {"trigger": str(body.get("trigger_id") or ""), "team": at_of(body).team, "user": voter.user}
+    return {"trigger": str(body.get("trigger_id") or ""), "user": voter.user}
 
 
 def click_id(voter: Person, *parts: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.methods import SUGGEST_PROMPTS
@@ -26,12 +25,11 @@ class Prompts:
         """Whether there are prompts to suggest."""
         return bool(self._prompts)
 
-    async def suggest(self, at: Workspace, channel: str) -> None:
+    async def suggest(self, channel: str) -> None:
         """Suggests the prompts. Errors are ignored, since nobody waits for them."""
         args: JsonObject = {"channel_id": channel, "prompts": [*self._prompts]}
         try:
             await self._sender.ask(
-                at,
                 SUGGEST_PROMPTS,
                 lambda client: client.api_call(SUGGEST_PROMPTS.name, json=args),
                 patience=_DONT_WAIT,

@@ -141,6 +141,7 @@ class CallFacts:
     channel: str = ""
     agent: str = ""
     app: str = ""
+    team: str = ""
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
     payload: Json = None  # what the approvers have to fill in
 

@@ -141,9 +141,8 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     if vote.target is None or not (_refusal(change) or vote.target.get("list")):
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
-    place = {"team": vote.target.get("team")}
     person = f"{vote.voter.team}/{vote.voter.user}"
-    made = {**reply, **place, "person": person, "failures": 0}
+    made = {**reply, "person": person, "failures": 0}
     if answered:
         made |= {"due_at": None, "told_at": tx.now()}
     if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:

@@ -118,7 +118,7 @@ _NEW_PLACES = Prepared(
     .inline()
     .values(
         confirmation=bindparam("id_"),
-        **{name: bindparam(f"{name}_") for name in ("session", "team")},
+        session=bindparam("session_"),
         **_PLACES,
     )
 )
@@ -297,7 +297,7 @@ def save_places(tx: Tx, session: str, row: Confirmation) -> None:
     """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
     places = {f"{name}_": value for name, value in sealed_places(tx, row.id, row.places).items()}
     if not _SAVE_PLACES(tx, id_=row.id, **places):
-        _NEW_PLACES(tx, id_=row.id, session_=session, team_=row.asked.team, **places)
+        _NEW_PLACES(tx, id_=row.id, session_=session, **places)
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:

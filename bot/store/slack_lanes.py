@@ -35,10 +35,10 @@ _LATER = bindparam("due_at_", type_=Double)
 _NOT_BEFORE = {**_NOW, "due_at": case((threads.c.due_at <= _LATER, threads.c.due_at), else_=_LATER)}
 _OWE_THREAD_LATER = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOT_BEFORE))
 _LOCK_THREAD = Prepared(for_update(select(threads.c.session).where(threads.c.session == bindparam("key_"))))
-_CARD = ("confirmation", "session", "team", "due_at")
+_CARD = ("confirmation", "session", "due_at")
 _NEW_CARD = Prepared(insert(cards).inline().values({name: bindparam(f"{name}_") for name in _CARD}))
-_NEW_THREAD = prepared_insert_if_absent(threads, "session", "team", "due_at", "failures")
-_WORKSPACE = Prepared(select(sessions.c.team).where(sessions.c.key == bindparam("key_")))
+_NEW_THREAD = prepared_insert_if_absent(threads, "session", "due_at", "failures")
+_SESSION = Prepared(select(sessions.c.key).where(sessions.c.key == bindparam("key_")))
 _DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
 _CARDS_OWED = Prepared(
     select(func.count().label("number")).select_from(cards).where(cards.c.due_at.is_not(None), cards.c.failures == 0)
@@ -59,7 +59,7 @@ def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
     if row.decision is not None and waits_for_end(row):
         due_at = max(due_at, row.decision.at.timestamp() + SOON)
     if not _OWE_CARD(tx, key_=row.id, due_at_=due_at):
-        _NEW_CARD(tx, confirmation_=row.id, session_=session, team_=row.asked.team, due_at_=due_at)
+        _NEW_CARD(tx, confirmation_=row.id, session_=session, due_at_=due_at)
     tx.notify(CARDS, due_at)
 
 
@@ -77,10 +77,9 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     is due in this many seconds, or when something else in it is due."""
     due_at, mark = tx.now() + wait, _OWE_THREAD_LATER if wait else _OWE_THREAD
     if not mark(tx, key_=key, due_at_=due_at):
-        where = _WORKSPACE.first(tx, key_=key)
-        if where is None:
+        if _SESSION.first(tx, key_=key) is None:
             return  # a chain without a session
-        _NEW_THREAD(tx, session_=key, team_=where.team, due_at_=due_at, failures_=0)
+        _NEW_THREAD(tx, session_=key, due_at_=due_at, failures_=0)
     tx.notify(THREADS, due_at)
 
 

@@ -268,7 +268,6 @@ replies = Table(
     Column("target", Text, nullable=False),  # where to show the result: a view, or a channel and thread
     Column("body", Text, nullable=False),  # the result of the vote
     Column("told_at", Double, index=True),
-    Column("team", String(32)),
     Column("person", String(96)),  # for whom
     Column("matter", String(64)),  # about which confirmation, if a newer reply replaces an older one
     *_attention_columns(),
@@ -293,7 +292,6 @@ def _lane_table(name: str, *key: Column[str] | Column[int]) -> Table:
         name,
         metadata,
         *key,
-        Column("team", String(32), nullable=False),
         *_attention_columns(),
         *lease_columns(),
     )

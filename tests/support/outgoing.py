@@ -29,7 +29,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import CallLimits, Calls, Workspace, slack_session
+from bot.slack.outbound.calls import CallLimits, Calls, slack_session
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.store.open import open_store
@@ -41,7 +41,6 @@ from tests.support.leased import a_lease
 from tests.support.secret import KEYS, SECRET
 from tests.support.stores import temporary_store
 
-AT = Workspace(TEAM)
 WORDS = "deploy checkout 2.4.1"
 
 NO_RULES = RulesInForce(Rules(Policies()))

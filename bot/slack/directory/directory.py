@@ -23,7 +23,6 @@ from bot.slack.cache import LookupCache
 from bot.slack.directory.channels import Channels
 from bot.slack.directory.names import NameLookup
 from bot.slack.directory.questions import PATIENCE, Questions, Sleep
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.methods import BY_EMAIL, GROUP_USERS, GROUPS, USERS_INFO
@@ -57,29 +56,24 @@ class Directory:
         self._python_approvers = python_approvers or PythonApprovers()
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
         self.channels = Channels(self._questions, KNOWN_FOR, clock)
-        self._accounts: LookupCache[tuple[Workspace, str], Account] = LookupCache(KNOWN_FOR, clock=clock)
-        self._members: LookupCache[tuple[Approver, Workspace, str], Members] = LookupCache(
-            KNOWN_FOR, good=_is_answer, clock=clock
-        )
+        self._accounts: LookupCache[str, Account] = LookupCache(KNOWN_FOR, clock=clock)
+        self._members: LookupCache[tuple[Approver, str], Members] = LookupCache(KNOWN_FOR, good=_is_answer, clock=clock)
 
     # Accounts and members
 
-    async def account(self, person: Person, at: Workspace | None = None, *, anew: bool = False) -> Account | Unresolved:
-        """What Slack says about an account, asked in the workspace `at` (by default its own)."""
-        at = at or Workspace(person.team)
-        key = at, person.user
-        found = await self._questions.answer(
-            person.user, self._accounts, key, lambda: self._ask_account(person, at), anew=anew
-        )
+    async def account(self, person: Person, *, anew: bool = False) -> Account | Unresolved:
+        """What Slack says about an account in this workspace."""
+        user = person.user
+        found = await self._questions.answer(user, self._accounts, user, lambda: self._ask_account(person), anew=anew)
         return found if isinstance(found, Unresolved) else _with_person(found, person)
 
-    async def members(self, entry: Approver, at: Workspace, call: CallFacts, *, anew: bool = False) -> Members:
+    async def members(self, entry: Approver, call: CallFacts, *, anew: bool = False) -> Members:
         """The people behind an entry of a policy now."""
         if entry.kind is ApproverKind.USER:
-            return frozenset({Person(at.team, entry.value)})
-        key = _key(entry, at, call)
+            return frozenset({Person(call.team, entry.value)})
+        key = _key(entry, call)
         return await self._questions.answer(
-            str(entry), self._members, key, lambda: self._ask_members(entry, at, call), anew=anew
+            str(entry), self._members, key, lambda: self._ask_members(entry, call), anew=anew
         )
 
     async def facts(
@@ -92,14 +86,14 @@ class Directory:
         anew: bool = False,
     ) -> Facts:
         """Everything that `authorise` needs to know about this vote, asked at once. `anew`: without the cache."""
-        at, barred = _place(row), policies.barred(row.asked.facts())
+        barred = policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
         # Ask first what was put off. Otherwise it would never get its turn.
-        questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
+        questions.sort(key=lambda question: not self._members.put_off(_key(*question)))
         people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
         accounts, answers = await asyncio.gather(
-            asyncio.gather(*(self.account(person, at, anew=anew) for person in people)),
-            asyncio.gather(*(self.members(entry, at, call, anew=anew) for entry, call in questions)),
+            asyncio.gather(*(self.account(person, anew=anew) for person in people)),
+            asyncio.gather(*(self.members(entry, call, anew=anew) for entry, call in questions)),
         )
         members, others = _combine(row, barred, questions, answers), dict(zip(people[1:], accounts[1:], strict=True))
         return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
@@ -108,12 +102,12 @@ class Directory:
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
     ) -> Facts | None:
         """The same facts from the cache alone. None if the cache lacks one of them."""
-        at, barred = _place(row), policies.barred(row.asked.facts())
+        barred = policies.barred(row.asked.facts())
         people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
-        peeked = [self._accounts.peek((at, person.user)) for person in people]
+        peeked = [self._accounts.peek(person.user) for person in people]
         accounts = [account for account in peeked if account is not None]
         questions = _questions(row, vote, barred)
-        known = [self._members.peek(_key(entry, at, call)) for entry, call in questions]
+        known = [self._members.peek(_key(entry, call)) for entry, call in questions]
         found = [answer for answer in known if answer is not None]
         if len(accounts) < len(people) or len(found) < len(known):
             return None
@@ -125,28 +119,28 @@ class Directory:
     def forget(self, user: str) -> None:
         """Drops what is cached about a person, after Slack reported a change."""
         self.names.forget(user)
-        self._accounts.forget(lambda key: key[1] == user)
+        self._accounts.forget(lambda known: known == user)
         self._members.forget(lambda key: key[0].kind is ApproverKind.EMAIL)
 
     # Where people can be reached
 
-    async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
+    async def sees_any(self, team: str, channels: Iterable[str], person: Person) -> bool:
         """Whether somebody can read one of these channels. False if Slack does not answer. Only a full member of the
-        workspace can read a public channel without being in it."""
-        account = await self.account(person, at)
+        workspace `team` can read a public channel without being in it."""
+        account = await self.account(person)
         if isinstance(account, Unresolved) or account.guest or account.stranger or account.deleted:
             member = False
         else:
-            member = at.team in account.teams
+            member = team in account.teams
         asks = self.channels.can_see if member else self.channels.is_in
-        seen = await asyncio.gather(*(asks(at, channel, person.user) for channel in channels))
+        seen = await asyncio.gather(*(asks(channel, person.user) for channel in channels))
         return any(seen)
 
     async def people(
-        self, entries: Iterable[Approver], at: Workspace, call: CallFacts
+        self, entries: Iterable[Approver], call: CallFacts
     ) -> tuple[Person, ...] | NotWritable | Unresolved:
         """Everybody behind these entries, for direct messages."""
-        found = await asyncio.gather(*(self.members(entry, at, call) for entry in entries))
+        found = await asyncio.gather(*(self.members(entry, call) for entry in entries))
         people: dict[Person, None] = {}
         for members in found:
             if isinstance(members, Unresolved):
@@ -163,59 +157,57 @@ class Directory:
 
     # Asking
 
-    async def _ask_account(self, person: Person, at: Workspace) -> Account:
+    async def _ask_account(self, person: Person) -> Account:
         try:
-            answer = await self._questions.ask(at, USERS_INFO, lambda client: client.users_info(user=person.user))
+            answer = await self._questions.ask(USERS_INFO, lambda client: client.users_info(user=person.user))
         except Gone:
             return Account(person, stranger=True)  # an account that this workspace can't see can't decide in it
-        self.names.note(at, person.user, answer)
+        self.names.note(person.user, answer)
         return _account(person, answer)
 
-    async def _ask_members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:
+    async def _ask_members(self, entry: Approver, call: CallFacts) -> Members:
         match entry.kind:
             case ApproverKind.USER:
-                return frozenset({Person(at.team, entry.value)})
+                return frozenset({Person(call.team, entry.value)})
             case ApproverKind.GROUP:
-                return await self._group(entry, at)
+                return await self._group(entry, call.team)
             case ApproverKind.EMAIL:
-                return await self._email(entry, at)
+                return await self._email(entry, call.team)
             case ApproverKind.PYTHON:
                 named = await self._python_approvers.ask(entry.value, call, self._rules.now.policies.functions)
-                return named if isinstance(named, Unresolved) else _people(at, named)
+                return named if isinstance(named, Unresolved) else _people(call.team, named)
         assert_never(entry.kind)
 
-    async def _group(self, entry: Approver, at: Workspace) -> Members:
+    async def _group(self, entry: Approver, team: str) -> Members:
         try:
             answer = await self._questions.ask(
-                at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value)
+                GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value)
             )
         except Gone:
-            return await self._members_if_disabled(entry, at)
-        return _people(at, texts(answer.get("users")))
+            return await self._members_if_disabled(entry)
+        return _people(team, texts(answer.get("users")))
 
-    async def _members_if_disabled(self, entry: Approver, at: Workspace) -> Members:
+    async def _members_if_disabled(self, entry: Approver) -> Members:
         """A disabled group has no members. A group that never existed is a mistake, and is reported."""
-        answer = await self._questions.ask(at, GROUPS, lambda client: client.usergroups_list(include_disabled=True))
+        answer = await self._questions.ask(GROUPS, lambda client: client.usergroups_list(include_disabled=True))
         if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
             return frozenset()
         return Unresolved(str(entry), "Slack knows no user group of this id")
 
-    async def _email(self, entry: Approver, at: Workspace) -> Members:
+    async def _email(self, entry: Approver, team: str) -> Members:
         try:
-            answer = await self._questions.ask(
-                at, BY_EMAIL, lambda client: client.users_lookupByEmail(email=entry.value)
-            )
+            answer = await self._questions.ask(BY_EMAIL, lambda client: client.users_lookupByEmail(email=entry.value))
         except Gone:
             return frozenset()
-        return _people(at, [as_text(as_object(answer.get("user")).get("id"))])
+        return _people(team, [as_text(as_object(answer.get("user")).get("id"))])
 
 
 def _is_answer(answer: object) -> bool:
     return not isinstance(answer, Unresolved)
 
 
-def _people(at: Workspace, users: Iterable[str]) -> frozenset[Person]:
-    return frozenset(Person(at.team, user) for user in users if user)
+def _people(team: str, users: Iterable[str]) -> frozenset[Person]:
+    return frozenset(Person(team, user) for user in users if user)
 
 
 def _account(person: Person, answer: JsonObject) -> Account:
@@ -241,13 +233,9 @@ def _with_person(account: Account, person: Person) -> Account:
     )
 
 
-def _place(row: Confirmation) -> Workspace:
-    return Workspace.of(row.asked)
-
-
-def _key(entry: Approver, at: Workspace, call: CallFacts) -> tuple[Approver, Workspace, str]:
+def _key(entry: Approver, call: CallFacts) -> tuple[Approver, str]:
     """Only a function's answer depends on the call."""
-    return entry, at, canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
+    return entry, canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
 
 
 def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> list[Question]:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.methods import GROUPS, USERS_INFO
@@ -28,58 +27,57 @@ _KEEP = 5000
 class NameLookup:
     def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
         self._sender, self._clock, self._rates = sender, clock, Rates(clock)
-        self._known: RecentDict[tuple[str, str], tuple[float, str]] = RecentDict(_KEEP)
+        self._known: RecentDict[str, tuple[float, str]] = RecentDict(_KEEP)
 
-    async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
+    async def of(self, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, as far as they are known or Slack gives them in time."""
-        await asyncio.gather(*(self._ask(at, user) for user in users if self._get(at, user) is None))
-        return self.known(at, users)
+        await asyncio.gather(*(self._ask(user) for user in users if self._get(user) is None))
+        return self.known(users)
 
-    def known(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
+    def known(self, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, as far as they are known. Slack is not asked."""
-        known = {user: self._get(at, user) for user in users}
+        known = {user: self._get(user) for user in users}
         return {user: name for user, name in known.items() if name}
 
-    async def groups(self, at: Workspace, ids: Collection[str]) -> Mapping[str, str]:
+    async def groups(self, ids: Collection[str]) -> Mapping[str, str]:
         """The handles of these user groups; for an unknown one, its id."""
-        if ids and any(self._get(at, group) is None for group in ids):
-            await self._ask_groups(at)
-        return {group: f"@{self._get(at, group) or group}" for group in ids}
+        if ids and any(self._get(group) is None for group in ids):
+            await self._ask_groups()
+        return {group: f"@{self._get(group) or group}" for group in ids}
 
-    def note(self, at: Workspace, user: str, answer: JsonObject) -> None:
+    def note(self, user: str, answer: JsonObject) -> None:
         """Keeps a name from an answer of `users.info` to any caller. Empty: Slack gave no name."""
-        self._put(at, user, person_name(as_object(answer.get("user"))))
+        self._put(user, person_name(as_object(answer.get("user"))))
 
-    def _put(self, at: Workspace, id_: str, name: str) -> None:
-        self._known[at.team, id_] = (self._clock(), name)
+    def _put(self, id_: str, name: str) -> None:
+        self._known[id_] = (self._clock(), name)
 
     def forget(self, user: str) -> None:
-        for key in [key for key in self._known if key[1] == user]:
-            del self._known[key]
+        self._known.pop(user, None)
 
-    def _get(self, at: Workspace, user: str) -> str | None:
-        noted, name = self._known.get((at.team, user), (float("-inf"), ""))
+    def _get(self, user: str) -> str | None:
+        noted, name = self._known.get(user, (float("-inf"), ""))
         return name if self._clock() - noted < KNOWN_FOR else None
 
-    async def _ask(self, at: Workspace, user: str) -> None:
-        if self._rates.wait(at.team, OF_THESE, MINUTE) > 0:
+    async def _ask(self, user: str) -> None:
+        if self._rates.wait(USERS_INFO.name, OF_THESE, MINUTE) > 0:
             return
-        self._rates.take(at.team, OF_THESE, MINUTE)
+        self._rates.take(USERS_INFO.name, OF_THESE, MINUTE)
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await self._sender.ask(at, USERS_INFO, lambda client: client.users_info(user=user), patience=0)
+                answer = await self._sender.ask(USERS_INFO, lambda client: client.users_info(user=user), patience=0)
         except (SlackTrouble, TimeoutError):
             answer = {}
-        self.note(at, user, answer)
+        self.note(user, answer)
 
-    async def _ask_groups(self, at: Workspace) -> None:
+    async def _ask_groups(self) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await self._sender.ask(at, GROUPS, lambda client: client.usergroups_list(), patience=0)
+                answer = await self._sender.ask(GROUPS, lambda client: client.usergroups_list(), patience=0)
         except (SlackTrouble, TimeoutError):
             return
         for group, handle in handles(answer.get("usergroups")):
-            self._put(at, group, handle)
+            self._put(group, handle)
 
 
 def person_name(user: JsonObject) -> str:

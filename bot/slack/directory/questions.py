@@ -11,12 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
-from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
-
 from bot.policy.approvers import Unresolved
 from bot.slack.cache import LookupCache
-from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.calls import Call
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later
 from bot.slack.outbound.methods import Method
@@ -43,14 +40,12 @@ class Questions:
         pause: Sleep = asyncio.sleep,
     ) -> None:
         self._sender, self._patience, self._clock, self._pause = sender, patience, clock, pause
-        self._outages: dict[tuple[str, str], _Outage] = {}
+        self._outages: dict[str, _Outage] = {}
 
-    async def ask(
-        self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
-    ) -> JsonObject:
+    async def ask(self, method: Method, call: Call) -> JsonObject:
         """Asks until Slack answers. `answer` cancels this when nobody waits any more."""
-        outage = self._outages.setdefault((at.team, method.name), _Outage(self._clock, self._pause))
-        return await outage.ask(lambda: self._sender.ask(at, method, call))
+        outage = self._outages.setdefault(method.name, _Outage(self._clock, self._pause))
+        return await outage.ask(lambda: self._sender.ask(method, call))
 
     async def answer(
         self, what: str, lookups: LookupCache[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
@@ -75,7 +70,7 @@ class Questions:
 
 
 class _Outage:
-    """A time in which Slack fails for one method in one workspace. One caller at a time retries, and the others wait
+    """A time in which Slack fails for one method. One caller at a time retries, and the others wait
     for the result."""
 
     def __init__(self, clock: Callable[[], float], pause: Sleep) -> None:

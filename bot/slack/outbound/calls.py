@@ -33,23 +33,8 @@ QUIET = logging.getLogger("bot.slack.outbound.calls.sdk")
 QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
 
-class HasWorkspace(Protocol):
-    """Something that belongs to a workspace: a session, a call, a message."""
-
-    @property
-    def team(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Workspace:
-    """The workspace that this process serves."""
-
-    team: str
-
-    @classmethod
-    def of(cls, one: HasWorkspace) -> Workspace:
-        return cls(one.team)
-
+Call = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
+"""Makes a call with a client."""
 
 Sure = Callable[[], Awaitable[None]]
 """Raises if the caller may not make the call any more."""
@@ -111,9 +96,8 @@ class Calls:
 
     async def ask(
         self,
-        at: Workspace,
         method: Method,
-        call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
+        call: Call,
         *,
         into: str | None = None,
         patience: float | None = None,
@@ -125,25 +109,23 @@ class Calls:
         left = self._limits.patience if patience is None else patience
         tries = 2 if method.repeatable and not method.lookup else 1
         while True:
-            left -= await self._turn(at, method, into, left, comes_back=patience is None)
+            left -= await self._turn(method, into, left, comes_back=patience is None)
             if sure is not None:
                 await sure()
             try:
                 return await self._call_once(method, call)
             except Later as later:
                 if later.limited:
-                    self._close(at, method, into, later.after)
+                    self._close(method, into, later.after)
                 else:
                     tries -= 1
                 if not tries or later.after > left:
                     raise
 
-    async def _turn(
-        self, at: Workspace, method: Method, into: str | None, patience: float, *, comes_back: bool
-    ) -> float:
+    async def _turn(self, method: Method, into: str | None, patience: float, *, comes_back: bool) -> float:
         """Waits for a slot in every window that applies to the call, and returns how long that took. `comes_back`: a
         caller that is sent away tries again, after all who were sent away earlier."""
-        windows = self._windows(at, method, into)
+        windows = self._windows(method, into)
         wait = max(self._rates.wait(*window) for window in windows)
         if wait > patience:
             if comes_back:
@@ -154,20 +136,18 @@ class Calls:
             await self._pause(wait)
         return wait
 
-    def _close(self, at: Workspace, method: Method, into: str | None, after: float) -> None:
+    def _close(self, method: Method, into: str | None, after: float) -> None:
         """Closes a window after a 429. Slack does not say which limit it was, so the channel's own, which is lower, is
         assumed."""
-        self._rates.close(*self._windows(at, method, into)[-1], after)
+        self._rates.close(*self._windows(method, into)[-1], after)
 
-    def _windows(self, at: Workspace, method: Method, into: str | None) -> list[tuple[tuple[str, str], int, float]]:
-        windows = [((at.team, method.name), method.per_minute, MINUTE)]
+    def _windows(self, method: Method, into: str | None) -> list[tuple[str, int, float]]:
+        windows = [(method.name, method.per_minute, MINUTE)]
         if into is not None:
-            windows.append(((at.team, into), self._limits.posts, float(self._limits.posts)))
+            windows.append((into, self._limits.posts, float(self._limits.posts)))
         return windows
 
-    async def _call_once(
-        self, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
-    ) -> JsonObject:
+    async def _call_once(self, method: Method, call: Call) -> JsonObject:
         client = self.client()
         if not client.token:
             raise Revoked(method.name, "not_authed")  # a command without a token: there is nothing to ask with

@@ -9,18 +9,16 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.slack.cache import LookupCache
-from bot.slack.outbound.calls import QUIET, Calls, Sure, Workspace
+from bot.slack.outbound.calls import QUIET, Call, Calls, Sure
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
@@ -52,33 +50,25 @@ VIEWS = 30
 """The most views that one person opens in a minute, for the same reason."""
 
 
-@dataclass(frozen=True)
-class ViewTurn:
-    """Permission to open a view now (`Sender.turn_for_view`)."""
-
-    at: Workspace
-
-
 class Sender:
     def __init__(self, calls: Calls) -> None:
         self._calls, clock = calls, calls.clock
         self._sure: Sure | None = None
         self._whispers, self._views = Rates(clock), Rates(clock)
-        self._links: LookupCache[tuple[Workspace, str, str], str] = LookupCache(clock=clock)
-        self._dms: LookupCache[tuple[Workspace, str], str] = LookupCache(clock=clock)
+        self._links: LookupCache[tuple[str, str], str] = LookupCache(clock=clock)
+        self._dms: LookupCache[str, str] = LookupCache(clock=clock)
         self.history = SentMessages(self.ask)
 
     async def ask(
         self,
-        at: Workspace,
         method: Method,
-        call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
+        call: Call,
         *,
         into: str | None = None,
         patience: float | None = None,
     ) -> JsonObject:
         """Makes any other call in its turn. Raises `SlackTrouble`."""
-        return await self._calls.ask(at, method, call, into=into, patience=patience, sure=self._sure)
+        return await self._calls.ask(method, call, into=into, patience=patience, sure=self._sure)
 
     def under(self, sure: Sure) -> Sender:
         """The same sender for a lease holder: `sure` is awaited right before each call, after the wait for its turn,
@@ -95,7 +85,6 @@ class Sender:
 
     async def post(
         self,
-        at: Workspace,
         channel: str,
         message: Message,
         *,
@@ -108,13 +97,12 @@ class Sender:
         False if an earlier attempt, made at `since` or later, may have succeeded."""
         wanted = identity(message.metadata)
         if not sure and wanted is not None:
-            found = await self.history.find(at, channel, wanted, thread_ts=thread_ts, since=since)
+            found = await self.history.find(channel, wanted, thread_ts=thread_ts, since=since)
             if found is not None:
                 return found
 
         async def send(content: Message) -> JsonObject:
             return await self.ask(
-                at,
                 POST,
                 lambda client: client.chat_postMessage(
                     channel=channel,
@@ -131,11 +119,10 @@ class Sender:
 
         return str((await _or_plain(send, message))["ts"])
 
-    async def update(self, at: Workspace, channel: str, ts: str, message: Message) -> None:
+    async def update(self, channel: str, ts: str, message: Message) -> None:
 
         async def send(content: Message) -> JsonObject:
             return await self.ask(
-                at,
                 UPDATE,
                 lambda client: client.chat_update(
                     channel=channel,
@@ -148,38 +135,35 @@ class Sender:
 
         await _or_plain(send, message)
 
-    async def delete(self, at: Workspace, channel: str, ts: str) -> None:
+    async def delete(self, channel: str, ts: str) -> None:
         """Deletes a message, which may already be gone."""
-        await self.history.delete(at, channel, ts)
+        await self.history.delete(channel, ts)
 
-    async def ephemeral(
-        self, at: Workspace, channel: str, user: str, message: Message, *, thread_ts: str | None = None
-    ) -> None:
+    async def ephemeral(self, channel: str, user: str, message: Message, *, thread_ts: str | None = None) -> None:
         await self.ask(
-            at,
             EPHEMERAL,
             lambda client: client.chat_postEphemeral(
                 channel=channel, user=user, text=message.text, blocks=message.blocks or None, thread_ts=thread_ts
             ),
         )
 
-    async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
+    async def permalink(self, channel: str, ts: str) -> str:
         async def look() -> str:
             answer = await self._calls.ask(  # shared by all who wait for it, so not bound to a lease
-                at, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
+                PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
             )
             return str(answer["permalink"])
 
-        return await self._links.get((at, channel, ts), look)
+        return await self._links.get((channel, ts), look)
 
-    async def open_dm(self, at: Workspace, user: str) -> str:
+    async def open_dm(self, user: str) -> str:
         """Opens the direct message with a person, and returns its channel."""
 
         async def open_() -> str:
-            answer = await self._calls.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
+            answer = await self._calls.ask(OPEN_DM, lambda client: client.conversations_open(users=user))
             return str(as_object(answer["channel"])["id"])
 
-        return await self._dms.get((at, user), open_)
+        return await self._dms.get(user, open_)
 
     async def whisper(self, target: JsonObject, message: Message, window: JsonObject | None = None) -> None:
         """To one person, where they look: `target` names team, user and, if they are in one, channel and thread.
@@ -189,29 +173,29 @@ class Sender:
         channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all people
         together, so nobody has more than a share of it: beyond that it raises `Later`.
         """
-        at, user, channel = _workspace_of(target), as_text(target.get("user")), as_text(target.get("channel"))
-        theirs = ((at.team, user), WHISPERS, MINUTE)
+        user, channel = as_text(target.get("user")), as_text(target.get("channel"))
+        theirs = (user, WHISPERS, MINUTE)
         if self._whispers.wait(*theirs) > 0:
             raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
         self._whispers.take(*theirs)
-        if window is not None and await self._in_window(at, as_text(target.get("trigger")), window):
+        if window is not None and await self._in_window(as_text(target.get("trigger")), window):
             return
         if channel:
             thread_ts = as_text(target.get("thread_ts")) or None
             try:
-                await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
+                await self.ephemeral(channel, user, message, thread_ts=thread_ts)
                 return
             except Gone as gone:
                 log.info("sent as a direct message instead: %s", gone)
-        await self.post(at, await self.open_dm(at, user), message)
+        await self.post(await self.open_dm(user), message)
 
-    async def _in_window(self, at: Workspace, trigger: str, window: JsonObject) -> bool:
+    async def _in_window(self, trigger: str, window: JsonObject) -> bool:
         """Whether a view could be opened. If Slack's answer was lost, this is unknown, and the message is sent as
         well."""
         if not trigger:
             return False
         try:
-            await self.open_view(ViewTurn(at), trigger, window)
+            await self.open_view(trigger, window)
         except SlackTrouble as trouble:
             log.info("sent as a message instead of a window: %s", trouble)
             return False
@@ -237,38 +221,35 @@ class Sender:
 
     # Views and files
 
-    def turn_for_view(self, at: Workspace, user: str) -> ViewTurn:
-        """Waits for permission to open a view. Call this before the view is made. Slack's limit is for all people
+    def turn_for_view(self, user: str) -> None:
+        """Call this before a view for somebody is made. Slack's limit is for all people
         together, so nobody gets more than a share of it: beyond that it raises `Later`."""
-        theirs = ((at.team, user), VIEWS, MINUTE)
+        theirs = (user, VIEWS, MINUTE)
         if (wait := self._views.wait(*theirs)) > 0:
             raise Later(OPEN_VIEW.name, wait)
         self._views.take(*theirs)
-        return ViewTurn(at)
 
-    async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> str:
+    async def open_view(self, trigger_id: str, view: JsonObject) -> str:
         """Opens a view, and returns its id. Does not wait, since a trigger is valid for three seconds only."""
         answer = await self.ask(
-            turn.at,
             OPEN_VIEW,
             lambda client: client.views_open(trigger_id=trigger_id, view=view),
             patience=_FOR_A_TRIGGER,
         )
         return as_text(as_object(answer.get("view")).get("id"))
 
-    async def update_view(self, at: Workspace, view_id: str, view: JsonObject) -> None:
-        await self.ask(at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view))
+    async def update_view(self, view_id: str, view: JsonObject) -> None:
+        await self.ask(UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view))
 
-    async def publish_home(self, at: Workspace, user: str, view: JsonObject) -> None:
-        await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view))
+    async def publish_home(self, user: str, view: JsonObject) -> None:
+        await self.ask(PUBLISH, lambda client: client.views_publish(user_id=user, view=view))
 
-    async def stop_stream(self, at: Workspace, channel: str, ts: str, status: str | None = None) -> None:
+    async def stop_stream(self, channel: str, ts: str, status: str | None = None) -> None:
         """Ends a message's growth. It may have ended already. `status`: of Slack's agent session from then on; without
         one, Slack shows that it is the person's turn."""
         for given in [{"session_status": status}, {}] if status else [{}]:
             try:
                 await self.ask(
-                    at,
                     STOP_STREAM,
                     lambda client, given=given: client.chat_stopStream(channel=channel, ts=ts, **given),  # type: ignore[misc]
                 )
@@ -287,7 +268,3 @@ async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: M
             raise
         log.error("sent as plain text: %s", refused)
         return await send(Message(message.text, (), {} if "metadata" in refused.code else message.metadata))
-
-
-def _workspace_of(target: JsonObject) -> Workspace:
-    return Workspace(as_text(target.get("team")))

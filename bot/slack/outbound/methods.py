@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Method:
-    """`per_minute` is Slack's limit in one workspace. `repeatable`: a second call does no harm. `lookup`: a failed call
+    """`per_minute` is Slack's limit. `repeatable`: a second call does no harm. `lookup`: a failed call
     is not repeated at once, since `Questions` repeats it. `within`: seconds after which the call is useless."""
 
     name: str

@@ -13,8 +13,8 @@ from bot.sandbox.server.faults import Fault, Faults
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later, Revoked, Unsure
 from runtime.jsontypes import JsonObject
-from tests.support.deciding import ANNA, BEN, LEAD, TEAM, make_policy
-from tests.support.outgoing import AT, Outgoing, outgoing
+from tests.support.deciding import ANNA, BEN, LEAD, make_policy
+from tests.support.outgoing import Outgoing, outgoing
 from tests.support.states import every_state
 
 Break = Callable[[Faults, str], Fault]
@@ -201,7 +201,7 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
 
 
 async def test_approvers_in_direct_messages(out: Outgoing) -> None:
-    people = {who: await out.sender.open_dm(AT, who.user) for who in (ANNA, LEAD)}
+    people = {who: await out.sender.open_dm(who.user) for who in (ANNA, LEAD)}
     places = [Place(channel=channel, person=who) for who, channel in people.items()]
     out.open(make_policy(approvers=["user:U0ANNA", "user:U0LEAD"]), places)
     out.slack.faults.refuses("chat.postMessage", "user_disabled", where=lambda args: args["channel"] == people[LEAD])
@@ -333,14 +333,14 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
 
 async def test_the_verdict_comes_beside_the_card(out: Outgoing) -> None:
     body: JsonObject = {"kind": "approval", "votes": 1, "quorum": 2, "tool": "deploy", "state": "waiting"}
-    target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "thread_ts": out.thread.ts}
+    target: JsonObject = {"user": out.ann.id, "channel": out.deploys.id, "thread_ts": out.thread.ts}
     await out.cards.reply(out.lease, target, body)
     seen = await out.ann.finds("Your approval counts: 1 of 2 approvals.", out.deploys)
     assert seen.ephemeral
 
 
 async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing) -> None:
-    target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "message_ts": "1.2"}
+    target: JsonObject = {"user": out.ann.id, "channel": out.deploys.id, "message_ts": "1.2"}
     await out.cards.reply(out.lease, target, {"kind": "approval", "votes": 1, "state": "waiting"})
     await out.cards.reply(out.lease, target, {"kind": "vote refused", "reason": "not an approver", "state": "waiting"})
     notes = [one.text for one in out.ann.messages(out.deploys) if one.ephemeral]
@@ -348,7 +348,7 @@ async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing)
 
 
 async def test_somebody_outside_the_channel_gets_a_direct_message(out: Outgoing) -> None:
-    target: JsonObject = {"team": TEAM, "user": out.lead.id, "channel": out.deploys.id}
+    target: JsonObject = {"user": out.lead.id, "channel": out.deploys.id}
     await out.sender.notice(target, "This has already been decided.")
     assert "This has already been decided." in out.lead.sees()
 

@@ -7,27 +7,26 @@ from typing import Any
 import pytest
 
 from bot.inbound.message_events import is_ignored, read_message_event, without_mention
-from bot.inbound.payloads import at_of, person_of, workspace_of_event
+from bot.inbound.payloads import person_of, team_of, team_of_event
 from bot.policy.approvers import Person
-from bot.slack.outbound.calls import Workspace
 
 USER = {"id": "U0ANN", "team_id": "T0HERS"}
 
 
 @pytest.mark.parametrize(
-    ("body", "at"),
+    ("body", "team"),
     [
-        ({"team": {"id": "T0ACME"}, "enterprise": None}, Workspace("T0ACME")),
-        ({"team": None}, Workspace("T0HERS")),
-        ({"team": {"id": "T0HERS"}, "view": {"app_installed_team_id": "T0ACME"}}, Workspace("T0ACME")),
+        ({"team": {"id": "T0ACME"}, "enterprise": None}, "T0ACME"),
+        ({"team": None}, "T0HERS"),
+        ({"team": {"id": "T0HERS"}, "view": {"app_installed_team_id": "T0ACME"}}, "T0ACME"),
     ],
 )
-def test_a_click_or_a_form(body: dict[str, Any], at: Workspace) -> None:
-    assert at_of({"user": USER, **body}) == at
+def test_a_click_or_a_form(body: dict[str, Any], team: str) -> None:
+    assert team_of({"user": USER, **body}) == team
 
 
 def test_an_event_or_a_command() -> None:
-    assert workspace_of_event({"team_id": "T0ACME", "enterprise_id": "E0CORP"}) == Workspace("T0ACME")
+    assert team_of_event({"team_id": "T0ACME", "enterprise_id": "E0CORP"}) == "T0ACME"
 
 
 @pytest.mark.parametrize(

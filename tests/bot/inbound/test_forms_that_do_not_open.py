@@ -136,7 +136,7 @@ async def test_an_unexpected_error_is_logged_and_the_person_is_notified(
             await asyncio.sleep(0)
             raise KeyError("amount")
 
-        to = Addressee({"team": out.ann.user.team_id, "user": out.ann.id, "channel": out.deploys.id})
+        to = Addressee({"user": out.ann.id, "channel": out.deploys.id})
         errands.begin("the form", breaks(), to)
         await errands.drain()
 

@@ -17,12 +17,12 @@ from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
 from bot.slack.directory.directory import Directory, NotWritable
-from bot.slack.outbound.calls import CallLimits, Workspace
+from bot.slack.outbound.calls import CallLimits
 from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
-from tests.support.outgoing import AT, NO_RULES, Outgoing, outgoing
+from tests.support.outgoing import NO_RULES, Outgoing, outgoing
 
-CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER")
+CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER", team=TEAM)
 ONCALL = Approver.parse("group:S0ONCALL")
 
 
@@ -34,7 +34,7 @@ async def out() -> AsyncIterator[Outgoing]:
 
 
 async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
-    return await out.directory.members(Approver.parse(entry), AT, call)
+    return await out.directory.members(Approver.parse(entry), call)
 
 
 # Accounts
@@ -64,7 +64,7 @@ async def test_accounts_that_never_decide_are_distinguished(out: Outgoing, flag:
 async def test_somebody_of_another_company_is_a_stranger_here(out: Outgoing) -> None:
     other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
     wesker = out.slack.person("wesker", team=other)
-    account = await out.directory.account(Person("T0UMBRELLA", wesker.id), at=Workspace(TEAM))
+    account = await out.directory.account(Person("T0UMBRELLA", wesker.id))
     assert isinstance(account, Account)
     assert account.stranger
 
@@ -253,7 +253,7 @@ async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Out
         out.sender, rules, python_approvers=PythonApprovers(time_limit=0.1 if function.startswith("hangs") else 10.0)
     )
     try:
-        assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)
+        assert await directory.members(entry, CALL) == Unresolved(str(entry), why)
     finally:
         python_approvers.hanging.set()
         python_approvers.hanging.clear()
@@ -327,17 +327,17 @@ async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(
 async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -> None:
     other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
     shared = out.slack.channel("joint", out.ann, shared_with=(other,))
-    assert await out.directory.channels.shared(AT, shared.id) is True
-    assert await out.directory.channels.shared(AT, out.deploys.id) is False
-    assert isinstance(await out.directory.channels.shared(AT, "C0NOWHERE"), Unresolved)
+    assert await out.directory.channels.shared(shared.id) is True
+    assert await out.directory.channels.shared(out.deploys.id) is False
+    assert isinstance(await out.directory.channels.shared("C0NOWHERE"), Unresolved)
 
 
 async def test_who_can_read_a_channel(out: Outgoing) -> None:
     secret = out.slack.channel("secret", out.ann, private=True)
-    assert await out.directory.channels.can_see(AT, secret.id, ANNA.user)
-    assert not await out.directory.channels.can_see(AT, secret.id, BEN.user)
-    assert await out.directory.channels.can_see(AT, out.deploys.id, LEAD.user)
-    assert not await out.directory.channels.can_see(AT, "C0NOWHERE", ANNA.user)
+    assert await out.directory.channels.can_see(secret.id, ANNA.user)
+    assert not await out.directory.channels.can_see(secret.id, BEN.user)
+    assert await out.directory.channels.can_see(out.deploys.id, LEAD.user)
+    assert not await out.directory.channels.can_see("C0NOWHERE", ANNA.user)
 
 
 async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None:
@@ -345,13 +345,13 @@ async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None
     out.slack.group("oncall", out.ann, id="S0ONCALL")
     out.slack.group("crowd", *crowd, id="S0CROWD")
     entries = [Approver.parse("user:U0LEAD"), ONCALL]
-    assert await out.directory.people(entries, AT, CALL) == (LEAD, ANNA)
-    many = await out.directory.people([Approver.parse("group:S0CROWD")], AT, CALL)
+    assert await out.directory.people(entries, CALL) == (LEAD, ANNA)
+    many = await out.directory.people([Approver.parse("group:S0CROWD")], CALL)
     assert many == NotWritable(
         "11 people may decide, and cards go to 10 at most as direct messages. Name a channel in the policy."
     )
-    assert isinstance(await out.directory.people([], AT, CALL), NotWritable)
-    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], AT, CALL), Unresolved)
+    assert isinstance(await out.directory.people([], CALL), NotWritable)
+    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], CALL), Unresolved)
 
 
 async def test_a_function_that_the_file_does_not_name_is_not_even_loaded(
@@ -361,5 +361,5 @@ async def test_a_function_that_the_file_does_not_name_is_not_even_loaded(
     entry = Approver.parse("python:this:s")
     directory = Directory(out.sender, NO_RULES)
     unresolved = Unresolved(str(entry), "no policy in the settings file names it any more")
-    assert await directory.members(entry, AT, CALL) == unresolved
+    assert await directory.members(entry, CALL) == unresolved
     assert "this" not in sys.modules

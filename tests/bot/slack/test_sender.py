@@ -19,8 +19,7 @@ from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, Slac
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
 from bot.slack.outbound.methods import UPDATE, WHOAMI
 from runtime.jsontypes import JsonObject
-from tests.support.deciding import TEAM
-from tests.support.outgoing import AT, Outgoing, outgoing
+from tests.support.outgoing import Outgoing, outgoing
 
 PLAIN = Message("hello", ())
 MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())
@@ -34,7 +33,7 @@ async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
 
 
 async def post(out: Outgoing, message: Message = PLAIN, **more: object) -> str:
-    return await out.sender.post(AT, out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
+    return await out.sender.post(out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
 
 
 def said(out: Outgoing) -> list[str]:
@@ -76,7 +75,7 @@ async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
     with pytest.raises(
         RefusedBySlack, match=r"lacks a scope for conversations\.open \(im:write\)\. Add it and install"
     ):
-        await out.sender.open_dm(AT, out.ann.id)
+        await out.sender.open_dm(out.ann.id)
 
 
 async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_was_posted() -> None:
@@ -118,7 +117,7 @@ async def test_a_mistake_of_ours_is_not_slacks_fault(out: Outgoing) -> None:
         return client.chat_shout()
 
     with pytest.raises(AttributeError, match="chat_shout"):
-        await out.sender.ask(AT, WHOAMI, no_such_method)
+        await out.sender.ask(WHOAMI, no_such_method)
 
 
 @pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])
@@ -196,9 +195,9 @@ async def test_looking_goes_through_all_pages_but_not_far_back(out: Outgoing) ->
     out.slack.clock.advance(3600)
     since = out.slack.clock.now()
     await post(out, MARKED)
-    sent = await out.sender.history.sent(AT, out.deploys.id, since=since)
+    sent = await out.sender.history.sent(out.deploys.id, since=since)
     assert [identity(one.metadata) for one in sent] == [("said", "s", "e1", 0)]
-    assert len(await out.sender.history.sent(AT, out.deploys.id)) == 6
+    assert len(await out.sender.history.sent(out.deploys.id)) == 6
 
 
 async def test_another_identity_is_another_message(out: Outgoing) -> None:
@@ -218,12 +217,12 @@ async def test_the_sdks_own_retries_are_off_whatever_client_it_is_given(out: Out
 async def test_what_can_be_done_twice_is_tried_twice_and_then_later(out: Outgoing) -> None:
     ts = await post(out)
     out.slack.faults.cuts("chat.update", acted=True)
-    await out.sender.update(AT, out.deploys.id, ts, Message("once more", ()))
+    await out.sender.update(out.deploys.id, ts, Message("once more", ()))
     assert said(out) == ["once more"]
 
     out.slack.faults.fails("chat.update", times=2)
     with pytest.raises(Later):
-        await out.sender.update(AT, out.deploys.id, ts, Message("too much", ()))
+        await out.sender.update(out.deploys.id, ts, Message("too much", ()))
     assert len(out.slack.calls_of("chat.update")) == 4
 
 
@@ -234,14 +233,14 @@ async def test_a_workspaces_limit_on_a_method_is_kept_without_ever_hearing_of_it
     out.slack.rates.methods = True
     ts = await post(out)
     for n in range(50):
-        await out.sender.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+        await out.sender.update(out.deploys.id, ts, Message(f"{n}", ()))
     with pytest.raises(Later) as later:
-        await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
+        await out.sender.update(out.deploys.id, ts, Message("51", ()))
     assert 50 < later.value.after <= 61
     assert len(out.slack.calls_of("chat.update")) == 50
 
     out.slack.clock.advance(later.value.after)
-    await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
+    await out.sender.update(out.deploys.id, ts, Message("51", ()))
     assert {made.status for made in out.slack.calls_of("chat.update")} == {200}
 
 
@@ -260,7 +259,7 @@ async def test_two_replicas_know_of_their_common_limit_from_slack(out: Outgoing)
         replica, made = (out.sender, other)[n % 2], False
         while not made:
             try:
-                await replica.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+                await replica.update(out.deploys.id, ts, Message(f"{n}", ()))
                 made = True
             except Later as later:
                 clock.advance(later.after)
@@ -275,7 +274,7 @@ async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second
     assert sum(out.waits) == pytest.approx(5, abs=1)
     other = out.slack.channel("other", out.ann)
     waited = len(out.waits)
-    await out.sender.post(AT, other.id, PLAIN)
+    await out.sender.post(other.id, PLAIN)
     assert len(out.waits) == waited
 
 
@@ -286,7 +285,6 @@ async def test_each_that_is_sent_away_is_told_a_time_of_its_own_to_come_back(out
     async def sent_away(patience: float | None = None) -> float:
         with pytest.raises(Later) as later:
             await out.sender.ask(
-                AT,
                 UPDATE,
                 lambda client: client.chat_update(channel=out.deploys.id, ts=ts, text="x"),
                 patience=patience,
@@ -294,7 +292,7 @@ async def test_each_that_is_sent_away_is_told_a_time_of_its_own_to_come_back(out
         return later.value.after
 
     for n in range(50):
-        await out.sender.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+        await out.sender.update(out.deploys.id, ts, Message(f"{n}", ()))
     first, _, _, second, third = [await sent_away(patience) for patience in (None, 0.0, 0.0, None, None)]
     assert second == pytest.approx(first + 60 / 50, abs=0.5)
     assert third == pytest.approx(second + 60 / 50, abs=0.5)
@@ -312,7 +310,7 @@ async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoin
     with pytest.raises(Later):
         await post(out)
     other = out.slack.channel("other", out.ann)
-    await out.sender.post(AT, other.id, PLAIN)
+    await out.sender.post(other.id, PLAIN)
     assert out.waits == []
     with pytest.raises(Later) as later:
         await post(out)
@@ -322,7 +320,7 @@ async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoin
 async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
     out.slack.faults.limits("views.open", retry_after=2)
     with pytest.raises(Later):
-        await out.sender.open_view(out.sender.turn_for_view(AT, out.ann.id), "any", notice_modal("Counting…"))
+        await out.sender.open_view("any", notice_modal("Counting…"))
     assert out.waits == []
 
 
@@ -331,18 +329,18 @@ async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
 
 async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
     trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
-    turn = out.sender.turn_for_view(AT, out.ann.id)
-    opened = await out.sender.open_view(turn, trigger, notice_modal("Counting…"))
-    await out.sender.update_view(AT, opened, notice_modal("All done."))
+    out.sender.turn_for_view(out.ann.id)
+    opened = await out.sender.open_view(trigger, notice_modal("Counting…"))
+    await out.sender.update_view(opened, notice_modal("All done."))
     assert "All done." in await out.ann.gets_modal("Not possible")
     with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
-        await out.sender.open_view(turn, trigger, notice_modal("Counting…"))
+        await out.sender.open_view(trigger, notice_modal("Counting…"))
 
 
 async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> None:
     ts = await post(out)
-    assert await out.sender.permalink(AT, out.deploys.id, ts) == await out.sender.permalink(AT, out.deploys.id, ts)
-    assert await out.sender.open_dm(AT, out.ann.id) == await out.sender.open_dm(AT, out.ann.id)
+    assert await out.sender.permalink(out.deploys.id, ts) == await out.sender.permalink(out.deploys.id, ts)
+    assert await out.sender.open_dm(out.ann.id) == await out.sender.open_dm(out.ann.id)
     assert len(out.slack.calls_of("chat.getPermalink")) == 1
     assert len(out.slack.calls_of("conversations.open")) == 1
 
@@ -351,15 +349,15 @@ async def test_whoever_sees_nothing_in_the_channel_gets_a_direct_message(out: Ou
     """Slack shows an ephemeral message to members only."""
     place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
     for person in (out.ann, out.lead):
-        await out.sender.notice({"team": TEAM, "user": person.id, **place}, "You may not decide.")
+        await out.sender.notice({"user": person.id, **place}, "You may not decide.")
     assert "You may not decide." in out.lead.sees()
     assert "You may not decide." in out.ann.sees(out.deploys, thread=out.thread)
     assert "You may not decide." not in out.ann.sees()
 
 
 async def test_deleting_what_is_gone_already_is_fine(out: Outgoing) -> None:
-    await out.sender.delete(AT, out.deploys.id, await post(out))
-    await out.sender.delete(AT, out.deploys.id, "1.000000")
+    await out.sender.delete(out.deploys.id, await post(out))
+    await out.sender.delete(out.deploys.id, "1.000000")
     assert said(out) == []
 
 
