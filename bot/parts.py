@@ -20,7 +20,7 @@ from bot.cards.cards import Cards
 from bot.cards.thread import Thread
 from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import PolicyReloader
-from bot.config.rules import Rules, RulesInForce
+from bot.config.rules import Rules
 from bot.config.settings import Settings
 from bot.home.lists import Lists
 from bot.home.query import HomeQuery
@@ -62,8 +62,8 @@ class Parts:
     # The rules
 
     @cached_property
-    def rules(self) -> RulesInForce:
-        return RulesInForce(Rules(self.settings.policies, self.settings.limits))
+    def rules(self) -> Rules:
+        return Rules(self.settings.policies, self.settings.limits)
 
     @cached_property
     def reloading(self) -> PolicyReloader | None:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from blocks.full_view import can_be_shown
 from bot.cards.card_presenter import card_view
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import open_confirmation
@@ -46,12 +46,12 @@ T = TypeVar("T")
 class Intake:
     """Looks up, in Slack and in the store, what a new request needs."""
 
-    def __init__(self, directory: Directory, sender: Sender, rules: RulesInForce) -> None:
+    def __init__(self, directory: Directory, sender: Sender, rules: Rules) -> None:
         self._directory, self._sender, self._rules = directory, sender, rules
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether the policy lets people decide how this long-running operation ends."""
-        return self._rules.now.policies.decides_operation(request_facts(session, request))
+        return self._rules.policies.decides_operation(request_facts(session, request))
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
@@ -75,7 +75,7 @@ class Intake:
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
 
     async def _governing_policy(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
-        policies = self._rules.now.policies
+        policies = self._rules.policies
         if not policies.conditional:
             return policies.resolve(call)
         return await asyncio.to_thread(policies.resolve, call)  # a `when` condition may take up to 0.1 s
@@ -86,7 +86,7 @@ class Intake:
         given = [grant for grant in stored if is_for(grant, asked, policy, at)]
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
-            return await self._directory.facts(row, vote, self._rules.now.policies, anew=True)
+            return await self._directory.facts(row, vote, self._rules.policies, anew=True)
 
         givers = (giver for grant in given for giver in grant.given_by)
         return await rights_of(givers, asked, policy, at, ask)

@@ -17,7 +17,7 @@ from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unre
 from bot.agents.intake import Intake, request_facts, session_id
 from bot.agents.streaming import RunDisplay
 from bot.audit.ledger import LineKind
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation import decision_texts
 from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
 from bot.confirmation.outcome import HostReport
@@ -88,7 +88,7 @@ class SessionWorker:
         sender: Sender,
         database: Database,
         intake: Intake,
-        rules: RulesInForce,
+        rules: Rules,
     ) -> None:
         self._host, self._sender, self._database = host, sender, database
         self._intake, self._rules = intake, rules
@@ -109,7 +109,7 @@ class _LeasedSession:
         sender: Sender,
         database: Database,
         intake: Intake,
-        rules: RulesInForce,
+        rules: Rules,
     ) -> None:
         self._lease, self._host, self._sender, self._database = lease, host, sender, database
         self._intake, self._rules = intake, rules
@@ -314,7 +314,7 @@ class _LeasedSession:
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a policy, of the current file or of a stored call, may hide something in this session."""
-        policies = (*self._rules.now.policies.entries, *(row.policy for row in rows))
+        policies = (*self._rules.policies.entries, *(row.policy for row in rows))
         return any(policy.redact for policy in policies)
 
     async def _run_and_watch(
@@ -381,7 +381,7 @@ class _LeasedSession:
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
                 opening = replace(opening, trace=tracing.traceparent())
-                await self._lease.run(open_request, session.key, opening, self._rules.now.limits)
+                await self._lease.run(open_request, session.key, opening, self._rules.limits)
         if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)
 
@@ -389,7 +389,7 @@ class _LeasedSession:
         """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
         text = said.text
         for request in look.open_requests:
-            hidden = self._rules.now.policies.redactor(request_facts(session, request))
+            hidden = self._rules.policies.redactor(request_facts(session, request))
             text = hidden.mask_text(text)
         return replace(said, text=text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.slack.outbound.methods import RENAME_SESSION, SET_SESSION_STATUS, Method
@@ -20,7 +20,7 @@ _NO_STOP = "missing_agent_session_stopped_event_subscription"
 
 
 class AgentSessions:
-    def __init__(self, sender: Sender, rules: RulesInForce) -> None:
+    def __init__(self, sender: Sender, rules: Rules) -> None:
         self._sender, self._rules = sender, rules
 
     async def show(self, lease: Lease, session: Session) -> ShownStatus:
@@ -58,7 +58,7 @@ class AgentSessions:
     async def _title(self, lease: Lease, session: Session) -> str:
         """The first words of the thread, without what the policies hide. Before the first request that is unknown."""
         rows = await lease.read(session_confirmations, session.key)
-        if not rows and any(policy.redact for policy in self._rules.now.policies.entries):
+        if not rows and any(policy.redact for policy in self._rules.policies.entries):
             return ""
         title = await lease.read(first_words, session.key)
         for row in rows:

@@ -48,7 +48,7 @@ def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's 
     """
     from bot.operations.operate import withdraw
 
-    done = call.change(lambda database: withdraw(database, call.rules, id, call.operator))
+    done = call.change(lambda database: withdraw(database, call.settings.policies, id, call.operator))
     call.tell(
         done, (command_texts.WITHDRAWN if done["counted"] else command_texts.WITHDRAWAL_WAITS).format(id=done["id"])
     )
@@ -65,7 +65,7 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
     """
     from bot.operations.operate import revoke
 
-    done = call.change(lambda database: revoke(database, call.rules, id, call.operator))
+    done = call.change(lambda database: revoke(database, call.settings.policies, id, call.operator))
     call.tell(
         done, (command_texts.REVOKED if done["counted"] else command_texts.REVOCATION_WAITS).format(id=done["id"])
     )
@@ -107,12 +107,12 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     from bot.operations.operate import open_for_reading, open_to_change
     from bot.operations.reapply import ReapplyResult, people_of, reapply_all
 
-    settings, rules, clock = call.settings, call.rules, call.clock
+    settings, clock = call.settings, call.clock
 
     async def run() -> list[ReapplyResult]:
         opened = open_for_reading(settings.store_url, clock) if dry_run else open_to_change(settings, clock)
         async with opened as database:
-            found = reapply_all(database, people_of(settings), rules, dry_run=dry_run, by=call.operator)
+            found = reapply_all(database, people_of(settings), settings.policies, dry_run=dry_run, by=call.operator)
             return [row async for row in found]
 
     rows = asyncio.run(run())

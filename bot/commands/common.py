@@ -28,7 +28,6 @@ import click
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from bot.config.rules import Rules
     from bot.config.settings import Settings
     from bot.operations.operate import Operator
     from runtime.jsontypes import JsonObject
@@ -71,12 +70,6 @@ class CommandLine:
         from bot.operations.operate import Operator
 
         return Operator.named(self.by, self.reason)
-
-    @property
-    def rules(self) -> Rules:
-        from bot.operations.operate import rules_of
-
-        return rules_of(self.settings)
 
     def change(self, work: Callable[[Database], Awaitable[R]]) -> R:
         """Does this with the store."""

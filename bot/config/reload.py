@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.config.settings import Settings, load_settings, serving_problems
 from bot.policy.model import Policies
 from bot.policy.problems import SettingsError
@@ -27,7 +27,7 @@ _NOT_READ = (-1, -1, -1)
 
 
 class PolicyReloader:
-    def __init__(self, file: Path, env: Mapping[str, str], rules: RulesInForce) -> None:
+    def __init__(self, file: Path, env: Mapping[str, str], rules: Rules) -> None:
         self._file, self._env, self._rules = file, env, rules
         self._seen = _mark(file)
         self._known: _Mark = _NOT_READ  # so it is read once at first: it may have changed since the service read it
@@ -49,11 +49,11 @@ class PolicyReloader:
         except SettingsError as error:
             log.error("%s has changed and has mistakes; the policies stay as they were. %s", self._file, error)
             return
-        if same_policies(settings.policies, self._rules.now.policies):
+        if same_policies(settings.policies, self._rules.policies):
             return
         for warning in settings.warnings:
             log.warning("%s", warning)
-        self._rules.replace_policies(settings.policies)
+        self._rules.policies = settings.policies
         log.warning(
             "%s has changed: new calls come under its policies from now on, and people whom it bars can't decide any "
             "more. `adk-confirm reapply` puts waiting calls under it.",

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bot.config.settings import WaitingLimits
 from bot.policy.model import Policies
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rules:
-    """What opening a confirmation and counting a vote need besides the row."""
+    """What is in force now. Read it each time, because `reload.py` replaces the policies."""
 
     policies: Policies
     limits: WaitingLimits = field(default_factory=WaitingLimits)
-
-
-class RulesInForce:
-    """The current rules. Read `now` each time, because `reload.py` replaces the policies."""
-
-    def __init__(self, now: Rules) -> None:
-        self.now = now
-
-    def replace_policies(self, policies: Policies) -> None:
-        self.now = replace(self.now, policies=policies)

@@ -9,7 +9,7 @@
 1. `open_confirmation(confirmation_id, asked, policy, now)` when a call is held: the row and its first
    step.
 2. `votes.store_vote(row, vote)` on a click, then
-   `votes.count(row, vote.id, facts, now, rules)`, oldest vote first. Where `votes.refusal_without_asking` has an
+   `votes.count(row, vote.id, facts, now, policies)`, oldest vote first. Where `votes.refusal_without_asking` has an
    answer, `facts` may be `None`.
 3. `schedule.tick(row, now)` at the time that `schedule.next_due(row)` says: reminder, escalation, expiry, an approval
    that did not start in time, "nobody knows".
@@ -26,7 +26,6 @@ session's mailbox, which is stored in the same transaction.
 >>> from bot.policy.approvers import Account
 >>> from bot.policy.model import Policies
 >>> from bot.confirmation.model import SessionKey, Vote, VoteKind
->>> from bot.config.rules import Rules
 >>> from bot.confirmation.votes import count, store_vote
 >>> lead, noon = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC)
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
@@ -37,7 +36,7 @@ session's mailbox, which is stored in the same transaction.
 >>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon)
 >>> row = store_vote(row, vote).row
 >>> facts = Facts(account=Account(lead, teams=frozenset({"T1"})))
->>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy)))
+>>> change = count(row, "v1", facts, noon, Policies.of(policy))
 >>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.confirmed
 (<State.APPROVED: 'approved'>, ['approval', 'approved'], True)
 """

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import assert_never
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
 from bot.confirmation.authorise import (
     Claim,
     Facts,
@@ -33,6 +32,7 @@ from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, V
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
+from bot.policy.model import Policies
 from runtime.errors import Invalid
 
 
@@ -144,7 +144,7 @@ def claim_of(row: Confirmation, vote: Vote) -> Claim:
     )
 
 
-def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, rules: Rules) -> Transition:
+def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, policies: Policies) -> Transition:
     """Counts the oldest stored vote: it is refused, counted, or decides. `facts` are about its voter, looked up just
     now.
 
@@ -171,7 +171,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     if unasked is not None:
         return _reject(row, vote, unasked, now).after(*fallen)
     row, fallen_too = drop_votes(row, lost, now)
-    return _apply(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
+    return _apply(row, vote, verdict, now, policies).after(*fallen, *fallen_too)
 
 
 def _too_late(row: Confirmation, vote: Vote) -> Refusal | None:
@@ -215,10 +215,10 @@ def _reject(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> T
     return Transition(row=row, steps=(step,))
 
 
-def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, rules: Rules) -> Transition:
+def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, policies: Policies) -> Transition:
     match vote.kind:
         case VoteKind.APPROVE:
-            return _approval(row, vote, permitted, now, rules)
+            return _approval(row, vote, permitted, now, policies)
         case VoteKind.DENY:
             return deny(_count_vote(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.WITHDRAW:
@@ -237,12 +237,12 @@ def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, 
     assert_never(vote.kind)
 
 
-def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, rules: Rules) -> Transition:
+def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, policies: Policies) -> Transition:
     """A plain approval counts for the revision. One with an edit makes the next revision, and is its only vote."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
     if vote.edit is not None:
-        refusal = check_edit(row, vote.edit, rules.policies)
+        refusal = check_edit(row, vote.edit, policies)
         if refusal is not None:
             return _reject(row, vote, refusal, now)
     if after.changes:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from blocks.home import ASKED, WAITING
 from blocks.view import CardView, GrantView, HomeView
 from bot.cards.card_presenter import Links, card_view, grant_view
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation.authorise import Permission, authorise
 from bot.confirmation.model import Confirmation, Grant, Place, VoteKind
 from bot.confirmation.votes import claim_of
@@ -66,7 +66,7 @@ class _Page:
 
 
 class HomeQuery:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: RulesInForce) -> None:
+    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: Rules) -> None:
         self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
 
     async def home(self, reader: HomeReader, version: int) -> ComposedTab:
@@ -159,7 +159,7 @@ class HomeQuery:
         if not row.unknown and at >= row.deadline:
             return False
         vote = probe(row, reader.person, at, kind)
-        facts = await self._directory.facts(row, vote, self._rules.now.policies, speakers)
+        facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission)
 
     # Links

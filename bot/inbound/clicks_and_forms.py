@@ -24,7 +24,7 @@ from bot.cards import forms
 from bot.cards.form_schema import UnreadableSchema
 from bot.cards.forms import FormErrors, SubmittedForm
 from bot.cards.ledger_presenter import refused_view
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, State, Vote, VoteKind
 from bot.confirmation.votes import claim_of, most_favourable
@@ -84,7 +84,7 @@ class ClicksAndForms:
         database: Database,
         sender: Sender,
         directory: Directory,
-        rules: RulesInForce,
+        rules: Rules,
         lists: Lists,
         app_name: str,
     ) -> None:
@@ -154,7 +154,7 @@ class ClicksAndForms:
         self._redraw(body, ballot, url)
 
     def _known_facts(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
-        return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
+        return self._directory.fresh_facts(row, vote, self._rules.policies, speakers)
 
     def _redraw(self, body: Body, ballot: SubmittedVote, url: str) -> None:
         """Draws the list or the Home tab again from which it was decided, once the vote is counted."""
@@ -176,7 +176,7 @@ class ClicksAndForms:
             try:
                 began = time.time_ns()
                 async with self._turns.of(ballot.voter, ballot.confirmation):
-                    done = await self._database.run(cast, ballot, self._rules.now, self._known_facts)
+                    done = await self._database.run(cast, ballot, self._rules.policies, self._known_facts)
                 trace_vote(began, ballot, done)
                 return done, None
             except StoreError:
@@ -225,7 +225,7 @@ class ClicksAndForms:
         callback, values = Callback(view["callback_id"]), view["state"]["values"]
         try:
             async with self._turns.form(person_of(body)):
-                submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
+                submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.policies)
         except UnreadableSchema as error:
             await ack(response_action="update", view=verdict.notice_modal(str(error)))
             return

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from bot.config.rules import Rules
 from bot.config.settings import Settings
 from bot.confirmation.model import VoteKind
 from bot.policy.approvers import OPERATOR, Person, operator
+from bot.policy.model import Policies
 from bot.store.audit_log import find_confirmation, too_short
 from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.open import SCHEMAS, open_beside, sqlite_file
@@ -95,25 +95,21 @@ def secret_of(settings: Settings) -> str:
     return settings.secret.get_secret_value()
 
 
-def rules_of(settings: Settings) -> Rules:
-    return Rules(settings.policies)
-
-
 # What
 
 
-async def withdraw(database: Database, rules: Rules, name: str, by: Operator) -> JsonObject:
-    found, done = await database.run(cast_as_operator, VoteKind.WITHDRAW, name, by, rules)
+async def withdraw(database: Database, policies: Policies, name: str, by: Operator) -> JsonObject:
+    found, done = await database.run(cast_as_operator, VoteKind.WITHDRAW, name, by, policies)
     if done.refusal is not None:
         state = done.refusal.state or done.row.state
         raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
     return {"id": found, "state": str(done.row.state), "counted": done.counted}
 
 
-async def revoke(database: Database, rules: Rules, name: str, by: Operator) -> JsonObject:
+async def revoke(database: Database, policies: Policies, name: str, by: Operator) -> JsonObject:
     """A grant has the id of the confirmation that it was given with."""
     try:
-        found, done = await database.run(cast_as_operator, VoteKind.REVOKE, name, by, rules)
+        found, done = await database.run(cast_as_operator, VoteKind.REVOKE, name, by, policies)
     except NotFound as error:
         said = f"There is no grant {name}.{too_short(name)} `adk-confirm grants` lists those in force."
         raise NotFound(said) from error
@@ -122,7 +118,7 @@ async def revoke(database: Database, rules: Rules, name: str, by: Operator) -> J
     return {"id": found, "counted": done.counted}
 
 
-def cast_as_operator(tx: Tx, kind: VoteKind, name: str, by: Operator, rules: Rules) -> tuple[str, CastResult]:
+def cast_as_operator(tx: Tx, kind: VoteKind, name: str, by: Operator, policies: Policies) -> tuple[str, CastResult]:
     """Casts the operator's vote. It waits its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, name)
     try:
@@ -138,4 +134,4 @@ def cast_as_operator(tx: Tx, kind: VoteKind, name: str, by: Operator, rules: Rul
         reason=by.reason,
         way="command",
     )
-    return confirmation, cast(tx, ballot, rules)
+    return confirmation, cast(tx, ballot, policies)

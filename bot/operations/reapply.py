@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules, RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from bot.confirmation.decision import deny, step_of
@@ -61,20 +61,20 @@ def people_of(settings: Settings) -> PeopleLookup:
     from bot.slack.outbound.calls import Calls
     from bot.slack.outbound.client import Sender
 
-    return Directory(Sender(Calls(slack_client(settings))), RulesInForce(Rules(settings.policies)))
+    return Directory(Sender(Calls(slack_client(settings))), Rules(settings.policies))
 
 
 async def reapply_all(
     database: Database,
     people: PeopleLookup,
-    rules: Rules,
+    policies: Policies,
     *,
     dry_run: bool = False,
     by: Operator = NOBODY_NAMED,
 ) -> AsyncIterator[ReapplyResult]:
-    """Each waiting confirmation that the policies of `rules` would treat differently."""
+    """Each waiting confirmation that these policies would treat differently."""
     async for stored in stored_confirmations(database, confirmations.c.state == str(State.WAITING)):
-        done = await _reapply_one(database, people, rules, stored, by, dry_run=dry_run)
+        done = await _reapply_one(database, people, policies, stored, by, dry_run=dry_run)
         if done is not None:
             yield done
 
@@ -82,7 +82,7 @@ async def reapply_all(
 async def _reapply_one(
     database: Database,
     people: PeopleLookup,
-    rules: Rules,
+    policies: Policies,
     stored: Row[*tuple[Any, ...]],
     by: Operator,
     *,
@@ -92,16 +92,16 @@ async def _reapply_one(
     if row is None:
         trouble = "somebody changed it in the database"
         return ReapplyResult(id=stored.id, tool="?", state=State.WAITING, quorum=0, trouble=trouble)
-    if not await asyncio.to_thread(_is_affected, row, rules.policies):
+    if not await asyncio.to_thread(_is_affected, row, policies):
         return None
     for _ in range(_TIMES):
-        facts = await _facts_in_turn(people, row, rules.policies)
+        facts = await _facts_in_turn(people, row, policies)
         unknown = _unknown(facts)
         if unknown is not None:
             return _report_unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
         if dry_run:
-            return _report(await database.read(would_reapply, row, facts, rules))
-        found = await database.run(reapply_row, row.id, facts, rules, by)
+            return _report(await database.read(would_reapply, row, facts, policies))
+        found = await database.run(reapply_row, row.id, facts, policies, by)
         if not isinstance(found, Confirmation):
             return _report(found) if found is not None else None
         row = found  # somebody voted meanwhile, and has to be looked up as well
@@ -141,16 +141,16 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 
 
 def reapply_row(
-    tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules, by: Operator
+    tx: Tx, confirmation: str, facts: Mapping[str, Facts], policies: Policies, by: Operator
 ) -> Transition | Confirmation | None:
     """Applies the policies and returns the change. Returns the row if it has votes whose authors were not looked up.
     None: it no longer waits."""
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
         return None
-    if any(vote.id not in facts for vote in _votes_to_check(row, rules.policies)):
+    if any(vote.id not in facts for vote in _votes_to_check(row, policies)):
         return row
-    change = reapply(row, _with_speakers(tx, facts, session), now(tx), rules)
+    change = reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
     if change.row is row:
         return None
     save(tx, session, _with_operator(change, by))
@@ -170,10 +170,10 @@ def _with_operator(change: Transition, by: Operator) -> Transition:
     return replace(change, steps=tuple(named))
 
 
-def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:
+def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], policies: Policies) -> Transition:
     """The change that `reapply_row` would make, without writing anything."""
     session = find_session(tx, chain_of(row.asked.session))
-    return reapply(row, _with_speakers(tx, facts, session), now(tx), rules)
+    return reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
 
 
 def _votes_to_check(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
@@ -208,8 +208,8 @@ def _tool(row: Confirmation) -> str:
 # The change. Pure.
 
 
-def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
-    """Puts a waiting confirmation under the policies of `rules`.
+def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, policies: Policies) -> Transition:
+    """Puts a waiting confirmation under these policies.
 
     `facts` has an entry for each standing approval, by the vote's id. An approval ends if its author may not decide any
     more, or if nothing is known about them. If the votes left are enough, they decide. If no policy is left, nobody
@@ -217,7 +217,7 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
-    found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, GoverningPolicy):
         step = replace(step_of(row, LineKind.REAPPLIED, now), text=own_words(decision_texts.ungoverned(found)))
         return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from sqlalchemy import and_, func, select, update
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
 from bot.confirmation.states import Transition
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
+from bot.policy.model import Policies
 from bot.store.refused_clicks import without_repeats
 from bot.store.repository import REPLIES, lock_confirmation, now, save
 from bot.store.speakers import with_speakers
@@ -61,7 +61,7 @@ def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) ->
     return None  # a `KnownFacts`
 
 
-def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothing_known) -> CastResult:
+def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = nothing_known) -> CastResult:
     """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
     has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
@@ -85,7 +85,7 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
         if facts is not None:
             facts = with_speakers(tx, session, stored.row, facts)
         if facts is not None or not needs_asking(stored.row, vote):
-            change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
+            change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, policies)), True
     if change.row is row:
         return CastResult(row, counted=False)  # Slack delivered the same click again
     if counted and not _store_answer(
@@ -99,14 +99,14 @@ def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothin
     return CastResult(change.row, counted, _refusal(change))
 
 
-def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:
+def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, policies: Policies) -> Confirmation:
     """Counts the oldest stored vote, with the facts about its voter. Does nothing if another replica counted it."""
     session, row = lock_confirmation(tx, confirmation_id)
     if not row.pending_votes or row.pending_votes[0].id != vote_id:
         return row
     if facts is not None:
         facts = with_speakers(tx, session, row, facts)
-    change = count(row, vote_id, facts, now(tx), rules)
+    change = count(row, vote_id, facts, now(tx), policies)
     save(tx, session, without_repeats(tx, change))
     _answer_lost_votes(tx, row, change)
     return change.row

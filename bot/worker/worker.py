@@ -16,7 +16,7 @@ from bot.agents.session_worker import SessionWorker
 from bot.cards.cards import Cards
 from bot.cards.draw import CardContext
 from bot.cards.thread_worker import ThreadWorker
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
@@ -69,7 +69,7 @@ class Worker:
         thread_worker: ThreadWorker,
         people: PeopleLookup,
         drawing: Cards,
-        rules: RulesInForce,
+        rules: Rules,
         *,
         poll: float = 5.0,
         term: float = TERM,
@@ -164,13 +164,13 @@ class Worker:
         facts = None
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))
-            facts = await self._people.facts(row, vote, self._rules.now.policies, session.speakers)
+            facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(seconds_waiting, vote) < HELD_FOR:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
-            await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
-        return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.now)
+            await asyncio.to_thread(check_edit, row, vote.edit, self._rules.policies)
+        return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.policies)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         await self._drawing.reply(lease, *await lease.read(read_reply, vote))

@@ -204,7 +204,7 @@ class Backoffice:
         others = {vote.voter: full_member(vote.voter) for vote in row.votes}
         found = facts or Facts(account=full_member(who), others=others, members=self.office.members)
         known = None if stored_only else found
-        return await self.database.run(cast, ballot, self.rules, lambda *_: known)
+        return await self.database.run(cast, ballot, self.rules.policies, lambda *_: known)
 
     async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:
         """Lets the approved call begin and end."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import open_confirmation, record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
@@ -98,8 +97,8 @@ class Desk:
         self.took(open_confirmation("k1", self.asked, self.policy, self.now))
 
     @property
-    def rules(self) -> Rules:
-        return Rules(self.policies or Policies.of(self.policy))
+    def in_force(self) -> Policies:
+        return self.policies or Policies.of(self.policy)
 
     @property
     def kinds(self) -> list[LineKind]:
@@ -164,7 +163,7 @@ class Desk:
     def count(self, facts: Facts | None = None) -> Refusal | None:
         """Counts the oldest stored vote. Returns why it was refused, if it was."""
         vote = self.row.pending_votes[0]
-        change = count(self.row, vote.id, facts or self.facts(vote.voter), self.now, self.rules)
+        change = count(self.row, vote.id, facts or self.facts(vote.voter), self.now, self.in_force)
         self.took(change)
         return refused(change.steps)
 
@@ -213,4 +212,4 @@ class Desk:
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
-        self.took(reapply(self.row, facts, self.now, Rules(Policies.of(*policies))))
+        self.took(reapply(self.row, facts, self.now, Policies.of(*policies)))

@@ -19,7 +19,7 @@ from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, CardContext
 from bot.cards.thread import Thread
-from bot.config.rules import Rules, RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
@@ -43,11 +43,11 @@ from tests.support.stores import temporary_store
 
 WORDS = "deploy checkout 2.4.1"
 
-NO_RULES = RulesInForce(Rules(Policies()))
+NO_RULES = Rules(Policies())
 _NAMED = [
     f"python:tests.support.python_approvers:{name}" for name in ("on_call", "on_call_later", "by_size", "busybody")
 ]
-_WITH_FUNCTIONS = RulesInForce(Rules(Policies.of(make_policy(approvers=[*_NAMED, "python:my.rota:on_call"]))))
+_WITH_FUNCTIONS = Rules(Policies.of(make_policy(approvers=[*_NAMED, "python:my.rota:on_call"])))
 
 
 @dataclass

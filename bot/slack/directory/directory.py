@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from bot.config.rules import RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, to_look_up
 from bot.confirmation.edits import apply_edit
 from bot.confirmation.model import Confirmation, Vote
@@ -45,7 +45,7 @@ class Directory:
     def __init__(
         self,
         sender: Sender,
-        rules: RulesInForce,
+        rules: Rules,
         *,
         python_approvers: PythonApprovers | None = None,
         patience: float = PATIENCE,
@@ -174,7 +174,7 @@ class Directory:
             case ApproverKind.EMAIL:
                 return await self._email(entry, call.team)
             case ApproverKind.PYTHON:
-                named = await self._python_approvers.ask(entry.value, call, self._rules.now.policies.functions)
+                named = await self._python_approvers.ask(entry.value, call, self._rules.policies.functions)
                 return named if isinstance(named, Unresolved) else _people(call.team, named)
         assert_never(entry.kind)
 

@@ -11,7 +11,6 @@ from sqlalchemy import select, update
 from bot.agents.deliver import Deliveries
 from bot.agents.intake import Intake, who_asked
 from bot.agents.session_worker import SessionWorker
-from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.adk_host import AdkHost
@@ -133,8 +132,8 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
-        intake = Intake(out.directory, out.sender, RulesInForce(at.rules))
-        session_worker = SessionWorker(host, out.sender, at.database, intake, RulesInForce(at.rules))
+        intake = Intake(out.directory, out.sender, at.rules)
+        session_worker = SessionWorker(host, out.sender, at.database, intake, at.rules)
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
         with pytest.raises(LeaseLost):

@@ -15,7 +15,6 @@ from sqlalchemy import select, update
 from bot.agents import session_worker
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
-from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
@@ -96,7 +95,7 @@ async def desk(
         at = await stack.enter_async_context(backoffice(url, tmp_path, monkeypatch, capsys))
         at.policies(POLICIES)
         out = await stack.enter_async_context(outgoing())
-        server, rules = Counting(agents.url), RulesInForce(at.rules)
+        server, rules = Counting(agents.url), at.rules
         host = AdkHost(server)
         stack.push_async_callback(host.close)
         intake = Intake(out.directory, out.sender, rules)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.reload import PolicyReloader, stop_watching
-from bot.config.rules import Rules, RulesInForce
+from bot.config.rules import Rules
 from bot.config.settings import load_settings
 from bot.sandbox.server.server import FakeSlack
 from tests.support.forked import ROOT
@@ -77,10 +77,10 @@ async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> N
     file.write_text(policies(2))
     async with FakeSlack() as slack:
         env = environment(slack, f"sqlite:///{tmp_path / 'x.db'}")
-    rules = RulesInForce(Rules(load_settings(file, env).policies))
+    rules = Rules(load_settings(file, env).policies)
     file.write_text(policies(1))
     watching = asyncio.create_task(PolicyReloader(file, env, rules).run())
-    await until(lambda: rules.now.policies.entries[0].quorum == 1)
+    await until(lambda: rules.policies.entries[0].quorum == 1)
     await stop_watching(watching)
 
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason
 from bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
 from bot.confirmation.states import Illegal
@@ -137,7 +136,7 @@ class TestWithdrawing:
         desk = Desk(make_policy())
         vote = desk.store(VoteKind.WITHDRAW, ASKER)
         assert not needs_asking(desk.row, vote)
-        assert count(desk.row, vote.id, None, desk.now, desk.rules).row.state is State.WITHDRAWN
+        assert count(desk.row, vote.id, None, desk.now, desk.in_force).row.state is State.WITHDRAWN
 
 
 class TestEditing:
@@ -399,8 +398,8 @@ class TestReapply:
     def test_a_vote_of_whom_nothing_is_known_falls(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
-        rules = Rules(Policies.of(make_policy(quorum=2, deny_reason="required")))
-        desk.took(reapply(desk.row, {}, desk.now, rules))
+        policies = Policies.of(make_policy(quorum=2, deny_reason="required"))
+        desk.took(reapply(desk.row, {}, desk.now, policies))
         assert not desk.row.approvals
 
     def test_a_smaller_quorum_may_be_there_already(self) -> None:
@@ -488,7 +487,7 @@ class TestStoring:
         desk.store(VoteKind.DENY, ANNA)
         approving = desk.store(VoteKind.APPROVE, BEN)
         with pytest.raises(Illegal, match="not the oldest"):
-            count(desk.row, approving.id, desk.facts(BEN), desk.now, desk.rules)
+            count(desk.row, approving.id, desk.facts(BEN), desk.now, desk.in_force)
         assert desk.count() is None
         assert desk.state() is State.DENIED
         assert why(desk.count()) is Reason.TOO_LATE
@@ -498,7 +497,7 @@ class TestStoring:
         vote = desk.store(VoteKind.APPROVE, ANNA)
         assert needs_asking(desk.row, vote)
         with pytest.raises(Illegal, match="was not asked"):
-            count(desk.row, vote.id, None, desk.now, desk.rules)
+            count(desk.row, vote.id, None, desk.now, desk.in_force)
 
     def test_slack_that_cannot_be_asked_means_no(self) -> None:
         desk = Desk(make_policy())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Permission, authorise
 from bot.confirmation.decision import record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
@@ -136,7 +135,7 @@ class Confirming(RuleBasedStateMachine):
         facts = self.facts(vote.voter, reachable=reachable)
         if isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission):
             self.permitted.add(vote.id)
-        self.took(count(row, vote.id, facts, self.desk.now, self.desk.rules))
+        self.took(count(row, vote.id, facts, self.desk.now, self.desk.in_force))
         assert vote.id not in {pending.id for pending in self.desk.row.pending_votes}
 
     @rule(minutes=st.sampled_from([1, 5, 12, 25, 90, 1500]), look=st.booleans())
@@ -167,7 +166,7 @@ class Confirming(RuleBasedStateMachine):
         policies = Policies.of(policy) if policy else Policies()
         facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
         try:
-            self.took(reapply(row, facts, self.desk.now, Rules(policies)))
+            self.took(reapply(row, facts, self.desk.now, policies))
         except Illegal:
             assert row.state is not State.WAITING
 

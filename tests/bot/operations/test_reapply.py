@@ -13,7 +13,6 @@ from bot.commands import command_texts
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, State, Vote
-from bot.operations.operate import rules_of
 from bot.operations.reapply import reapply_all
 from bot.policy.approvers import Approver, Person, Unresolved
 from bot.policy.model import Policies
@@ -54,7 +53,7 @@ async def edited(at: Backoffice, old: str, new: str, *options: str) -> str:
 async def reapplied(at: Backoffice, *options: str) -> str:
     settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
     dry_run = bool(options)
-    done = [row async for row in reapply_all(at.database, at.office, rules_of(settings), dry_run=dry_run)]
+    done = [row async for row in reapply_all(at.database, at.office, settings.policies, dry_run=dry_run)]
     return (
         "".join(f"{command_texts.reapplied(row, dry_run=dry_run)}\n" for row in done)
         or f"{command_texts.NOTHING_TO_REAPPLY}\n"
@@ -155,9 +154,9 @@ async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
     deploy = await at.asks()
     await at.vote(deploy, ANNA)
     at.policies(FILE.replace("quorum = 2", "quorum = 1"))
-    assert [done.trouble async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules)] == [
-        None
-    ]
+    assert [
+        done.trouble async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules.policies)
+    ] == [None]
     assert (await at.row(deploy)).state is State.APPROVED
 
 
@@ -182,14 +181,14 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
 
     at.policies(FILE.replace("quorum = 2", "quorum = 3"))
     slow = Slow()
-    assert [done.fell async for done in reapply_all(at.database, slow, at.rules)] == []
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == []
     assert (await at.row(deploy)).state is State.APPROVED, "Ben's word came first, under the policy as it was"
 
     other = await at.asks()
     await at.vote(other, ANNA)
     deploy, slow.asked = other, []
     at.policies(FILE.replace("quorum = 2", "quorum = 4"))
-    assert [done.fell async for done in reapply_all(at.database, slow, at.rules)] == [()]
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == [()]
     assert slow.asked == [ANNA, ANNA, BEN]
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
 

@@ -32,7 +32,7 @@ async def test_a_grant_ends_and_an_unknown_one_is_reported(
         ballot = SubmittedVote(
             id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
         )
-        await at.database.run(cast, ballot, at.rules, lambda *_: Facts(account=full_member(ANNA)))
+        await at.database.run(cast, ballot, at.rules.policies, lambda *_: Facts(account=full_member(ANNA)))
 
         listed = (await at.command("grants")).lines
         assert listed[0] == f"{deploy}  deploy  with version 2.4.1"
@@ -63,7 +63,7 @@ async def test_a_grant_for_some_uses_says_how_many_are_left(
         ballot = SubmittedVote(
             id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
         )
-        await at.database.run(cast, ballot, at.rules, lambda *_: Facts(account=full_member(ANNA)))
+        await at.database.run(cast, ballot, at.rules.policies, lambda *_: Facts(account=full_member(ANNA)))
         assert (await at.command("grants")).lines[1].endswith("left; 0 of 3 uses")
 
         await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: Facts(account=full_member(ANNA))})

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.config.rules import Rules, RulesInForce
+from bot.config.rules import Rules
 from bot.confirmation.authorise import Permission, authorise
 from bot.confirmation.model import Edit, Vote, VoteKind
 from bot.confirmation.votes import claim_of, waits_for_slack
@@ -248,7 +248,7 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
 )
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
     entry = Approver.parse(f"python:tests.support.python_approvers:{function}")
-    rules = RulesInForce(Rules(Policies.of(make_policy(approvers=[str(entry)]))))
+    rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
     directory = Directory(
         out.sender, rules, python_approvers=PythonApprovers(time_limit=0.1 if function.startswith("hangs") else 10.0)
     )

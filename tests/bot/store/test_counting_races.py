@@ -46,7 +46,7 @@ async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoff
     first, second = (vote.id for vote in (await at.row(name)).pending_votes)
     facts = {first: Facts(account=full_member(ANNA)), second: Facts(account=full_member(BEN))}
     for vote in (first, first, second, second, first):
-        await at.database.run(count_next, name, vote, facts[vote], at.rules)
+        await at.database.run(count_next, name, vote, facts[vote], at.rules.policies)
     assert [line.kind for line in await at.lines()] == ["asked", "approval", "approval"]
     assert (await at.row(name)).voters(VoteKind.APPROVE) == (ANNA, BEN)
 
@@ -59,7 +59,7 @@ async def test_both_at_the_same_time(at: Backoffice) -> None:
     others = [at.database]
     if at.url.startswith("postgresql"):
         others += [await open_store(at.url, SECRET, at.clock) for _ in range(2)]
-    await asyncio.gather(*(one.run(count_next, name, vote.id, facts, at.rules) for one in others * 3))
+    await asyncio.gather(*(one.run(count_next, name, vote.id, facts, at.rules.policies) for one in others * 3))
     assert [line.kind for line in await at.lines()] == ["asked", "approval"]
     for one in others[1:]:
         await one.close()
