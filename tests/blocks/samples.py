@@ -247,6 +247,7 @@ CARDS = {
     "waiting_nobody": NOBODY,
     "waiting_no_arguments": NO_ARGUMENTS,
     "waiting_again": AGAIN,
+    "waiting_ends_turn": ENDS_TURN,
     "waiting_list": LISTS,
     "waiting_lists_cut": MANY_LISTS,
     "approved": APPROVED,

@@ -10,28 +10,22 @@ from pydantic import JsonValue
 
 from blocks.card import card
 from blocks.content import CARD, content
-from blocks.ids import Action, Ref, parse_more
+from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.pointer import note
 from blocks.rich import Prose, Say, When, markup, say
-from blocks.values import json_text, spell_value
+from blocks.values import spell_value
 from blocks.view import (
     ABSENT,
-    AgentUnreachable,
-    AnsweredOutside,
     Approvers,
     Argument,
     CardView,
     Email,
     Face,
     FieldDiff,
-    Paused,
 )
 from tests.blocks import inert, limits, samples, strategies
 
-MORE = ["See everything", "History"]
-SETTLE = ["It took effect", "It did not", "Run again", *MORE]
-DECIDE = ["Approve", "Deny…", "Edit…", "See everything", "Withdraw…", "History"]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -150,94 +144,9 @@ def test_a_card_says_that_something_is_missing() -> None:
 # -- the faces
 
 
-def test_a_waiting_card_says_what_who_and_until_when() -> None:
-    text = said(samples.ONE_VOTE)
-    assert text.startswith("Deploy checkout 2.14.0 to prod?\n")
-    assert "Asked by U0DANA through oncall · deploy" in text
-    assert "Ship the checkout fix before the evening peak?" in text
-    assert "version 2.14.0" in text
-    assert "Approved by U0OPS · Needs 1 more approval from S0ONCALL or U0LEAD" in text
-    assert "expires 2026-11-21 13:00 UTC" in text
-    assert list(buttons(samples.ONE_VOTE)) == DECIDE
+def test_who_has_approved_is_not_asked_again() -> None:
     named = replace(samples.ONE_VOTE, approvers=Approvers(users=(samples.OPS, samples.LEAD)))
-    assert "Needs 1 more approval from U0LEAD ·" in said(named), "who has approved is not asked again"
-
-
-def test_a_deadline_is_in_the_readers_time_zone() -> None:
-    payload = drawn(samples.WAITING)
-    deadline = samples.NOON + 3600
-    assert f"<!date^{deadline}^expires {{date_short_pretty}} at {{time}}|expires 2026-11-21 13:00 UTC>" in str(
-        payload["text"]
-    )
-    assert f"'timestamp': {deadline}" in str(payload["blocks"])
-
-
-@pytest.mark.parametrize(
-    ("view", "sentences", "labels"),
-    [
-        (samples.APPROVED, ["Approved: Deploy checkout", "Approved by U0OPS and U0LEAD", "It must start by"], MORE),
-        (samples.RUNNING, ["Running: Deploy checkout", "Started 2026-11-21 12:02 UTC"], MORE),
-        (samples.DONE, ["Done: Deploy checkout", "Ran in 42 s.", "status deployed"], MORE),
-        (samples.FAILED, ["Failed: Deploy checkout", "Failed after 42 s.", "(2 of 6 pods)"], MORE),
-        (samples.DENIED, ["Denied: Deploy", "Denied by U0LEAD. It did not run.", "Not during the sale."], MORE),
-        (samples.REFUSED, ["Did not run: Deploy", "It did not run.", "takes no argument replicas"], MORE),
-        (samples.EXPIRED, ["Expired: Deploy", "Expired 2026-11-21 13:00 UTC with 1 of 2 approvals."], MORE),
-        (
-            samples.LAPSED,
-            ["Not started in time: Deploy", "Approved by U0OPS and U0LEAD, but it did not start by"],
-            MORE,
-        ),
-        (samples.WITHDRAWN, ["Withdrawn: Deploy", "Withdrawn by U0DANA. It did not run."], MORE),
-        (samples.ELSEWHERE, ["Answered outside this app", "Somebody approved it outside this app", "🚨"], MORE),
-        (
-            samples.UNKNOWN,
-            [
-                "Did this take effect? Deploy",
-                "nobody knows how it ended",
-                "Is version 2.14.0 live",
-                "U0LEAD can answer",
-            ],
-            SETTLE,
-        ),
-        (samples.UNKNOWN_VOTED, ["1 of 2 to run it again: U0OPS"], SETTLE),
-        (samples.SETTLED, ["Took effect: Deploy", "U0LEAD said that it took effect."], MORE),
-        (samples.NOBODY_KNOWS, ["Outcome unknown: Deploy", "The agent knows that"], MORE),
-        (samples.ENDS_TURN, ["this ends the agent's turn: later steps do not run"], DECIDE),
-        (samples.PAUSED, ["Paused: Deploy", "Runs are paused"], MORE),
-        (samples.UNREACHABLE, ["can't be reached. Trying again until 2026-11-21 12:15 UTC"], MORE),
-        (samples.PARKED, ["Tell whoever runs this app"], MORE),
-        (samples.AGAIN, ["Run again? Deploy", "Attempt 2"], DECIDE),
-        (samples.ESCALATED, ["escalated to S0LEADS"], DECIDE),
-        (samples.NOBODY, ["Nobody can approve this: the policy names no one"], DECIDE),
-        (samples.GRANTED, ["Calls of deploy with service checkout run without asking"], ["Revoke grant", *MORE]),
-        (samples.NO_ARGUMENTS, ["Asked by oncall ·", "No arguments"], DECIDE),
-    ],
-    ids=lambda value: value.face.value if isinstance(value, CardView) else None,
-)
-def test_every_state_has_its_face_and_only_the_buttons_that_work(
-    view: CardView, sentences: list[str], labels: list[str]
-) -> None:
-    text = said(view)
-    for sentence in sentences:
-        assert sentence in text
-    assert list(buttons(view)) == labels
-
-
-@pytest.mark.parametrize("view", samples.CARDS.values(), ids=samples.CARDS)
-def test_the_text_beside_the_blocks_says_what_they_say(view: CardView) -> None:
-    """Screen readers and notifications have nothing else."""
-    text = str(drawn(view)["text"])
-    assert text.split("\n")[0].startswith(said(view).split("\n")[0][:3])
-    for argument in view.arguments:
-        if argument.masked or isinstance(argument.value, str):
-            value = "🔒 hidden" if argument.masked else json_text(argument.value)[1:20].split("\\")[0]
-            assert value.split('"')[0].replace("<", "&lt;").replace(">", "&gt;") in text.replace("ˋ", "`")
-    for person in view.decided_by if view.face is not Face.UNKNOWN else ():  # there, "See everything" says it
-        assert f"<@{person}>" in text
-    if view.face is Face.WAITING:
-        assert "Needs " in text or "Nobody can approve" in text
-    if view.reason:
-        assert view.reason[:20] in text
+    assert "Needs 1 more approval from U0LEAD ·" in said(named)
 
 
 def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
@@ -248,14 +157,6 @@ def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
     assert text.split("\n")[-1].startswith("Shortened here.")
     assert "argument 5" in text
     assert "… and 6 more arguments" in text
-
-
-def test_an_edit_is_a_diff_in_the_arguments_place() -> None:
-    text = said(samples.REIMBURSE)
-    assert "amount 1,500 → 1,200" in text
-    assert text.count("amount 1,500") == 1
-    assert "Edited by U0LEAD" in text or "Edited by <@U0LEAD>" in text
-    assert "amount 1,500 → 1,200" in str(drawn(samples.REIMBURSE)["text"])
 
 
 def test_a_change_deep_inside_is_shown_below() -> None:
@@ -276,21 +177,6 @@ def test_a_change_deep_inside_is_shown_below() -> None:
     assert "new\\u200b" in text
 
 
-def test_an_answer_that_was_filled_in_is_part_of_what_is_decided() -> None:
-    text = said(samples.ANSWERED)
-    assert "With this answer" in text
-    assert "approved days 8" in text
-    assert "Edited" not in text
-    assert "With this answer" not in said(samples.TIME_OFF)
-
-
-def test_hidden_values_are_counted_and_told_from_a_value_that_looks_like_one() -> None:
-    text = said(samples.REIMBURSE)
-    assert "iban 🔒 hidden" in text
-    assert "1 value is hidden by the policy." in text
-    assert "2 values are hidden" in said(replace(samples.REIMBURSE, hidden=2))
-
-
 def test_the_hint_that_every_tool_has_is_not_repeated() -> None:
     for hint in (
         "Approve execution of tool deploy?",
@@ -309,38 +195,7 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
     assert "14 more · expires" in said(replace(samples.WAITING, approvers=many))
 
 
-def test_a_card_that_is_elsewhere_links_to_the_conversation() -> None:
-    assert "{'text': 'Conversation', 'type': 'link', 'url': " in str(drawn(samples.REIMBURSE))
-    assert "Conversation" not in said(replace(samples.REIMBURSE, session_link=None))
-
-
-def test_notices_are_on_any_card() -> None:
-    view = replace(samples.ONE_VOTE, notices=(Paused(), AgentUnreachable(samples.NOON), AnsweredOutside()))
-    text = said(view)
-    assert "Runs are paused" in text
-    assert "can't be reached" in text
-    assert "outside this app" in text
-    assert "Approve" in buttons(view)  # votes count while runs are paused
-
-
 # -- buttons
-
-
-def test_a_click_carries_id_and_revision_and_nothing_else() -> None:
-    elements = list(limits.elements(drawn(samples.REIMBURSE)))
-    values = {str(element["value"]) for element in elements if "value" in element}
-    assert values == {Ref("r1", 2).encode()} == {"r1.2"}
-    options = [option for element in elements for option in limits.options(element)]
-    assert [parse_more(value) for value in options] == [
-        (action, Ref("r1", 2)) for action in (Action.SEE, Action.WITHDRAW_OPEN, Action.HISTORY)
-    ]
-
-
-def test_approve_opens_a_form_where_a_click_is_not_enough() -> None:
-    assert buttons(samples.WAITING)["Approve"] == Action.APPROVE
-    for view in (samples.LONG, samples.TIME_OFF, samples.OFFERED):
-        assert buttons(view)["Approve…"] == Action.APPROVE_OPEN
-    assert "Edit…" not in buttons(samples.TIME_OFF)  # Approve is the form
 
 
 def test_run_again_opens_the_whole_where_the_card_does_not_show_it() -> None:
@@ -348,40 +203,8 @@ def test_run_again_opens_the_whole_where_the_card_does_not_show_it() -> None:
     assert buttons(replace(samples.UNKNOWN, arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
 
 
-def test_slack_asks_whether_you_are_sure_where_the_policy_wants_it() -> None:
-    def sure(view: CardView, label: str) -> bool:
-        return any(
-            "confirm" in element and element["action_id"] == buttons(view)[label]
-            for element in limits.elements(drawn(view))
-        )
-
-    assert sure(samples.REIMBURSE, "Approve")
-    assert not sure(samples.WAITING, "Approve")
-    assert sure(samples.UNKNOWN, "Run again")
-
-
 def test_no_withdraw_where_nobody_in_slack_asked() -> None:
     assert "Withdraw…" not in buttons(replace(samples.WAITING, withdrawable=False))
-
-
-def test_a_screen_reader_hears_what_a_button_acts_on() -> None:
-    spoken = [
-        element["accessibility_label"] for element in limits.elements(drawn(samples.WAITING)) if "text" in element
-    ]
-    assert spoken[0] == "Approve: deploy"
-
-
-def test_an_update_has_new_block_ids_and_the_message_knows_who_it_is() -> None:
-    def ids(view: CardView) -> set[str]:
-        blocks = drawn(view)["blocks"]
-        assert isinstance(blocks, list)
-        return {str(block["block_id"]) for block in blocks if isinstance(block, dict)}
-
-    assert not ids(samples.WAITING) & ids(samples.ONE_VOTE)
-    assert drawn(samples.WAITING)["metadata"] == {
-        "event_type": "adk_confirmation_card",
-        "event_payload": {"confirmation": "c7Qd2m", "revision": 1, "version": 3},
-    }
 
 
 # -- an attack, read as a person would

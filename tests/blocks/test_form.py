@@ -18,7 +18,7 @@ from blocks.kit import JsonObject
 from blocks.schema import FormSchema, check
 from blocks.strict_json import NotJson, parse_json
 from blocks.values import json_text, same
-from blocks.view import Argument, CardView, Face, GrantOffer
+from blocks.view import Argument, CardView, Face
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 
@@ -433,11 +433,6 @@ def test_labels_are_the_arguments_own_names_made_inert() -> None:
     assert lead.submit() == {"<!channel>": 7}
 
 
-def test_descriptions_help() -> None:
-    block = next(iter(edit({"n": {"type": ["integer", "null"], "description": "How many"}}, n=1).form.inputs.values()))
-    assert text_of({"text": block["hint"]}) == "Leave empty for no value · How many"
-
-
 def test_errors_from_elsewhere_find_their_field() -> None:
     """The policy that an edit would fall under, or the tool itself, may refuse it: at the field."""
     view, _ = asked(version="1", env="prod")
@@ -470,21 +465,6 @@ PAYLOAD_SCHEMA: Schema = {
 PAYLOAD = FormSchema(PAYLOAD_SCHEMA, check)
 
 
-def test_approving_a_request_that_wants_an_answer_opens_its_form() -> None:
-    payload = form.approve_form(samples.TIME_OFF, PAYLOAD)
-    limits.check(payload, "modal")
-    shown = OpenForm(payload)
-    assert "How many days?" in inert.shown(payload)
-    assert "days 12" in inert.shown(payload)
-    shown.type("approved days", "8")
-    read = form.read_approval(samples.TIME_OFF, PAYLOAD, shown.state)
-    assert (read.changes, read.grant, read.errors) == ({"approved_days": 8}, False, {})
-    assert form.payload_with({"approved_days": 0, "x": 1.0}, PAYLOAD_SCHEMA, read.changes) == {
-        "approved_days": 8,
-        "x": 1.0,
-    }
-
-
 def test_an_answer_may_stay_as_it_was_proposed() -> None:
     shown = OpenForm(form.approve_form(samples.TIME_OFF, PAYLOAD))
     read = form.read_approval(samples.TIME_OFF, PAYLOAD, shown.state)
@@ -515,21 +495,6 @@ def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
     assert form.payload_with(payload, None, {}) == payload
 
 
-def test_a_grant_is_given_by_a_tick_and_only_where_it_was_offered() -> None:
-    payload = form.approve_form(samples.OFFERED)
-    limits.check(payload, "modal")
-    text = inert.shown(payload)
-    assert "Also allow the next ones like this" in text
-    assert "Calls of deploy with service checkout then run without asking for 30 min, in this conversation" in text
-    shown = OpenForm(payload)
-    assert not form.read_approval(samples.OFFERED, None, shown.state).grant
-    shown.tick("Next time")
-    assert form.read_approval(samples.OFFERED, None, shown.state).grant
-    assert not form.read_approval(samples.WAITING, None, shown.state).grant
-    session = replace(samples.OFFERED, grant_offer=GrantOffer(None))
-    assert "Calls of deploy then run without asking, in this conversation" in inert.shown(form.approve_form(session))
-
-
 # -- Deny
 
 
@@ -543,16 +508,6 @@ def test_deny_asks_for_a_reason() -> None:
     assert form.read_denial(shown.state, required=True) == form.Denial("Not during the sale.")
     shown.type("Reason", "x" * 1001)
     assert form.read_denial(shown.state, required=False).errors == {"reason": "Use at most 1000 characters."}
-
-
-def test_a_submit_knows_what_it_is_about_and_nothing_else() -> None:
-    for payload in (
-        form.edit_form(samples.WAITING, None),
-        form.approve_form(samples.OFFERED),
-        form.deny_form(samples.WAITING, required=False),
-        form.withdraw_form(samples.WAITING),
-    ):
-        assert payload["private_metadata"] == "c7Qd2m.1"
 
 
 # -- whatever goes in

@@ -49,12 +49,6 @@ def test_everything_is_everything_or_says_that_it_is_not(view: CardView) -> None
             assert spell_value(argument.value).text.replace("\n", "") in text
 
 
-def test_a_long_script_is_there_to_its_last_line() -> None:
-    text = inert.shown(everything(samples.LONG))
-    assert samples.SCRIPT in text
-    assert "only the beginning" not in text
-
-
 def test_long_names_and_old_values_are_there_too() -> None:
     view = replace(
         samples.WAITING,
@@ -65,11 +59,6 @@ def test_long_names_and_old_values_are_there_too() -> None:
     text = inert.shown(everything(view))
     for part in ("t" * 500, "n" * 500, "o" * 3000, "p" * 200):
         assert part in text.replace("\n", "")
-
-
-def test_a_result_that_the_card_cuts_is_there() -> None:
-    done = replace(samples.DONE, result={"log": "x" * 20_000})
-    assert "x" * 2000 in inert.shown(everything(done))
 
 
 def test_what_no_view_can_hold_is_not_to_be_shown_and_can_not_be_approved() -> None:

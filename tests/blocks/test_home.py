@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocks.home import approvals, help_message, home_tab
+from blocks.home import approvals, home_tab
 from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.view import Argument, HomeView
@@ -62,34 +62,6 @@ def test_a_crowd_fits_and_the_rest_is_counted(arguments: tuple[Argument, ...]) -
     assert "Open this app's Home tab to see them." in inert.shown(approvals(view).payload())
 
 
-def test_home_says_what_waits_what_i_asked_for_and_what_i_granted() -> None:
-    text = inert.shown(home_tab(samples.HOME))
-    assert "Waiting for you (7)" in text
-    assert "You asked for (3)" in text
-    assert "Deploy checkout 2.14.0 to prod · done · " in text
-    assert "Deploy checkout 2.14.0 to prod · denied · " in text
-    assert "Your grants (1)" in text
-    assert "run without asking until" in text
-    assert ", in one conversation in " in text
-    assert "in this conversation" not in text
-    assert "'channel_id': 'C0DEPLOYS'" in str(home_tab(samples.HOME))
-    private = replace(samples.HOME, grants=(samples.GRANT,))
-    assert ", in one conversation in direct messages. Allowed by" in inert.shown(home_tab(private))
-    assert "… and 3 more" in text
-
-
-def test_its_buttons_are_a_cards_buttons() -> None:
-    home = home_tab(samples.HOME)
-    by_value: dict[str, list[str]] = {}
-    for element in limits.elements(home):
-        by_value.setdefault(str(element.get("value")), []).append(str(element["action_id"]))
-    assert by_value["c7Qd2m.1"] == [Action.APPROVE, Action.DENY, Action.EDIT]
-    assert by_value["long.1"] == [Action.APPROVE_OPEN, Action.DENY]
-    assert by_value["t1.1"] == [Action.APPROVE_OPEN, Action.DENY]
-    assert by_value["mine.1"] == [Action.WITHDRAW]
-    assert by_value["g41"] == [Action.REVOKE]
-
-
 def test_what_an_item_cuts_opens_before_it_is_approved_even_where_the_card_shows_it() -> None:
     view = replace(samples.WAITING, arguments=(Argument("note", "x" * 300),))
     assert Action.APPROVE_OPEN in action_ids(home_tab(HomeView(version=1, waiting=(view,))))
@@ -99,23 +71,3 @@ def test_a_call_whose_outcome_nobody_knows_waits_for_me_too() -> None:
     home = home_tab(HomeView(version=1, waiting=(samples.UNKNOWN,)))
     assert "nobody knows how it ended" in inert.shown(home)
     assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN, Action.MORE]
-
-
-def test_an_empty_inbox_says_so() -> None:
-    assert "Nothing waits for you." in inert.shown(home_tab(samples.EMPTY))
-    listed = approvals(samples.EMPTY)
-    assert listed.text == "Nothing waits for you."
-
-
-def test_the_list_shows_mine_with_buttons_and_the_channels_with_the_way_to_the_card() -> None:
-    payload = approvals(samples.LISTED).payload()
-    limits.check(payload, "message")
-    text = inert.shown(payload)
-    assert text.index("Waiting for you (2)") < text.index("Waiting in this channel (1)")
-    assert action_ids(payload)[-1] == Action.LINK
-    assert "reimburse" in str(payload["text"])
-
-
-def test_help_says_what_to_do() -> None:
-    assert "/approvals lists what waits" in help_message().text
-    limits.check(help_message().payload(), "message")

@@ -7,10 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.ids import (
-    Action,
-    Callback,
-    CardMark,
-    LineMark,
     Ref,
     block_id,
     checked_id,
@@ -50,14 +46,6 @@ def test_a_reference_that_could_not_be_read_is_not_written(ref: Ref) -> None:
         ref.encode()
 
 
-def test_marks_come_back_from_metadata() -> None:
-    card, lines = CardMark("c1", 2, 7), LineMark("slack-T1-C1-1.2", 9)
-    assert parse_mark(card.metadata()) == card
-    assert parse_mark(lines.metadata()) == lines
-    assert card.metadata()["event_type"] == "adk_confirmation_card"
-    assert lines.metadata()["event_type"] == "adk_confirmation_line"
-
-
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -86,8 +74,3 @@ def test_a_block_id_is_new_with_every_version_and_fits() -> None:
     longest = Ref("x" * 64, 999_999_999)
     assert block_id("title", longest, 1) != block_id("title", longest, 2)
     assert len(block_id("outcome.buttons", longest, 10**18)) <= 255
-
-
-def test_names_are_distinct() -> None:
-    names = [*map(str, Action), *map(str, Callback)]
-    assert len(set(names)) == len(names)

@@ -54,20 +54,6 @@ def thread_text(*steps: StepView) -> str:
     return "".join(inert.shown(message.payload()) for message in thread_messages("s", steps)).strip()
 
 
-def test_a_thread_is_one_message_with_a_line_for_each_decision() -> None:
-    messages = thread_messages("slack-T1-C1-1.2", samples.THREAD)
-    assert len(messages) == 1
-    assert inert.shown(messages[0].payload()).strip().split("\n") == [
-        "⏰ deploy still waits, with 0 of 2 approvals. S0ONCALL or U0LEAD may decide until 2026-11-21 13:00 UTC.",
-        "⏫ deploy still waits. From now on S0LEADS may decide as well.",
-        "✅ Approved by U0LEAD and U0OPS · edited by U0LEAD · ran in 0.8 s · asked by U0DANA",
-        "🚫 deploy · denied by U0LEAD · asked by U0DANA",
-        "Not during the sale. Try 2.14.1 with the hotfix after 20:00.",
-    ]
-    assert parse_mark(messages[0].metadata) == LineMark("slack-T1-C1-1.2", 6)
-    assert "Approved by <@U0LEAD> and <@U0OPS>" in messages[0].text
-
-
 def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> None:
     reminded, escalated, done, denied = samples.THREAD
     assert notified_users(reminded) == {samples.LEAD}
@@ -190,45 +176,6 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
     assert sum(message.text.count("Denied by") for message in messages) == 40
 
 
-@pytest.mark.parametrize(
-    ("step", "sentence"),
-    [
-        *zip(
-            samples.OTHER_STEPS,
-            [
-                "⏳ deploy needs approval.",
-                "⛔ drop_db was refused without asking anybody.\nNo policy matches this call.",
-                "↘️ The approval of deploy by U0OPS no longer counts.",
-                "📋 The policy changed, and deploy is now under the new one.",
-                "🚫 U0LEAD denied deploy.\nNot during the sale. Try 2.14.1 with the hotfix after 20:00.",
-                "⌛ deploy has expired with 1 of 2 approvals. It did not run.",
-                "↩️ U0DANA withdrew deploy. It did not run.",
-                "🚨 deploy was approved outside this app.",
-                "⌛ deploy was approved, but did not start in time. It did not run.",
-                "▶️ deploy started, attempt 2.",
-                "❌ deploy failed after 1 min 15 s.\nDeployError: checkout-6f9c is not ready",
-                "⛔ deploy did not run.\ndeploy takes no argument replicas any more.",
-                "⚠️ deploy was started, and nobody knows how it ended. The card asks what to do.",
-                "📝 U0LEAD said that deploy did not take effect.",
-                "👍 U0OPS wants deploy to run again: 1 of 2 approvals.",
-                "🔁 deploy runs again, attempt 2, decided by U0OPS and U0LEAD.",
-                "❔ Nobody said whether deploy took effect. The agent knows that the outcome is unknown.",
-                "🔓 Calls of deploy with service checkout run without asking until 2026-11-21 12:30 UTC, "
-                "in this conversation. Allowed by U0LEAD.",
-                "🔓 deploy runs without asking, because U0LEAD allowed calls like it.\nservice checkout",
-                "🔒 U0LEAD revoked the grant for deploy. Calls ask again.",
-                "⏸️ Runs are paused. Approved calls start once they are resumed.",
-                "▶️ Runs are resumed.",
-            ],
-            strict=True,
-        )
-    ],
-    ids=lambda value: value.kind.value if isinstance(value, StepView) else None,
-)
-def test_every_step_has_its_sentence(step: StepView, sentence: str) -> None:
-    assert history_text(step).replace("\n\n", "\n").startswith(sentence)
-
-
 def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_known_of_it() -> None:
     assert set(LINES) == set(LineKind)
     for kind in SHOWN:
@@ -244,13 +191,6 @@ def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
     assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
     (nothing,) = thread_messages("s", [replace(step, text="[1")], {})
     assert nothing.text.endswith("stopped the agent.")
-
-
-def test_a_history_has_every_step_with_its_time() -> None:
-    text = inert.shown(history(samples.HISTORY))
-    assert "2026-11-21 12:21 UTC  👍 U0OPS approved deploy" in text
-    assert text.count("UTC  ") == len(samples.STEPS)
-    assert "Nothing has happened yet." in inert.shown(history(replace(samples.HISTORY, steps=())))
 
 
 def test_an_endless_history_shows_the_latest_and_says_so() -> None:
