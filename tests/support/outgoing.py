@@ -133,10 +133,6 @@ class Outgoing:
         yield
         questions._patience = patience
 
-    def sent_texts(self) -> str:
-        """Everything that was ever sent to Slack, as one text."""
-        return "\n".join(str(made.args) for made in self.slack.calls)
-
 
 @asynccontextmanager
 async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:

@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bot.confirmation.model import OutcomeKind, Place
-from bot.hosts.host import AgentMessage
 from bot.sandbox.server.faults import Fault, Faults
 from bot.slack.outbound.calls import CallLimits
-from bot.slack.outbound.errors import Gone, Later, Revoked, Unsure
-from runtime.jsontypes import JsonObject
+from bot.slack.outbound.errors import Gone, Later
 from tests.support.deciding import ANNA, BEN, LEAD, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.states import every_state
@@ -83,16 +81,6 @@ async def test_a_post_that_slack_carries_out_late_is_cleared_away_with_the_next_
     assert "Approved: Deploy" in out.card
 
 
-async def test_who_died_between_a_post_and_its_note_finds_the_card_and_brings_it_up_to_date(out: Outgoing) -> None:
-    row = out.open(make_policy(approvers=["user:U0ANNA", "user:U0BEN"], quorum=2))
-    await out.cards.draw(out.lease, row, out.session)  # and the places that it returned are lost
-    out.desk.approve(ANNA)
-
-    await out.drawn()
-
-    assert "Needs 1 more approval" in out.card
-
-
 async def test_strays_are_deleted_and_a_foreign_bots_copy_is_left_alone(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
     (place,) = await out.cards.draw(out.lease, row, out.session)
@@ -120,14 +108,6 @@ async def test_a_limit_longer_than_a_lease_bears_is_not_slept_through(out: Outgo
     assert out.waits == []
     assert len(out.slack.calls_of("chat.postMessage")) == 1
     assert out.slack.calls_of("conversations.replies") == []  # nothing was posted, so nothing is looked for
-
-
-async def test_a_short_limit_is_waited_out(out: Outgoing) -> None:
-    out.open(make_policy(approvers=["user:U0ANNA"]))
-    out.slack.faults.limits("chat.postMessage", retry_after=2)
-    await out.drawn()
-    assert out.troubles == []
-    assert out.waits == pytest.approx([2], abs=0.1)
 
 
 async def test_a_card_that_slack_does_not_take_goes_out_as_text_and_has_no_live_buttons(
@@ -214,28 +194,6 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     assert line == "The card for Deploy (version 2.4.1, replicas 3) went to anna as a direct message.\n[Withdraw]"
 
 
-async def test_whoever_cannot_see_the_channel_gets_the_escalated_card_as_a_direct_message(out: Outgoing) -> None:
-    secret = out.slack.channel("secret", out.asker, out.ann, private=True, id="C0SECRET")
-    out.slack.group("leads", out.lead, out.ann, id="S0LEADS")
-    policy = make_policy(
-        approvers=["user:U0BEN"], escalate_to=["group:S0LEADS"], escalate_after="10m", channel="C0SECRET"
-    )
-    out.open(policy, [Place(channel="C0SECRET")])
-    await out.drawn()
-    out.desk.wait(minutes=11)
-
-    await out.drawn()
-
-    (card,) = out.cards_in(out.lead.place(None), out.lead)
-    assert "escalated to @leads" in card
-    assert out.cards_in(out.ann.place(None)) == []
-    assert len(out.cards_in(secret)) == 1
-    out.desk.approve(BEN)
-    await out.drawn()
-    (card,) = out.cards_in(out.lead.place(None), out.lead)
-    assert "Approved: Deploy" in card
-
-
 async def test_an_escalation_waits_for_slack_to_say_who_is_in_the_group(out: Outgoing) -> None:
     out.slack.group("leads", out.lead, id="S0LEADS")
     policy = make_policy(approvers=["user:U0BEN"], escalate_to=["group:S0LEADS"], escalate_after="10m")
@@ -279,78 +237,11 @@ async def test_a_row_without_any_place_is_no_reason_to_turn_in_circles(out: Outg
         await out.cards.draw(out.lease, out.open(make_policy(), []), out.session)
 
 
-async def test_a_revoked_token_is_reported_as_revoked(out: Outgoing) -> None:
-    row = out.open(make_policy(approvers=["user:U0ANNA"]))
-    out.slack.install.revoked = True
-    with pytest.raises(Revoked, match="Install the app again"):
-        await out.cards.draw(out.lease, row, out.session)
-
-
-async def test_a_lost_answer_to_a_post_is_called_unsure(out: Outgoing) -> None:
-    row = out.open(make_policy(approvers=["user:U0ANNA"]))
-    out.slack.faults.cuts("chat.postMessage")
-    with pytest.raises(Unsure):
-        await out.cards.draw(out.lease, row, out.session)
-
-
 async def test_an_address_is_shown_as_whoever_it_belongs_to(out: Outgoing) -> None:
     out.slack.person("rita", email="release@example.com", id="U0RITA")
     out.open(make_policy(approvers=["email:release@example.com", "email:nobody@example.com"]))
     await out.drawn()
     assert "from @rita or nobody@example.com (no such account)" in out.card
-
-
-async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None:
-    secret = "s3cr3t-t0ken"
-    arguments: JsonObject = {
-        "token": secret,
-        "request": {"url": "https://x.example/", "token": secret},
-        "script": "line\n" * 30_000,
-        "n": 1,
-    }
-    leads = out.slack.channel("leads", out.lead, id="C0LEADS")
-    policy = make_policy(redact=["token"], quorum=2, channel=leads.id)
-    out.open(policy, [Place(channel=leads.id)], arguments=arguments, hint=f"with {secret}")
-    await out.drawn()
-    out.desk.edit(ANNA, n=2)
-    out.desk.deny(LEAD, "no such right")
-    out.desk.approve(BEN)
-    out.desk.begin()
-    out.desk.host_says(OutcomeKind.FAILED, f'{{"error": "bad {secret}", "token": "fresh-from-the-tool"}}')
-    await out.drawn()
-    await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
-    await out.writer.say(
-        out.lease, out.session, AgentMessage(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
-    )
-
-    assert "••••" in out.sent_texts()
-    for hidden in (secret, "fresh-from-the-tool"):
-        assert hidden not in out.sent_texts()
-
-
-# What became of a vote
-
-
-async def test_the_verdict_comes_beside_the_card(out: Outgoing) -> None:
-    body: JsonObject = {"kind": "approval", "votes": 1, "quorum": 2, "tool": "deploy", "state": "waiting"}
-    target: JsonObject = {"user": out.ann.id, "channel": out.deploys.id, "thread_ts": out.thread.ts}
-    await out.cards.reply(out.lease, target, body)
-    seen = await out.ann.finds("Your approval counts: 1 of 2 approvals.", out.deploys)
-    assert seen.ephemeral
-
-
-async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing) -> None:
-    target: JsonObject = {"user": out.ann.id, "channel": out.deploys.id, "message_ts": "1.2"}
-    await out.cards.reply(out.lease, target, {"kind": "approval", "votes": 1, "state": "waiting"})
-    await out.cards.reply(out.lease, target, {"kind": "vote refused", "reason": "not an approver", "state": "waiting"})
-    notes = [one.text for one in out.ann.messages(out.deploys) if one.ephemeral]
-    assert notes == ["You can't decide this one: the policy names others. The card says who."]
-
-
-async def test_somebody_outside_the_channel_gets_a_direct_message(out: Outgoing) -> None:
-    target: JsonObject = {"user": out.lead.id, "channel": out.deploys.id}
-    await out.sender.notice(target, "This has already been decided.")
-    assert "This has already been decided." in out.lead.sees()
 
 
 # Every state there is, as Slack would take it

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
@@ -40,27 +39,6 @@ async def post(out: Outgoing, tries: int = 4) -> int:
     raise AssertionError("The lines could not be posted.")
 
 
-async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> None:
-    out.desk.wait(minutes=15)
-    out.desk.approve(ANNA)
-    out.desk.edit(BEN, replicas=2)
-    out.desk.approve(ANNA)
-    out.desk.begin()
-    out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
-
-    assert await post(out) == 8
-
-    (text,) = out.posted()
-    assert text.split("\n") == [
-        "⏰ Deploy (version 2.4.1, replicas 2) still waits, with 0 of 2 approvals. "
-        "@anna or @ben may decide until Jan 2, 2030 at 13:00.",
-        "↘️ The approval of anna no longer counts, because ben edited the call.",
-        "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
-    ]
-    assert await out.writer.post_lines(out.lease, out.session, [], []) == 8
-    assert len(out.posted()) == 1
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_an_error_about_a_message_is_posted_once(out: Outgoing, fault: str) -> None:
     FAULTS[fault](out.slack.faults, "chat.postMessage")
@@ -69,20 +47,6 @@ async def test_an_error_about_a_message_is_posted_once(out: Outgoing, fault: str
     await post(out)
 
     assert out.posted() == ["🚫 Denied by anna · asked by @dana\nnot today"]
-
-
-async def test_lines_after_a_lost_answer_are_posted_after_it(out: Outgoing) -> None:
-    out.slack.faults.cuts("chat.postMessage", acted=True)
-    out.desk.wait(minutes=15)
-    with pytest.raises(Unsure):
-        await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
-    out.desk.deny(ANNA)
-
-    await post(out)
-
-    reminded, denied = out.posted()
-    assert reminded.startswith("⏰ Deploy (version 2.4.1, replicas 3) still waits")
-    assert denied == "🚫 Denied by anna · asked by @dana"
 
 
 async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Outgoing) -> None:
@@ -114,30 +78,11 @@ async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgo
     assert out.posted() == []
 
 
-async def test_the_line_has_the_duration_and_the_card_the_result(out: Outgoing) -> None:
-    out.desk.approve(ANNA)
-    out.desk.approve(BEN)
-    out.desk.begin()
-    out.desk.host_says(OutcomeKind.RUNNING)
-    out.desk.now = out.desk.now.replace(second=42)
-    out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
-    await post(out)
-    assert out.posted() == ["✅ Approved by anna and ben · ran in 42 s · asked by @dana"]
-
-
 # The agent's words
 
 
 def said(text: str, event: str = "e1", **more: object) -> AgentMessage:
     return AgentMessage(event=event, author="oncall", text=text, **more)  # type: ignore[arg-type]  # fields of Said
-
-
-async def test_the_agents_words_are_in_the_thread_as_markdown(out: Outgoing) -> None:
-    ts = await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))
-    (message,) = [one for one in out.asker.messages(out.deploys) if one.ts == ts]
-    assert message.thread == out.thread.ts
-    assert message.message.blocks[0]["text"] == "**Done.** See `deploy.log`:\n\n```\nok <b>\n```"
-    assert "ok &lt;b&gt;" in message.fallback
 
 
 async def test_nobody_is_pinged_by_what_a_model_wrote(out: Outgoing) -> None:
@@ -172,15 +117,6 @@ async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: 
     await out.writer.say(out.lease, out.session, said(text))
     assert "\n".join(out.posted()).count("Paragraph") == 20
     assert len(out.posted()) == 3
-
-
-async def test_a_failed_agent_is_reported_with_a_retry_button(out: Outgoing) -> None:
-    await out.writer.say(out.lease, out.session, said("The model is overloaded.", failed=True), retry="17")
-    message = out.asker.messages(out.deploys)[-1]
-    assert "The model is overloaded." in message
-    assert message.buttons == ("Try again",)
-    await out.writer.say(out.lease, out.session, said("", "e2", failed=True))
-    assert out.posted()[-1] == "⚠️ The agent could not answer."
 
 
 async def test_no_words_are_no_message(out: Outgoing) -> None:

@@ -99,11 +99,6 @@ async def test_who_is_too_late_on_the_home_tab_is_refused_in_a_window(at: Office
     assert at.ran() == []
 
 
-async def test_slack_that_is_busy_gets_the_home_later(at: Office) -> None:
-    at.slack.faults.fails("views.publish", times=3)
-    await at.bob.opens_home("Nothing waits for you.")
-
-
 async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
     await at.ask("reimburse 1500 for the team dinner")
     await at.bot.database.run(multiplied, 30)
@@ -161,22 +156,6 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.rests()
     assert at.bob.now(listed).buttons == ()
     assert len(at.ran()) == 1
-
-
-async def test_approvals_help(at: Office) -> None:
-    await at.oscar.commands("/approvals", "help", at.deploys)
-
-    said = await at.oscar.finds("Only you see the list", at.deploys)
-    assert said.ephemeral
-
-
-async def test_a_list_whose_address_fails_comes_as_an_ephemeral_message(at: Office) -> None:
-    await at.ask("reimburse 1500 for the team dinner")
-    at.slack.faults.cuts("response_url")
-
-    await at.bob.commands("/approvals", "", at.deploys)
-
-    assert (await at.bob.finds("Waiting for you (1)", at.deploys)).ephemeral
 
 
 async def test_the_history_of_a_card(at: Office) -> None:

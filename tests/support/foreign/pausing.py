@@ -192,10 +192,6 @@ def function_node(function: Callable[..., Any] = pay) -> Any:
     )
 
 
-def function_node_with(function: Callable[..., Any], **more: Any) -> Any:
-    return workflow.FunctionNode(func=function, rerun_on_resume=True, **more)
-
-
 def tool_node() -> Any:
     return FunctionTool(pay, require_confirmation=True)
 
