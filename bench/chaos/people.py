@@ -251,7 +251,7 @@ class People:
     async def _closes(self, person: Person) -> None:
         modal = person.modal()
         if modal is not None:
-            await modal.closes()
+            modal.closes()
 
     def _note(
         self,

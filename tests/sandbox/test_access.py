@@ -56,7 +56,7 @@ async def test_a_person_of_another_company_is_a_stranger(
 
 
 async def test_a_revoked_token_is_good_for_nothing(slack: FakeSlack, client: AsyncWebClient) -> None:
-    await client.auth_revoke()
+    slack.install.revoked = True
     with pytest.raises(SlackApiError, match="token_revoked"):
         await client.auth_test()
 

@@ -102,30 +102,16 @@ async def test_only_subscribed_events_are_sent() -> None:
         assert [event["type"] for event in sent(slack)] == ["app_mention"]
 
 
-async def test_a_shortcut_on_a_message_and_options_for_a_select(
-    slack: FakeSlack, app: AsyncApp, ann: Person, deploys: Channel
-) -> None:
+async def test_a_shortcut_on_a_message(slack: FakeSlack, app: AsyncApp, ann: Person, deploys: Channel) -> None:
     bodies: list[Body] = []
-    element = {"type": "external_select", "action_id": "who", "min_query_length": 0}
-    block = {"type": "input", "block_id": "b", "label": {"type": "plain_text", "text": "Who"}, "element": element}
-    plain = {"type": "plain_text", "text": "Ask"}
 
     @app.shortcut("ask")
-    async def on_shortcut(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
+    async def on_shortcut(ack: AsyncAck, body: Body) -> None:
         bodies.append(body)
         await ack()
-        view = {"type": "modal", "title": plain, "submit": plain, "blocks": [block]}
-        await client.views_open(trigger_id=body["trigger_id"], view=view)
 
-    @app.options("who")
-    async def on_options(ack: AsyncAck, body: Body) -> None:
-        await ack(options=[{"text": {"type": "plain_text", "text": body["value"] + "a"}, "value": "1"}])
-
-    said = await ann.says("please", deploys)
-    await ann.shortcut("ask", said)
+    await ann.shortcut("ask", await ann.says("please", deploys))
     assert (bodies[0]["type"], bodies[0]["message"]["text"]) == ("message_action", "please")
-    form = await ann.gets_modal("Ask")
-    assert await form.looks_up("Who", "zo") == ["zoa"]
 
 
 async def test_an_app_may_ask_not_to_be_told_again(

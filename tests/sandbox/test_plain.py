@@ -44,8 +44,6 @@ def test_mrkdwn_as_it_is_read(slack: FakeSlack, ann: Person) -> None:
         ({"type": "section", "text": mrkdwn("a"), "fields": [mrkdwn("b"), plain("<c>")]}, "a\nb\n<c>"),
         ({"type": "context", "elements": [mrkdwn("a"), plain("b")]}, "a · b"),
         ({"type": "markdown", "text": "**a**"}, "**a**"),
-        ({"type": "image", "alt_text": "a graph", "image_url": "x"}, "[image: a graph]"),
-        ({"type": "card", "title": mrkdwn("a"), "body": mrkdwn("b")}, "a\nb"),
         (
             {"type": "rich_text", "elements": [{"type": "rich_text_list", "style": "bullet", "elements": [
                 {"type": "rich_text_section", "elements": [{"type": "text", "text": "a"}]},

@@ -12,7 +12,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.sandbox.people.people import Person
 from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
 from bot.sandbox.workspace.tickets import TRIGGER_LIVES
 
 Body = dict[str, Any]
@@ -35,8 +34,8 @@ def field(name: str, **element: object) -> Body:
     return {"type": "input", "block_id": name, "label": label, "element": inner, "optional": True}
 
 
-def trigger(slack: FakeSlack, person: Person, view: str = "") -> str:
-    return slack.workspace.tickets.trigger(slack.team.id, person.id, view)
+def trigger(slack: FakeSlack, person: Person) -> str:
+    return slack.workspace.tickets.trigger(slack.team.id, person.id)
 
 
 async def test_a_trigger_opens_once_and_for_three_seconds(
@@ -57,28 +56,6 @@ async def test_a_trigger_opens_once_and_for_three_seconds(
         await client.views_open(trigger_id="1.2.3", view=modal("Edit"))
 
 
-async def test_a_stack_holds_three(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
-    root = (await client.views_open(trigger_id=trigger(slack, ann), view=modal("One")))["view"]
-    with pytest.raises(SlackApiError, match="invalid_trigger_id"):
-        await client.views_push(trigger_id=trigger(slack, ann), view=modal("Two"))
-    two = (await client.views_push(trigger_id=trigger(slack, ann, root["id"]), view=modal("Two")))["view"]
-    assert (two["root_view_id"], two["previous_view_id"]) == (root["id"], root["id"])
-    await client.views_push(trigger_id=trigger(slack, ann, two["id"]), view=modal("Three"))
-    with pytest.raises(SlackApiError, match="push_limit_reached"):
-        await client.views_push(trigger_id=trigger(slack, ann, two["id"]), view=modal("Four"))
-    top = await ann.gets_modal("Three")
-    await top.closes()
-    assert await ann.gets_modal("Two")
-    with pytest.raises(SlackApiError, match="not_found"):
-        await client.views_update(view_id=top.view.id, view=modal("Gone"))
-
-
-async def test_an_external_id_is_taken_once(slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person) -> None:
-    await client.views_open(trigger_id=trigger(slack, ann), view=modal("One", external_id="x"))
-    with pytest.raises(SlackApiError, match="duplicate_external_id"):
-        await client.views_open(trigger_id=trigger(slack, bob), view=modal("Two", external_id="x"))
-
-
 async def test_what_was_entered_survives_an_update(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
     save = {"submit": {"type": "plain_text", "text": "Save"}}
     opened = await client.views_open(
@@ -92,35 +69,20 @@ async def test_what_was_entered_survives_an_update(slack: FakeSlack, client: Asy
     assert form.fields == {"a": "typed"}
 
 
-async def test_buttons_in_a_modal_push_and_closing_is_an_event(
-    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
+async def test_another_modal_takes_the_place_of_the_one_that_was_open(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person
 ) -> None:
-    bodies: list[Body] = []
-
-    @app.action("more")
-    async def on_more(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        bodies.append(body)
-        await ack()
-        view = modal("Everything", notify_on_close=True, callback_id="all", private_metadata="c1")
-        await client.views_push(trigger_id=body["trigger_id"], view=view)
-
-    @app.view_closed("all")
-    async def on_close(ack: AsyncAck, body: Body) -> None:
-        bodies.append(body)
-        await ack()
-
-    await client.views_open(trigger_id=trigger(slack, ann), view=modal("Short", button("more")))
-    await (await ann.gets_modal("Short")).clicks("more")
-    await (await ann.gets_modal("Everything")).closes()
-    assert await ann.gets_modal("Short")
-    click, closed = bodies
-    assert click["container"] == {"type": "view", "view_id": click["view"]["id"]}
-    assert "response_url" not in click
-    assert "channel" not in click
-    assert (closed["view"]["private_metadata"], closed["is_cleared"]) == ("c1", False)
+    await client.views_open(trigger_id=trigger(slack, ann), view=modal("One"))
+    one = await ann.gets_modal("One")
+    await client.views_open(trigger_id=trigger(slack, ann), view=modal("Two"))
+    assert not one.is_open()
+    (await ann.gets_modal("Two")).closes()
+    assert ann.modal() is None
+    with pytest.raises(SlackApiError, match="not_found"):
+        await client.views_update(view_id=one.view.id, view=modal("Gone"))
 
 
-@pytest.mark.parametrize("answer", ["update", "push", "clear", "trouble", "wrong block", "no form"])
+@pytest.mark.parametrize("answer", ["update", "trouble", "wrong block", "no form"])
 async def test_the_answer_to_a_submission_is_followed(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, answer: str
 ) -> None:
@@ -128,10 +90,6 @@ async def test_the_answer_to_a_submission_is_followed(
     async def on_submit(ack: AsyncAck) -> None:
         if answer == "update":
             await ack(response_action="update", view=modal("Counting…"))
-        elif answer == "push":
-            await ack(response_action="push", view=modal("Sure?"))
-        elif answer == "clear":
-            await ack(response_action="clear")
         elif answer == "wrong block":
             await ack(response_action="errors", errors={"nowhere": "?"})
         elif answer == "no form":
@@ -145,11 +103,6 @@ async def test_the_answer_to_a_submission_is_followed(
     await form.submits({"a": "x"})
     if answer == "update":
         assert (form.title, form.is_open()) == ("Counting…", True)
-    elif answer == "push":
-        assert await ann.gets_modal("Sure?")
-        assert form.is_open()
-    elif answer == "clear":
-        assert ann.modal() is None
     else:
         assert (form.title, form.is_open()) == ("Edit", True)
         assert ann.notices == ["We had some trouble connecting. Try again?"]
@@ -179,23 +132,3 @@ async def test_a_home_is_published_for_one(
         await client.views_publish(user_id=ann.id, hash="old", view={"type": "home", "blocks": []})
     with pytest.raises(SlackApiError, match="user_not_found"):
         await client.views_publish(user_id="U404", view={"type": "home", "blocks": []})
-
-
-async def test_an_input_may_tell_the_app_at_once(
-    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
-) -> None:
-    pressed: list[Body] = []
-
-    @app.action("v")
-    async def on_change(ack: AsyncAck, body: Body) -> None:
-        pressed.append(body["actions"][0])
-        await ack()
-
-    options = [{"text": {"type": "plain_text", "text": each}, "value": each[0]} for each in ("prod", "test")]
-    asked = field("env", type="static_select", options=options)
-    view = modal("Where", {**asked, "dispatch_action": True}, submit={"type": "plain_text", "text": "Go"})
-    await client.views_open(trigger_id=trigger(slack, ann), view=view)
-    form = await ann.gets_modal("Where")
-    await form.fill({"env": "prod"})
-    assert form.fields == {"env": "prod"}
-    assert pressed[0]["selected_option"]["value"] == "p"

@@ -8,9 +8,6 @@ from typing import Literal
 
 from bot.sandbox.blockkit.elements import (
     ANY_TEXT,
-    BUTTON,
-    ELEMENTS,
-    IMAGE,
     IN_ACTIONS,
     IN_INPUT,
     IN_SECTION,
@@ -81,22 +78,8 @@ def _requires_any(*names: str) -> object:
     return check
 
 
-def _requires_one(one: str, other: str) -> object:
-    def check(block: JsonObject, place: str) -> Complaints:
-        if (one in block) == (other in block):
-            yield complaint(f"exactly one of {one} and {other} is required", place)
-
-    return check
-
-
-_card = _block(
-    also=_requires_any("hero_image", "title", "actions", "body"),
-    hero_image=IMAGE, icon=IMAGE, slack_icon=anything, title=text(150, *ANY_TEXT), subtitle=text(150, *ANY_TEXT),
-    body=text(200, *ANY_TEXT), subtext=text(200, *ANY_TEXT), actions=array(BUTTON, 5),
-)  # fmt: skip
 _context = kinds(
     {
-        "image": ELEMENTS["image"],
         "plain_text": Shape({"text": string(3000)}, {"emoji": boolean}),
         "mrkdwn": Shape({"text": string(3000)}, {"verbatim": boolean}),
     }
@@ -111,30 +94,18 @@ BLOCKS: dict[str, Shape] = {
     "divider": _block(),
     "context": _block({"elements": array(_context, 10)}),
     "actions": _block({"elements": array(IN_ACTIONS, 25)}),
-    "context_actions": _block({"elements": array(kinds(ELEMENTS, "feedback_buttons", "icon_button"), 5)}),
     "input": _block(
-        {"label": text(2000), "element": IN_INPUT}, hint=text(2000), optional=boolean, dispatch_action=boolean
-    ),
-    "image": _block(
-        {"alt_text": string(2000)}, _requires_one("image_url", "slack_file"),
-        image_url=string(3000), slack_file=anything, title=text(2000),
+        {"label": text(2000), "element": IN_INPUT}, hint=text(2000), optional=boolean
     ),
     "rich_text": _block(RICH_TEXT),
     "markdown": _block({"text": string(12_000)}),
-    "file": _block({"external_id": string(255), "source": choice("remote")}),
-    "video": _block(
-        {"alt_text": string(2000), "title": text(200), "thumbnail_url": string(3000), "video_url": string(3000)},
-        author_name=string(50), description=text(200), provider_icon_url=string(3000), provider_name=string(255),
-        title_url=string(3000),
-    ),
-    "card": _card,
-    "carousel": _block({"elements": array(kinds({"card": _card}), 10)}),
 }  # fmt: skip
-_MESSAGES_ONLY = {"markdown", "card", "carousel", "context_actions", "file"}
+"""The blocks that the bot uses. Slack has more; here they are refused."""
+
 _ALLOWED: dict[Surface, tuple[str, ...]] = {
     "message": tuple(BLOCKS),
-    "modal": tuple(name for name in BLOCKS if name not in _MESSAGES_ONLY),
-    "home": tuple(name for name in BLOCKS if name not in _MESSAGES_ONLY),
+    "modal": tuple(name for name in BLOCKS if name != "markdown"),
+    "home": tuple(name for name in BLOCKS if name != "markdown"),
 }
 
 
@@ -144,8 +115,6 @@ def complaints(blocks: Json, surface: Surface, place: str = "/blocks") -> Compla
     found = objects(blocks)
     yield from _unique_ids(found, place)
     elements = [element for block in found for element in interactive(block)]
-    if surface != "modal" and any(element.get("type") == "file_input" for element in elements):
-        yield complaint("unsupported type: file_input", place)
     if sum(element.get("focus_on_load") is True for element in elements) > 1:
         yield complaint("only one element may have focus_on_load", place)
 

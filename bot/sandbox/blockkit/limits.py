@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from bot.sandbox.blockkit.blocks import Surface, complaints
-from bot.sandbox.blockkit.schema import Check, Shape, anything, boolean, choice, string, text
+from bot.sandbox.blockkit.schema import Check, Shape, anything, choice, string, text
 from bot.sandbox.refusals import ApiRefusal
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
@@ -21,10 +21,6 @@ _METADATA = Shape({"event_type": string(255), "event_payload": anything}, {"enti
 _VIEW: dict[str, Check] = {
     "private_metadata": string(3000, 0),
     "callback_id": string(255, 0),
-    "external_id": string(255, 0),
-    "clear_on_close": boolean,
-    "notify_on_close": boolean,
-    "submit_disabled": boolean,
 }
 _MODAL = Shape(
     {"type": choice("modal"), "title": text(24), "blocks": anything},

@@ -55,16 +55,6 @@ def open_direct(call: Call) -> JsonObject:
     return {"ok": True, "channel": found}
 
 
-def join(call: Call) -> JsonObject:
-    channel = call.channel()
-    if channel.kind != "public":
-        raise ApiRefusal("method_not_supported_for_channel_type")
-    if channel.is_archived:
-        raise ApiRefusal("is_archived")
-    call.workspace.directory.set_members(channel.id, add=(call.bot,))
-    return {"ok": True, "channel": channel.to_json(call.bot)}
-
-
 def _readable_channel(call: Call) -> Channel:
     channel = call.channel()
     call.scoped(channel, "history")
@@ -123,7 +113,6 @@ METHODS: Methods = {
     "conversations.members": Method(members),
     "conversations.list": Method(list_all, per_minute=20),
     "conversations.open": Method(open_direct),
-    "conversations.join": Method(join, "channels:join"),
     "conversations.history": Method(history),
     "conversations.replies": Method(replies),
 }

@@ -1,4 +1,4 @@
-"""Users, user groups, workspaces, bots."""
+"""Users and user groups."""
 
 from __future__ import annotations
 
@@ -50,33 +50,10 @@ def group_users(call: Call) -> JsonObject:
     raise ApiRefusal("no_such_subteam")
 
 
-def team_info(call: Call) -> JsonObject:
-    wanted = call.args.text("team") or call.install.team_id
-    if wanted not in call.teams:
-        raise ApiRefusal("team_not_found")
-    team = call.workspace.directory.team(wanted)
-    return {"ok": True, "team": {"id": team.id, "name": team.name, "domain": team.domain}}
-
-
-def bot_info(call: Call) -> JsonObject:
-    wanted = call.args.text("bot") or call.install.bot_id
-    for install in call.workspace.directory.installs.values():
-        if install.bot_id == wanted and install.team_id in call.teams:
-            app = call.workspace.app
-            bot: JsonObject = {
-                "id": wanted, "deleted": False, "name": app.name, "app_id": app.id,
-                "user_id": install.bot_user_id,
-            }  # fmt: skip
-            return {"ok": True, "bot": bot}
-    raise ApiRefusal("bot_not_found")
-
-
 METHODS: Methods = {
     "users.info": Method(user_info, "users:read", per_minute=100),
     "users.list": Method(user_list, "users:read", per_minute=20),
     "users.lookupByEmail": Method(user_by_email, "users:read.email"),
     "usergroups.list": Method(group_list, "usergroups:read", per_minute=20),
     "usergroups.users.list": Method(group_users, "usergroups:read", per_minute=20),
-    "team.info": Method(team_info, "team:read"),
-    "bots.info": Method(bot_info, "users:read"),
 }

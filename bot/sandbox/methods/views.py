@@ -32,21 +32,8 @@ def open_view(call: Call) -> JsonObject:
     return _view_json(call, view)
 
 
-def push_view(call: Call) -> JsonObject:
-    body = check_view(call.args.json("view"), "modal")
-    trigger = _trigger(call)
-    if not trigger.view_id:
-        raise ApiRefusal("invalid_trigger_id")
-    view = call.workspace.views.push(trigger.team_id, trigger.user, body)
-    trigger.used = True
-    return _view_json(call, view)
-
-
 def update_view(call: Call) -> JsonObject:
-    view_id, external_id = call.args.text("view_id"), call.args.text("external_id")
-    if not view_id and not external_id:
-        raise ApiRefusal("invalid_arguments", messages=["[ERROR] one of view_id and external_id is required"])
-    view = call.workspace.views.find(view_id, external_id)
+    view = call.workspace.views.find(call.args.required("view_id"))
     if view.team_id not in _reachable_teams(call):
         raise ApiRefusal("not_found")
     body = check_view(call.args.json("view"), view.kind)
@@ -78,7 +65,6 @@ def validate(call: Call) -> JsonObject:
 METHODS: Methods = {
     "blocks.validate": Method(validate, per_minute=100),
     "views.open": Method(open_view, per_minute=100),
-    "views.push": Method(push_view, per_minute=100),
     "views.update": Method(update_view, per_minute=100),
     "views.publish": Method(publish_view, per_minute=100),
 }

@@ -141,7 +141,7 @@ class Enter(Gesture):
     async def perform(self, context: GestureContext) -> JsonObject:
         view = context.view(self.view)
         element = as_object(_input(view, self.block_id).get("element"))
-        await context.slack.gestures.enter(context.user, view, self.block_id, picked(element, self.value))
+        context.slack.gestures.enter(view, self.block_id, picked(element, self.value))
         return {}
 
 
@@ -157,30 +157,17 @@ class Submit(Gesture):
             element = as_object(block.get("element"))
             entered = picked(element, value)
             if forms.entered_in(view, block) != state.entry(element, entered):
-                await context.slack.gestures.enter(context.user, view, block_id, entered)
+                context.slack.gestures.enter(view, block_id, entered)
         made = await context.slack.gestures.submit(context.user, view)
         return {"sent": made is not None}
 
 
 class Close(Gesture):
     view: str
-    everything: bool = False
 
     async def perform(self, context: GestureContext) -> JsonObject:
-        await context.slack.gestures.close(context.user, context.view(self.view), everything=self.everything)
+        context.slack.gestures.close(context.view(self.view))
         return {}
-
-
-class Suggest(Gesture):
-    view: str
-    block_id: str
-    action_id: str
-    typed: str
-
-    async def perform(self, context: GestureContext) -> JsonObject:
-        view = context.view(self.view)
-        found = await context.slack.gestures.suggest(context.user, view, self.block_id, self.action_id, self.typed)
-        return {"options": [*found]}
 
 
 class Command(Gesture):
@@ -283,7 +270,7 @@ class StartBot(Gesture):
 
 GESTURES: dict[str, type[Gesture]] = {
     "say": Say, "edit": Edit, "delete": Delete, "act": Act, "act_in_view": ActInView, "enter": Enter, "submit": Submit,
-    "close": Close, "suggest": Suggest, "command": Command, "shortcut": GlobalShortcut,
+    "close": Close, "command": Command, "shortcut": GlobalShortcut,
     "message_shortcut": MessageShortcut, "open_home": OpenHome, "open_messages": OpenMessages,
     "stop": Stop, "read": Read, "join": Join,
     "pass_time": PassTime, "crash": CrashBot, "crash_in_call": CrashInCall, "start": StartBot,

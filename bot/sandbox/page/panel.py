@@ -136,7 +136,7 @@ def _title_of(made: Delivery) -> str:
         named = label(action.get("text")) or label(as_object(action.get("selected_option")).get("text"))
         return f"“{named or as_text(action.get('type'))}”{by}{again}"
     title = label(as_object(body.get("view")).get("title")) or as_text(body.get("callback_id"))
-    done = {"view_submission": " submitted", "view_closed": " closed"}.get(made.what, "")
+    done = {"view_submission": " submitted"}.get(made.what, "")
     return f"{f'“{title}”{done}' if title else made.what}{by}{again}"
 
 

@@ -64,10 +64,6 @@ def _interaction(made: Delivery, names: Names) -> str:
             return f"{who} {_what_was_used(body)}. {signed}"
         case "view_submission":
             return f"{who} submitted {form}. {_reply(made.json)}"
-        case "view_closed":
-            return f"{who} closed {form} without submitting it."
-        case "block_suggestion":
-            return f"{who} typed “{as_text(body.get('value'))}” into a menu. The app answers with what fits."
         case "message_action" | "shortcut":
             return f"{who} chose a shortcut of the app. {signed}"
         case command:
@@ -92,7 +88,7 @@ def _reply(answer: JsonObject) -> str:
         case "errors":
             fields = join_words(sorted(as_object(answer.get("errors"))))
             return f"The app refused it: something is wrong with {fields}."
-        case "update" | "push":
+        case "update":
             title = label(as_object(as_object(answer.get("view")).get("title")))
             return f"The app answered with another form{f', “{title}”' if title else ''}."
         case _:
@@ -183,7 +179,6 @@ _CALLS: dict[str, str | Callable[[_Call], str]] = {
     ),
     "agents.sessions.rename": lambda it: f"The app gives the thread the title “{as_text(it.args.get('title'))}”.",
     "views.open": lambda it: f"The app opens {it.form}.",
-    "views.push": lambda it: f"The app puts {it.form} on top of the open one.",
     "views.update": lambda it: f"The app redraws {it.form}, which is open.",
     "views.publish": lambda it: f"The app redraws the Home tab of {it.person('user_id')}.",
     "users.info": _lookup,

@@ -1,16 +1,12 @@
-"""What Slack's client checks before it sends a form: required, lengths, numbers, addresses."""
+"""What Slack's client checks before it sends a form: required, lengths, numbers."""
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal, InvalidOperation
 
 from bot.sandbox.people.state import SLOTS, state_of
 from bot.sandbox.workspace.records import View
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
-
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-_URL = re.compile(r"https?://\S+")
 
 
 def entered_in(view: View, block: JsonObject) -> JsonObject:
@@ -43,10 +39,6 @@ def _problem_in(element: JsonObject, value: Json, *, required: bool) -> str:
         return _wrong_number(element, text)
     if kind == "plain_text_input":
         return _wrong_length(element, text)
-    if kind == "email_text_input" and not _EMAIL.fullmatch(text):
-        return "Please enter a valid email."
-    if kind == "url_text_input" and not _URL.fullmatch(text):
-        return "Please enter a valid URL."
     return ""
 
 

@@ -8,9 +8,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from bot.sandbox.blockkit.elements import OPTION, interactive
+from bot.sandbox.blockkit.elements import interactive
 from bot.sandbox.blockkit.limits import check_blocks, check_text, check_view
-from bot.sandbox.blockkit.schema import array
 from bot.sandbox.people import forms, state
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.delivery import Delivery, Outbox
@@ -92,32 +91,15 @@ class Gestures:
             self._workspace.views.enter(view, block_id, action_id, new)
         install = self._app_for(user)
         payload = self._payloads.on_view("block_actions", user, install, view)
-        payload["trigger_id"] = self._workspace.tickets.trigger(
-            user.team_id, user.id, view.id if view.kind == "modal" else ""
-        )
+        payload["trigger_id"] = self._workspace.tickets.trigger(user.team_id, user.id)
         payload["actions"] = [self._payloads.action(element, block_id, new)]
         return await self._interact(user, payload, TROUBLE)
 
-    async def suggest(self, user: User, view: View, block_id: str, action_id: str, typed: str) -> list[JsonObject]:
-        """The app's options for what was typed into an external select."""
-        payload = self._payloads.on_view("block_suggestion", user, self._app_for(user), view)
-        payload |= {"block_id": block_id, "action_id": action_id, "value": typed}
-        made = await self._outbox.deliver("interactive", payload)
-        options = objects(made.json.get("options"))
-        if not made.acked or any(True for _ in array(OPTION, 100, 0)([*options], "/options")):
-            self._workspace.notice(user.id, TROUBLE)
-            return []
-        return options
-
-    async def enter(self, user: User, view: View, block_id: str, value: Json) -> Delivery | None:
-        """Fills in one input. The app hears of it only if the block says so."""
+    def enter(self, view: View, block_id: str, value: Json) -> None:
+        """Fills in one input. The app hears of it with the submission."""
         block = next(each for each in objects(view.body.get("blocks")) if each.get("block_id") == block_id)
         element = as_object(block.get("element"))
-        action_id = as_text(element.get("action_id"))
-        if block.get("dispatch_action") is True:
-            return await self.act_in_view(user, view, block_id, action_id, value)
-        self._workspace.views.enter(view, block_id, action_id, state.entry(element, value))
-        return None
+        self._workspace.views.enter(view, block_id, as_text(element.get("action_id")), state.entry(element, value))
 
     async def submit(self, user: User, view: View) -> Delivery | None:
         """None if the client itself found an error. Then the app hears nothing."""
@@ -129,24 +111,15 @@ class Gestures:
             return None
         install = self._app_for(user)
         payload = self._payloads.on_view("view_submission", user, install, view)
-        payload |= {"trigger_id": self._workspace.tickets.trigger(user.team_id, user.id, view.id), "response_urls": []}
+        payload |= {"trigger_id": self._workspace.tickets.trigger(user.team_id, user.id), "response_urls": []}
         made = await self._interact(user, payload, TROUBLE)
         if made.acked:
             await self.takes_answers.wait()
             self._follow(user, view, made)
         return made
 
-    async def close(self, user: User, view: View, *, everything: bool = False) -> Delivery | None:
-        cleared = everything or view.body.get("clear_on_close") is True
-        payload = self._payloads.on_view("view_closed", user, self._app_for(user), view)
-        if cleared:
-            self._workspace.views.clear(user.id)
-        else:
-            self._workspace.views.close(view)
-        if view.body.get("notify_on_close") is not True:
-            return None
-        payload.pop("trigger_id", None)
-        return await self._outbox.deliver("interactive", {**payload, "is_cleared": cleared})
+    def close(self, view: View) -> None:
+        self._workspace.views.close(view)
 
     async def command(self, user: User, channel: Channel, command: str, text: str) -> Delivery:
         if command not in self._workspace.app.commands:
@@ -247,12 +220,8 @@ class Gestures:
             match answer.get("response_action"):
                 case None if not answer:
                     views.close(view)
-                case "clear":
-                    views.clear(user.id)
                 case "update":
                     views.update(view, check_view(answer.get("view"), "modal"))
-                case "push":
-                    views.push(view.team_id, user.id, check_view(answer.get("view"), "modal"))
                 case "errors":
                     views.show_errors(view, _errors(view, as_object(answer.get("errors"))))
                 case other:

@@ -80,22 +80,15 @@ class Reader:
         elif kind == "input":
             yield self._input(block, shown)
         elif kind == "context":
-            yield " · ".join(self._piece(each) for each in objects(block.get("elements")))
-        elif kind == "image":
-            yield f"[image: {as_text(block.get('alt_text'))}]"
+            yield " · ".join(self.text(each) for each in objects(block.get("elements")))
         else:
-            yield from self._texts_of(block, shown)
+            yield from self._texts_of(block)
 
-    def _texts_of(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> Iterator[str]:
-        for name in ("title", "subtitle", "text", "body"):
-            yield self.text(block.get(name))
+    def _texts_of(self, block: JsonObject) -> Iterator[str]:
+        yield self.text(block.get("text"))
         for part in objects(block.get("fields")):
             yield self.text(part)
-        cards = [each for each in objects(block.get("elements")) if each.get("type") == "card"]
-        for card in cards:
-            yield from self._texts_of(card, shown)
-        own = [] if cards else list(interactive(block))
-        yield " ".join(f"[{name}]" for each in own for name in element_labels(each))
+        yield " ".join(f"[{name}]" for each in interactive(block) for name in element_labels(each))
 
     def _input(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> str:
         element = as_object(block.get("element"))
@@ -104,11 +97,6 @@ class Reader:
         options = " / ".join(label(option.get("text")) for option in every_option(element))
         choice = f" ({options})" if options else ""
         return f"{label(block.get('label'))}: {value}{choice}" + (f"\n  {hint}" if hint else "")
-
-    def _piece(self, element: JsonObject) -> str:
-        if element.get("type") == "image":
-            return f"[image: {as_text(element.get('alt_text'))}]"
-        return self.text(element)
 
     def _rich(self, element: JsonObject) -> str:
         kind = as_text(element.get("type"))

@@ -166,26 +166,15 @@ class Modal(Surface):
         for name, value in values.items():
             block = self._field(name)
             element = as_object(block.get("element"))
-            await self._gestures.enter(
-                self._reader.user, self._view, as_text(block.get("block_id")), chosen(element, value)
-            )
-
-    async def looks_up(self, field: str, typed: str) -> list[str]:
-        """The options that the app offers for what is typed into a field."""
-        block = self._field(field)
-        element = as_object(block.get("element"))
-        offered = await self._gestures.suggest(
-            self._reader.user, self._view, as_text(block.get("block_id")), as_text(element.get("action_id")), typed
-        )
-        return [label(option.get("text")) for option in offered]
+            self._gestures.enter(self._view, as_text(block.get("block_id")), chosen(element, value))
 
     async def submits(self, values: Mapping[str, Json] | None = None) -> Delivery | None:
         """None if the client itself found an error: see `errors`."""
         await self.fill(values or {})
         return await self._gestures.submit(self._reader.user, self._view)
 
-    async def closes(self) -> Delivery | None:
-        return await self._gestures.close(self._reader.user, self._view)
+    def closes(self) -> None:
+        self._gestures.close(self._view)
 
     def _field(self, name: str) -> JsonObject:
         for block in self._inputs:

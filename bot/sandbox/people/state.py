@@ -20,25 +20,9 @@ class Slot(NamedTuple):
 SLOTS: dict[str, Slot] = {
     "plain_text_input": Slot("value", "initial_value"),
     "number_input": Slot("value", "initial_value"),
-    "email_text_input": Slot("value", "initial_value"),
-    "url_text_input": Slot("value", "initial_value"),
-    "rich_text_input": Slot("rich_text_value", "initial_value"),
     "static_select": Slot("selected_option", "initial_option"),
-    "external_select": Slot("selected_option", "initial_option"),
     "radio_buttons": Slot("selected_option", "initial_option"),
     "checkboxes": Slot("selected_options", "initial_options", True),
-    "multi_static_select": Slot("selected_options", "initial_options", True),
-    "multi_external_select": Slot("selected_options", "initial_options", True),
-    "users_select": Slot("selected_user", "initial_user"),
-    "multi_users_select": Slot("selected_users", "initial_users", True),
-    "channels_select": Slot("selected_channel", "initial_channel"),
-    "multi_channels_select": Slot("selected_channels", "initial_channels", True),
-    "conversations_select": Slot("selected_conversation", "initial_conversation"),
-    "multi_conversations_select": Slot("selected_conversations", "initial_conversations", True),
-    "datepicker": Slot("selected_date", "initial_date"),
-    "timepicker": Slot("selected_time", "initial_time"),
-    "datetimepicker": Slot("selected_date_time", "initial_date_time"),
-    "file_input": Slot("files", "initial_files", True),
 }
 
 Entered = Mapping[tuple[str, str], JsonObject]

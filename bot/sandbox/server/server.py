@@ -11,7 +11,6 @@ from typing import Self, TypeVar, Unpack
 
 from aiohttp import web
 
-from bot.sandbox.methods import access
 from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.people import waiting
 from bot.sandbox.people.gestures import Gestures
@@ -122,7 +121,8 @@ class FakeSlack:
 
     def revokes(self, install: Install) -> None:
         """The token stops working."""
-        access.revoke(self.workspace, install)
+        install.revoked = True
+        self.workspace.changes.tell("install", team=install.team_id)
 
     async def verifies_url(self) -> bool:
         """What Slack does when somebody enters the request URL: the app must return the challenge."""

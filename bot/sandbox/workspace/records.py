@@ -194,8 +194,6 @@ class View:
     kind: Literal["modal", "home"]
     body: JsonObject
     hash: str
-    root_id: str
-    previous_id: str = ""
     entered: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     closed: bool = False

@@ -21,7 +21,6 @@ class Trigger:
     id: str
     team_id: str
     user: str
-    view_id: str
     issued: float
     used: bool = False
 
@@ -49,8 +48,8 @@ class Tickets:
         self._triggers: dict[str, Trigger] = {}
         self._hooks: dict[str, Hook] = {}
 
-    def trigger(self, team_id: str, user: str, view_id: str = "") -> str:
-        made = Trigger(f"1.2.{secrets.token_hex(16)}", team_id, user, view_id, self._clock.now())
+    def trigger(self, team_id: str, user: str) -> str:
+        made = Trigger(f"1.2.{secrets.token_hex(16)}", team_id, user, self._clock.now())
         self._triggers[made.id] = made
         _forget_oldest(self._triggers)
         return made.id

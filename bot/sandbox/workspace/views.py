@@ -1,4 +1,5 @@
-"""Modals and Home tabs. A person has at most three modals on top of each other. Each version has a hash."""
+"""Modals and Home tabs. A person has at most one modal: nothing pushes others on top of it. Each version has a
+hash."""
 
 from __future__ import annotations
 
@@ -12,9 +13,7 @@ from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.messages import with_ids
 from bot.sandbox.workspace.records import Install, View, copied
-from runtime.jsontypes import JsonObject, as_object, as_text, objects
-
-DEEPEST_STACK = 3
+from runtime.jsontypes import JsonObject, as_object, objects
 
 
 class Views:
@@ -23,44 +22,30 @@ class Views:
         self._clock = clock
         self._changes = changes
         self._views: dict[str, View] = {}
-        self._stacks: dict[str, list[View]] = {}
+        self._modals: dict[str, View] = {}
         self._homes: dict[tuple[str, str], View] = {}
         self.opened: list[View] = []
-        """Every modal that an app opened or pushed, including closed ones."""
+        """Every modal that an app opened, including closed ones."""
 
     def top(self, user: str) -> View | None:
         """The modal that this person sees."""
-        stack = self._stacks.get(user, [])
-        return stack[-1] if stack else None
+        return self._modals.get(user)
 
     def home(self, team_id: str, user: str) -> View | None:
         return self._homes.get((team_id, user))
 
     def open(self, team_id: str, user: str, body: JsonObject) -> View:
-        """Opens a first modal. It replaces any that were open."""
-        self._refuse_taken_external_id(body)
-        self.clear(user)
-        view = self._make(team_id, user, "modal", body)
-        self._stacks[user] = [view]
-        self._tell(view)
-        return view
-
-    def push(self, team_id: str, user: str, body: JsonObject) -> View:
-        stack = self._stacks.get(user, [])
-        if not stack:
-            raise ApiRefusal("not_found")
-        if len(stack) >= DEEPEST_STACK:
-            raise ApiRefusal("push_limit_reached")
-        self._refuse_taken_external_id(body)
-        view = self._make(team_id, user, "modal", body, after=stack[-1])
-        stack.append(view)
+        """Opens a modal. It replaces the one that was open."""
+        if (before := self._modals.get(user)) is not None:
+            self.close(before)
+        view = self._modals[user] = self._make(team_id, user, "modal", body)
+        self.opened.append(view)
         self._tell(view)
         return view
 
     def update(self, view: View, body: JsonObject, expected_hash: str = "") -> View:
         if expected_hash and expected_hash != view.hash:
             raise ApiRefusal("hash_conflict")
-        self._refuse_taken_external_id(body, besides=view)
         view.body = _with_block_ids(body)
         view.hash = self._new_hash()
         view.errors = {}
@@ -81,25 +66,18 @@ class Views:
         self._tell(view)
         return view
 
-    def find(self, view_id: str, external_id: str = "") -> View:
-        for view in self._views.values():
-            named = view.id == view_id if view_id else as_text(view.body.get("external_id")) == external_id
-            if named and not view.closed:
-                return view
-        raise ApiRefusal("not_found")
+    def find(self, view_id: str) -> View:
+        view = self._views.get(view_id)
+        if view is None or view.closed:
+            raise ApiRefusal("not_found")
+        return view
 
     def close(self, view: View) -> None:
         view.closed = True
         self._views.pop(view.id, None)
-        self._stacks[view.user] = [each for each in self._stacks.get(view.user, []) if each is not view]
+        if self._modals.get(view.user) is view:
+            del self._modals[view.user]
         self._tell(view)
-
-    def clear(self, user: str) -> list[View]:
-        """Closes all modals of a person. Returns those that were open, top first."""
-        gone = list(reversed(self._stacks.get(user, [])))
-        for view in gone:
-            self.close(view)
-        return gone
 
     def enter(self, view: View, block_id: str, action_id: str, entered: JsonObject) -> None:
         view.entered[block_id, action_id] = entered
@@ -115,7 +93,7 @@ class Views:
         view_json: JsonObject = {
             "id": view.id, "team_id": view.team_id, "type": view.kind, "hash": view.hash,
             "state": {"values": state.values(blocks, view.entered)},
-            "root_view_id": view.root_id, "previous_view_id": view.previous_id or None,
+            "root_view_id": view.id, "previous_view_id": None,
             "app_id": self._directory.app.id, "bot_id": install.bot_id,
             "app_installed_team_id": install.team_id,
             "title": None, "close": None, "submit": None, "private_metadata": "", "callback_id": "",
@@ -123,24 +101,10 @@ class Views:
         }  # fmt: skip
         return view_json | copied(view.body)
 
-    def _make(
-        self, team_id: str, user: str, kind: Literal["modal", "home"], body: JsonObject, after: View | None = None
-    ) -> View:
-        new_id = self._directory.new_id("V")
-        view = View(
-            new_id, team_id, user, kind, _with_block_ids(body), self._new_hash(), after.root_id if after else new_id
-        )
-        view.previous_id = after.id if after else ""
+    def _make(self, team_id: str, user: str, kind: Literal["modal", "home"], body: JsonObject) -> View:
+        view = View(self._directory.new_id("V"), team_id, user, kind, _with_block_ids(body), self._new_hash())
         self._views[view.id] = view
-        if kind == "modal":
-            self.opened.append(view)
         return view
-
-    def _refuse_taken_external_id(self, body: JsonObject, besides: View | None = None) -> None:
-        external_id = as_text(body.get("external_id"))
-        for view in self._views.values():
-            if external_id and view is not besides and view.body.get("external_id") == external_id:
-                raise ApiRefusal("duplicate_external_id")
 
     def _new_hash(self) -> str:
         return f"{int(self._clock.now())}.{secrets.token_hex(4)}"

@@ -20,7 +20,7 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
     """By the button, and by the form: when it is pressed, or, where nobody knows (`opens`), when it is submitted."""
     card = await at.ask(text)
     await person.clicks(card, "Approve")
-    await (await person.gets_modal(why)).closes()
+    (await person.gets_modal(why)).closes()
 
     async def edits() -> None:
         await person.clicks(at.ann.now(card), "Edit…")
@@ -31,7 +31,7 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
         await edits()
     else:
         await person.clicks(at.ann.now(card), "Edit…")
-    await (await person.gets_modal(why)).closes()
+    (await person.gets_modal(why)).closes()
     await at.rests()
     assert person.modal() is None
     assert not any(one.ephemeral for one in person.messages(at.deploys)), "it is said in the windows alone"

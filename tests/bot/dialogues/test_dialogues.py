@@ -83,7 +83,7 @@ async def test_the_asker_withdraws(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
 
     await at.bob.clicks(card, "Withdraw…")
-    await (await at.bob.gets_modal("Only the person who asked")).closes()
+    (await at.bob.gets_modal("Only the person who asked")).closes()
     await withdraws(at.ann, card)
 
     withdrawn = await at.bob.finds("Withdrawn:", at.deploys, thread=card)

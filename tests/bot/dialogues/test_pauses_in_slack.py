@@ -205,7 +205,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         assert "@ann can answer" in card
 
         await at.bob.clicks(card, "Answer…")
-        await (await at.bob.gets_modal("This question is for others")).closes()
+        (await at.bob.gets_modal("This question is for others")).closes()
 
         await at.ann.clicks(card, "Answer…")
         modal = await at.ann.gets_modal("Answer")
@@ -224,7 +224,7 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.ann.finds("@bob can answer", at.deploys, thread=said)
         await at.ann.clicks(card, "Answer…")
-        await (await at.ann.gets_modal("somebody else has to answer")).closes()
+        (await at.ann.gets_modal("somebody else has to answer")).closes()
 
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})

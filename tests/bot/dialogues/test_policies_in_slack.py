@@ -129,7 +129,7 @@ async def test_a_field_that_is_left_alone_arrives_unchanged(open_office: Opens, 
         form = await at.bob.gets_modal("Edit")
         await form.submits()
         assert form.errors == {"x": "Nothing has changed yet. Change a field, or cancel."}
-        await form.closes()
+        form.closes()
         await at.bob.clicks(card, "Approve")
         if "Approve…" in card.buttons:  # the card shortened it: whoever approves reads all of it first
             await (await at.bob.gets_modal("Approve")).submits()

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from playwright.async_api import expect
-from slack_bolt.async_app import AsyncAck
-from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.ids import Action
 from blocks.words import CONFIRM_APPROVE
@@ -131,44 +129,6 @@ async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene,
     await me.sees("It is urgent.")
     await me.page.get_by_role("menuitem", name="Withdraw…").click()
     await me.sees("Withdrawn: Deploy")
-
-
-async def test_modals_are_stacked(scene: Scene, visits: Visits) -> None:
-    def view(title: str, *elements: Body) -> Body:
-        heading = {"type": "plain_text", "text": title}
-        field = {"type": "plain_text_input", "action_id": "v"}
-        name = {"type": "input", "block_id": "name", "label": {"type": "plain_text", "text": "Name"}, "element": field}
-        blocks = [{"type": "actions", "elements": [*elements]}, name]
-        return {"type": "modal", "title": heading, "submit": {"type": "plain_text", "text": "Send"}, "blocks": blocks}
-
-    deeper = {"type": "button", "action_id": "deeper", "text": {"type": "plain_text", "text": "Deeper"}}
-    end = {**deeper, "action_id": "end", "text": {"type": "plain_text", "text": "The end"}}
-
-    @scene.app.bolt.shortcut("stock")
-    async def on_shortcut(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        await ack()
-        await client.views_open(trigger_id=body["trigger_id"], view=view("First", deeper))
-
-    @scene.app.bolt.action("deeper")
-    async def on_deeper(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        await ack()
-        await client.views_push(trigger_id=body["trigger_id"], view=view("Second", end))
-
-    me = await visits()
-    await me.clicks("Shortcuts and commands")
-    await me.page.get_by_role("menuitem", name="Take stock").click()
-    await expect(me.page.get_by_role("dialog", name="First")).to_be_visible()
-    await me.dialog.get_by_label("Name").fill("one")
-    await me.clicks("Deeper")
-    await expect(me.page.get_by_role("dialog", name="Second")).to_be_visible()
-    await expect(me.dialog.get_by_label("Name")).to_have_value("")
-    await me.dialog.get_by_label("Name").fill("two")
-    await me.clicks("Back")
-    await expect(me.page.get_by_role("dialog", name="First")).to_be_visible()
-    await expect(me.dialog.get_by_label("Name")).to_have_value("one")
-    await me.clicks("Deeper")
-    await me.clicks("Close everything")
-    await expect(me.dialog).to_have_count(0)
 
 
 async def test_a_shortcut_on_a_message_shows_its_history(scene: Scene, visits: Visits) -> None:

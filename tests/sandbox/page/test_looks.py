@@ -162,13 +162,6 @@ async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visi
     await expect(news).not_to_contain_text("elsewhere")
 
 
-async def test_unknown_blocks_say_so(scene: Scene, visits: Visits) -> None:
-    file = {"type": "file", "external_id": "x", "source": "remote"}
-    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="t", blocks=[file])
-    me = await visits()
-    await me.sees("This page can't draw a file block.")
-
-
 async def _walk(me: Visitor) -> None:
     """Through every kind of surface, looking at each."""
     assert await audit(me.page) == []

@@ -1,4 +1,4 @@
-/** The app's modals. The server opens, redraws, stacks and closes them. The page fills them in and sends them. */
+/** The app's modals. The server opens, redraws and closes them. The page fills them in and sends them. */
 
 import { fill, h } from "./dom.js";
 import { leave, openDialog } from "./dialogs.js";
@@ -58,7 +58,7 @@ export class Modals {
       this.foot,
     );
     this.#dialog.addEventListener("keydown", (event) => this.#key(event));
-    openDialog(this.#dialog, () => this.#close(false));
+    openDialog(this.#dialog, () => this.#close());
   }
 
   /** Another view: what was typed into the one before does not matter. */
@@ -81,24 +81,17 @@ export class Modals {
     const key = JSON.stringify([view.id, title]);
     if (this.head.dataset.key === key) return;
     this.head.dataset.key = key;
-    const stacked = Boolean(view.previous_view_id);
     fill(
       this.head,
-      stacked
-        ? h(
-            "button",
-            { type: "button", class: "quiet", "aria-label": "Back", onclick: () => this.#close(false) },
-            icon("back"),
-          )
-        : avatar(store, store.app.bot),
+      avatar(store, store.app.bot),
       h("h2", { class: "dialog-title", id: "modal-title" }, title),
       h(
         "button",
         {
           type: "button",
           class: "quiet",
-          "aria-label": stacked ? "Close everything" : "Close",
-          onclick: () => this.#close(stacked),
+          "aria-label": "Close",
+          onclick: () => this.#close(),
         },
         icon("close"),
       ),
@@ -112,7 +105,7 @@ export class Modals {
     this.foot.dataset.key = key;
     const leaving = h(
       "button",
-      { type: "button", class: "button", "data-focus": "close", onclick: () => this.#close(false) },
+      { type: "button", class: "button", "data-focus": "close", onclick: () => this.#close() },
       labelText(close) || "Close",
     );
     this.submitButton =
@@ -174,9 +167,9 @@ export class Modals {
     button.classList.remove("busy");
   }
 
-  async #close(everything) {
+  async #close() {
     await this.#entering;
-    if (this.#view) await this.#app.send("close", { view: this.#view.id, everything });
+    if (this.#view) await this.#app.send("close", { view: this.#view.id });
   }
 
   /** Enter in a line of text sends the form, as in any form. */

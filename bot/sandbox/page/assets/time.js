@@ -69,15 +69,3 @@ function ago(at, now) {
   const [unit, size] = units.find(([, each]) => Math.abs(passed) >= each) ?? ["second", 1];
   return new Intl.RelativeTimeFormat("en").format(Math.round(passed / size), unit);
 }
-
-/** The text of a `datetime-local` field for a moment in this time zone, and back. */
-export function toLocal(at, tz) {
-  return `${day(at, tz)}T${clock(at, tz)}`;
-}
-
-export function fromLocal(text, tz) {
-  const wanted = Date.parse(`${text}:00Z`) / 1000;
-  let at = wanted;
-  for (let round = 0; round < 3; round += 1) at += wanted - Date.parse(`${toLocal(at, tz)}:00Z`) / 1000;
-  return at;
-}

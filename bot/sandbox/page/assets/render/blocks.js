@@ -2,7 +2,7 @@
 
 import { freshId, h, keyed } from "../dom.js";
 import { icon } from "../icons.js";
-import { element, picture } from "./elements.js";
+import { element } from "./elements.js";
 import { field } from "./fields.js";
 import { markdown } from "./markdown.js";
 import { labelText, mrkdwn, textObject } from "./mrkdwn.js";
@@ -17,7 +17,6 @@ const KINDS = {
   rich_text,
   markdown: prose,
   input,
-  image,
 };
 
 export function blocks(surface, list) {
@@ -53,9 +52,7 @@ function section(surface, block) {
 }
 
 function context(surface, block) {
-  return block.elements.map((each) =>
-    each.type === "image" ? picture(each) : h("span", { class: "text" }, textObject(surface.app, each)),
-  );
+  return block.elements.map((each) => h("span", { class: "text" }, textObject(surface.app, each)));
 }
 
 function actions(surface, block) {
@@ -72,11 +69,6 @@ function rich_text(surface, block) {
 
 function prose(surface, block) {
   return markdown(surface.app, block.text);
-}
-
-function image(surface, block) {
-  const title = block.title && h("p", { class: "hint" }, textObject(surface.app, block.title));
-  return [title, picture(block)];
 }
 
 /** A field with its label above and its hint and error below. A screen reader reads them together. */

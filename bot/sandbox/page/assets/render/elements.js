@@ -9,17 +9,11 @@ import { field, isField } from "./fields.js";
 import { labelText } from "./mrkdwn.js";
 
 export function element(surface, block, control) {
-  if (control.type === "button" || control.type === "workflow_button") return button(surface, block, control);
+  if (control.type === "button") return button(surface, block, control);
   if (control.type === "overflow") return overflow(surface, block, control);
-  if (control.type === "image") return picture(control);
   return isField(control)
     ? acting(surface, block, control)
     : h("p", { class: "unknown" }, `This page can't draw a ${control.type}.`);
-}
-
-/** Pictures from elsewhere are not loaded: the page talks to its own server only. */
-export function picture(control) {
-  return h("span", { class: "picture", role: "img", "aria-label": control.alt_text }, control.alt_text);
 }
 
 /** Slack asks "are you sure" if the app wants it. The app hears only of a yes. */
