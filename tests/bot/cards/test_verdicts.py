@@ -40,4 +40,4 @@ async def test_windows_name_people_as_their_cards_do(open_office: Opens) -> None
             window = await at.cyd.gets_modal(words)
             assert "@bob" not in window
             assert "@ann" not in window
-            await window.closes()
+            window.closes()
