@@ -285,8 +285,11 @@ class ConfirmationPlugin(BasePlugin):
         session, node = tool_context.session, getattr(tool_context, "node_path", None)
         try:
             if confirmation is None:
-                if getattr(tool, "_require_confirmation", False):
-                    self._announce_node(session, node, bind(tool, tool_args))
+                # An operation has begun when people are asked. A workflow's node asks without a result.
+                asking = call_id or "" if tool.is_long_running else f"{WORKFLOW_CONFIRMATION}{node}"
+                if tool.is_long_running or getattr(tool, "_require_confirmation", False):
+                    bound = Announcement(gated=False, signed=bool(self.secrets), defaults=bind(tool, tool_args))
+                    self._turn(session).asking[asking] = bound
                 return None
             # A workflow runs a tool with a new call id each time.
             about = find_request_for_call(session, call_id or "")
@@ -309,12 +312,6 @@ class ConfirmationPlugin(BasePlugin):
             log.warning("%s (%s): %s", tool.name, call_id, error)
             return {"error": str(error)}
         return None
-
-    def _announce_node(self, session: Session, node: str | None, defaults: JsonObject) -> None:
-        """A workflow's node asks without a result: `after_tool_callback` is not called."""
-        if node and (self.secrets or defaults):
-            announcement = Announcement(gated=False, signed=bool(self.secrets), defaults=defaults)
-            self._turn(session).asking[f"{WORKFLOW_CONFIRMATION}{node}"] = announcement
 
     async def on_tool_error_callback(
         self,
@@ -361,11 +358,13 @@ class ConfirmationPlugin(BasePlugin):
         """Changes the event's metadata in place. If it returned another event, later plugins would not be called."""
         waits = set(event.long_running_tool_ids or ())
         requests = [one for one in requests_in_event(event) if one.request in waits]
-        asking = self._turn(invocation_context.session).asking if requests else {}
-        announcements = {one.call_id: asking.pop(one.call_id) for one in requests if one.call_id in asking}
+        responses = [one.id or "" for one in event.get_function_responses() if event.author != USER]
+        asking = self._turn(invocation_context.session).asking if requests or responses else {}
+        calls = [*(one.call_id for one in requests), *responses]
+        announcements = {call_id: asking.pop(call_id) for call_id in calls if call_id in asking}
         if self.secrets and event.author != USER:
             others = [*(one.request for one in requests if one.is_from_node), *(id_ for id_, _ in pausing_calls(event))]
-            announcements = dict.fromkeys(others, Announcement(gated=False, signed=True)) | announcements
+            announcements = dict.fromkeys(others, Announcement(gated=False, bound=False, signed=True)) | announcements
         if announcements and not any(announcement_about(event.custom_metadata, call_id) for call_id in announcements):
             event.custom_metadata = {**(event.custom_metadata or {}), **announcement_metadata(announcements)}
 

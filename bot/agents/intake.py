@@ -34,7 +34,7 @@ from bot.store.requests import Opening, asked_call
 from bot.store.rows import letter_is_sealed
 from bot.store.tables import mail, storable
 from runtime.errors import Invalid
-from runtime.jsontypes import as_object, texts
+from runtime.jsontypes import texts
 from runtime.run.arrival import invocation_of
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
@@ -60,8 +60,9 @@ class Intake:
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
             found = await self._governing_policy(call)
-        if request.undeclared and isinstance(found, GoverningPolicy):
-            found = _undeclared(request, found)
+        if request.misfit and isinstance(found, GoverningPolicy):
+            why = Redactor(found.policy.redact, request.arguments).mask_text(f"{request.misfit:.600}")
+            found = CallRefusal(CallRefusalReason.MISFIT, found.index, why)
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, CallRefusal):
             return opening
@@ -165,13 +166,6 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         question=request.ask is Ask.INPUT,
         payload=request.payload,
     )
-
-
-def _undeclared(request: HostRequest, found: GoverningPolicy) -> CallRefusal:
-    known = ", ".join(as_object((request.tool_schema or {}).get("properties"))) or "none"
-    names = f"{', '.join(request.undeclared):.300} (there are: {known:.300})"
-    detail = Redactor(found.policy.redact, request.arguments).mask_text(names)
-    return CallRefusal(CallRefusalReason.UNDECLARED, found.index, detail)
 
 
 def _unshowable(request: HostRequest) -> CallRefusal | None:

@@ -65,8 +65,8 @@ def ungoverned_to_model(found: CallRefusal) -> str:
             return "Slack did not say who shares this channel, so nothing may be approved in it for now"
         case CallRefusalReason.NOBODY_TO_WRITE_TO:
             return "those who may approve this call can't be asked by direct message"
-        case CallRefusalReason.UNDECLARED:
-            return f"the tool has no such arguments: {found.detail}. Call it without them"
+        case CallRefusalReason.MISFIT:
+            return f"the tool does not take these arguments: {found.detail}. Call it with what it takes"
         case CallRefusalReason.NOT_TO_BE_SHOWN:
             return (
                 f"this call can't be shown to anybody, so nobody may approve it: {found.detail} Send less in one call"
@@ -97,8 +97,8 @@ def ungoverned(found: CallRefusal) -> str:
             return "Slack did not say whether this channel is shared with another company. Try again in a minute."
         case CallRefusalReason.NOBODY_TO_WRITE_TO:
             return f"Nobody can be asked by direct message: {found.detail} Or ask the agent in a channel."
-        case CallRefusalReason.UNDECLARED:
-            return f"The tool has no such arguments: {found.detail}. The agent was told, and can try again."
+        case CallRefusalReason.MISFIT:
+            return f"The tool does not take these arguments: {found.detail}. The agent was told, and can try again."
         case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for less in one call."
         case CallRefusalReason.SESSION_CHANGED:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from bot.hosts.host import Unreachable
 from bot.hosts.server import ServerInfo, Settle
 from runtime.adk.signing import OUR_API
-from runtime.jsontypes import Json, JsonObject, as_object, objects, texts
+from runtime.jsontypes import Json, JsonObject, as_object, objects, same, texts
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 
@@ -78,7 +78,7 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerIn
         invocation="invocationId" in fields,
         resumable=resumable,
         settle=settle if ours else None,
-        schemas=dict(_schemas(info)),
+        schemas=_schemas(info),
         notes=(OUR_PORT,)
         if ours
         else (*_notes(metadata=metadata, resumable=resumable), *_app_notes(info_status, info, resumable=resumable)),
@@ -147,12 +147,14 @@ def _is_resumable(graph: Json) -> bool:
     return config.get("is_resumable") is True
 
 
-def _schemas(info: Json) -> Iterator[tuple[str, JsonObject]]:
-    """The schemas of the tools' parameters, by tool name."""
+def _schemas(info: Json) -> dict[str, JsonObject]:
+    """The schemas of the tools' parameters, by tool name. Without those of tools that only share a name."""
+    found: dict[str, list[JsonObject]] = {}
     for agent in as_object(as_object(info).get("agents")).values():
         for tool in objects(as_object(agent).get("tools")):
             for declared in objects(tool.get("functionDeclarations")):
                 name = declared.get("name")
                 schema = as_object(declared.get("parametersJsonSchema"))
-                if isinstance(name, str) and schema:
-                    yield name, schema
+                if isinstance(name, str):
+                    found.setdefault(name, []).append(schema)
+    return {name: several[0] for name, several in found.items() if all(same(several[0], one) for one in several)}

@@ -136,7 +136,7 @@ class HostRequest:
     tool_schema: JsonObject | None = None
     defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
     title: str | None = None  # the tool's own, as a format string over the arguments
-    undeclared: tuple[str, ...] = ()  # arguments that the tool does not have, as far as the server says
+    misfit: str = ""  # what is wrong with the arguments, as far as the server says what the tool takes
     unbound: bool = False  # nobody says which arguments the tool takes
     can_edit: bool = True  # whether an edit of the arguments reaches the tool
     ask: Ask = Ask.CONFIRMATION

@@ -49,9 +49,10 @@ from bot.hosts.pauses import (
     unfinished_operation,
 )
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announcement_about
+from runtime.adk.type_checks import misfit
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, canonical, same
+from runtime.jsontypes import Json, JsonObject, canonical, same
 from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
 
 WAITS = "requires confirmation, please approve or reject"
@@ -225,9 +226,9 @@ class SessionReading:
             waits=(
                 *self.waits,
                 *(
-                    unfinished_operation(a.asked, _plain_request(a), a.before)
+                    unfinished_operation(a.asked, _request(a, schemas), a.before)
                     for a in self.adk_requests
-                    if a.operation and a.open and a.asked
+                    if a.operation and a.open and a.asked and not (a.before and has_failed(a.before))
                 ),
             ),
         )
@@ -355,6 +356,9 @@ def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput
         if response.name != REQUEST_CONFIRMATION:
             kept = gathered.responses.setdefault(response.id or "", [])
             kept.append((next(gathered.places), response.response or {}, time_of(event)))
+        announced = announcement_about(event.custom_metadata, response.id or "")
+        if announced is not None and (begun := gathered.latest.get(response.id or "")) in gathered.adk_requests:
+            gathered.adk_requests[begun] = replace(gathered.adk_requests[begun], announcement=announced)
     said = message_in(event)
     if said is not None:
         gathered.said.append(said)
@@ -469,12 +473,11 @@ def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> Host
         return replace(_plain_request(adk_request), wants_payload=True, payload=payload, payload_schema=schema)
     payload_schema = announcement.payload_schema if announcement else None
     declared = schemas.get(tool)
-    # Our runtime and the plugin have bound the arguments before they ask.
-    foreign = announcement is None and adk_request.ask is Ask.CONFIRMATION
+    foreign = announcement is None or not announcement.bound
     return replace(
         _plain_request(adk_request),
         title=announcement.title if announcement else None,
-        undeclared=_undeclared(request.call.arguments, declared) if foreign and declared else (),
+        misfit=_misfit(declared, request.call.arguments) if foreign and declared else "",
         unbound=foreign and not declared,
         wants_payload=request.payload is not None or payload_schema is not None,
         payload=request.payload,
@@ -484,11 +487,11 @@ def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> Host
     )
 
 
-def _undeclared(arguments: JsonObject, schema: JsonObject) -> tuple[str, ...]:
-    """The arguments that a server's tool does not declare, unless it says that it takes others."""
-    if schema.get("additionalProperties", False) is not False:
-        return ()
-    return tuple(name for name in arguments if name not in as_object(schema.get("properties")))
+def _misfit(schema: JsonObject, arguments: JsonObject) -> str:
+    try:
+        return misfit(schema, arguments)
+    except Invalid as error:
+        return str(error)
 
 
 def _plain_request(adk_request: AdkRequest) -> HostRequest:

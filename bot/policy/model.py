@@ -174,7 +174,7 @@ class CallRefusalReason(StrEnum):
     SHARED_CHANNEL = "shared channel"
     CHANNEL_UNKNOWN = "channel unknown"
     NOBODY_TO_WRITE_TO = "nobody to write to"
-    UNDECLARED = "undeclared arguments"  # its tool would never see them, but people would
+    MISFIT = "misfit"  # its tool would not get the arguments as people would see them
     NOT_TO_BE_SHOWN = "not to be shown"  # too deep, or more would have to be masked than hidden names
     SESSION_CHANGED = "session changed"  # somebody changed it in the database, so it is not known who spoke there
 

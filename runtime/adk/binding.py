@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 
-from runtime.adk.type_checks import misfit, undeclared_inside, with_defaults
+from runtime.adk.type_checks import misfit, with_defaults
 from runtime.context import as_json
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, alike, same
+from runtime.jsontypes import Json, JsonObject, alike, same, texts
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -23,20 +23,17 @@ def bind(tool: BaseTool, arguments: JsonObject) -> JsonObject:
     schema = schema_of(tool)
     if schema is None:
         return {}
-    whose, function = f"the tool {tool.name}", tool if isinstance(tool, FunctionTool) else None
-    problem = misfit(arguments, schema if function is None else {**schema, "additionalProperties": False}, whose)
-    required = schema.get("required")
-    missing = [repr(name) for name in (required if isinstance(required, list) else ()) if name not in arguments]
-    if problem is None and (lost := undeclared_inside(schema, arguments)):
-        problem = f"T{whose[1:]} has no argument {', '.join(map(repr, lost))}"
-    if problem is None and missing:
-        problem = f"T{whose[1:]} needs {', '.join(missing)}"
+    function = tool if isinstance(tool, FunctionTool) else None
     try:
-        if problem is None:
-            return _function_defaults(function, arguments) if function else _declared_defaults(schema, arguments)
+        # google-adk drops what a function does not take, whatever the schema says.
+        problem = misfit(schema if function is None else {**schema, "additionalProperties": False}, arguments)
+        missing = [repr(name) for name in texts(schema.get("required")) if name not in arguments]
+        if problem or missing:
+            raise Invalid(problem or f"it needs {', '.join(missing)}")
+        return _function_defaults(function, arguments) if function else _declared_defaults(schema, arguments)
     except Invalid as error:
-        problem = f"T{whose[1:]} {error}"
-    raise Invalid(f"{problem}. Nothing ran, and nobody was asked: call it again with what it takes.")
+        why = f"The call does not fit the tool {tool.name}: {error}".rstrip(".")
+    raise Invalid(f"{why}. Nothing ran, and nobody was asked: call it again with what it takes.")
 
 
 def _declared_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
@@ -49,7 +46,7 @@ def _function_defaults(tool: FunctionTool, arguments: JsonObject) -> JsonObject:
     preprocess = getattr(tool, "_preprocess_args_with_validation", None)  # since google-adk 2
     gets, wrong = preprocess(arguments) if preprocess is not None else (tool._preprocess_args(arguments), [])
     if wrong:
-        raise Invalid(f"can't take this: {' '.join(wrong)}")
+        raise Invalid(" ".join(wrong))
     converted = {name: as_json(gets[name]) for name, value in arguments.items() if gets[name] is not value}
     completed = {name: value for name, value in converted.items() if _is_completed(arguments[name], value, name)}
     parameters: Mapping[str, inspect.Parameter] = inspect.signature(tool.func).parameters
@@ -67,10 +64,10 @@ def _is_completed(given: Json, gets: Json, where: str) -> bool:
         given, gets = ({str(at): one for at, one in enumerate(items)} for items in (given, gets))
     if not isinstance(given, dict) or not isinstance(gets, dict):
         if not alike(given, gets):
-            raise Invalid(f"would get {where} as {gets!r}, and not as {given!r}")
+            raise Invalid(f"it would get {where} as {gets!r}, and not as {given!r}")
         return False
     if lost := [f"{where}.{name}" for name in given if name not in gets]:
-        raise Invalid(f"has no argument {', '.join(lost)}")
+        raise Invalid(f"it has no argument {', '.join(lost)}")
     inner = [_is_completed(value, gets[name], f"{where}.{name}") for name, value in given.items()]
     return any(inner) or len(gets) > len(given)
 

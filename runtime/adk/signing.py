@@ -40,11 +40,13 @@ UNSIGNED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
-    """What the plugin says about a held call: whether a gate holds it, whether edited arguments reach the tool, whether
-    answers must be signed, the schemas of its arguments and of the payload that it asks for, the values that the tool
-    fills in for arguments that the model left out, and the tool's title for it."""
+    """What the plugin says about a call: whether a gate holds it, whether the tool gets its arguments as they are
+    written, whether edited ones reach it, whether answers must be signed, the schemas of its arguments and of the
+    payload that it asks for, the values that the tool fills in for arguments that the model left out, and the tool's
+    title for it."""
 
     gated: bool
+    bound: bool = True
     edits: bool = False
     signed: bool = False
     schema: JsonObject | None = None
@@ -53,7 +55,12 @@ class Announcement:
     title: str | None = None
 
     def as_json(self) -> JsonObject:
-        fields: JsonObject = {"gated": self.gated, "edits": self.edits, "signed": self.signed}
+        fields: JsonObject = {
+            "gated": self.gated,
+            "bound": self.bound,
+            "edits": self.edits,
+            "signed": self.signed,
+        }
         if self.schema is not None:
             fields["schema"] = self.schema
         if self.payload_schema is not None:
@@ -78,6 +85,7 @@ def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcemen
         return None
     return Announcement(
         gated=found.get("gated") is True,
+        bound=found.get("bound") is True,
         edits=found.get("edits") is True,
         signed=found.get("signed") is True,
         schema=as_object(found.get("schema")) or None,

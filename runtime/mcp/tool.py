@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
-from runtime.adk.type_checks import undeclared_inside, with_defaults
+from runtime.adk.type_checks import misfits, with_defaults
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.context import ToolContext
 from runtime.jsontypes import Json, JsonObject, is_deeper
@@ -56,8 +56,7 @@ class McpTool:
         """The schema's defaults are sent like other arguments, since people see them. Names that it does not declare,
         at any depth, are refused: a server ignores them, and people would believe them."""
         whole = with_defaults(self.schema, args)
-        problems = schema_problems(self.schema, whole)
-        problems |= dict.fromkeys(undeclared_inside(self.schema, args), "is not declared by the server")
+        problems = misfits(self.schema, args) | schema_problems(self.schema, whole)
         if problems:
             raise BadArguments(self.name, problems)
         return Bound(whole, tuple(name for name in whole if name not in args))

@@ -75,7 +75,11 @@ async def test_arguments_that_their_tool_does_not_declare_are_refused(
     with foreign(tmp_path, *replay("go"), DECLARES=schema) as server:
         async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as at:
             said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
-            await at.ann.finds("The tool has no such arguments: amount (there are: sum).", at.deploys, thread=said)
+            await at.ann.finds(
+                "The tool does not take these arguments: 'amount' is not an argument (there are: sum).",
+                at.deploys,
+                thread=said,
+            )
             await at.ann.finds("I see: The call reimburse", at.deploys, thread=said)
             await at.rests()
             assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []

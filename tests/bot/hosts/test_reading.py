@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.model import OutcomeKind
+from bot.confirmation.model import Ask, OutcomeKind
 from bot.hosts.events import event_from
 from bot.hosts.host import HostOutcome, HostRequest, SessionSnapshot
 from bot.hosts.reading import RequestStatus, SessionReading, read
@@ -424,6 +424,26 @@ class TestWords:
         assert [(one.text, one.failed) for one in looked(events).said] == [("Hello.", False), ("blocked", True)]
 
 
+NO_AMOUNT, A_TEXT = "'amount' is not an argument (there are: sum)", "'amount' must be of type string"
+TWISTED: JsonObject = {"properties": {"amount": {"allOf": [{"anyOf": [{"type": "string"}, {"type": "null"}]}] * 20}}}
+
+
+def asking(ask: Ask, args: JsonObject) -> tuple[list[JsonObject], str]:
+    """The events of a call that waits, and the id under which it is announced."""
+    call: JsonObject = {"id": "c9", "name": "reserve", "args": args}
+    if ask is Ask.NODE:
+        payload: JsonObject = {"tool_name": "reserve", "args": args}
+        call = {"id": "wf_tool_confirmation:flow@1/t@1", "name": "adk_request_input", "args": {"payload": payload}}
+    asks: JsonObject = {
+        "id": "r9",
+        "name": "adk_request_confirmation",
+        "args": {"originalFunctionCall": call, "toolConfirmation": HINT},
+    }
+    part: JsonObject = {"functionCall": asks if ask is Ask.CONFIRMATION else call}
+    waits = event("clerk", part, longRunningToolIds=["r9" if ask is Ask.CONFIRMATION else call["id"]])
+    return [event("user", said("reserve")), waits], str(call["id"])
+
+
 class TestPlugin:
     def test_what_it_announces_is_offered(self) -> None:
         schema: JsonObject = {"type": "object", "properties": {"amount": {"type": "number"}}}
@@ -451,24 +471,75 @@ class TestPlugin:
         events[2]["customMetadata"] = announcement_metadata({"c1": bound})
         (request,) = read(events).look({}, {"reimburse": {"properties": {}}}).requests
         assert (request.arguments, request.defaults) == ({"amount": 1500, "force": False}, ("force",))
-        assert (request.title, request.undeclared, request.unbound) == ("Pay {amount}", (), False)
+        assert (request.title, request.misfit, request.unbound) == ("Pay {amount}", "", False)
 
     @pytest.mark.parametrize(
-        ("schema", "undeclared", "unbound"),
+        ("schema", "misfit", "unbound"),
         [
-            (None, (), True),
-            ({"properties": {"amount": {}}, "x-adk-confirm-title": "Pay nothing"}, (), False),
-            ({"properties": {"sum": {}}}, ("amount",), False),
-            ({"properties": {"sum": {}}, "additionalProperties": False}, ("amount",), False),
-            ({"properties": {"sum": {}}, "additionalProperties": True}, (), False),
-            ({"properties": {"sum": {}}, "additionalProperties": {"type": "number"}}, (), False),
+            (None, "", True),
+            ({"properties": {"amount": {}}, "x-adk-confirm-title": "Pay nothing"}, "", False),
+            ({"properties": {"sum": {}}}, NO_AMOUNT, False),
+            ({"properties": {"sum": {}}, "additionalProperties": False}, NO_AMOUNT, False),
+            ({"properties": {"sum": {}}, "additionalProperties": True}, "", False),
+            ({"properties": {"sum": {}}, "additionalProperties": {"type": "number"}}, "", False),
+            ({"properties": {"sum": {}}, "additionalProperties": {"type": "string"}}, A_TEXT, False),
+            ({"properties": {"amount": {"anyOf": [{"type": "string"}]}}}, A_TEXT, False),
+            (
+                {"$ref": "#/$defs/args", "$defs": {"args": {"properties": {"amount": {"type": "string"}}}}},
+                A_TEXT,
+                False,
+            ),
+            (TWISTED, "too large to compare", False),
         ],
     )
     def test_without_it_the_servers_schema_says_which_arguments_there_are(
-        self, schema: JsonObject | None, undeclared: tuple[str, ...], unbound: bool
+        self, schema: JsonObject | None, misfit: str, unbound: bool
     ) -> None:
         (request,) = read(python()).look({}, {"reimburse": schema} if schema else {}).requests
-        assert (request.undeclared, request.unbound, request.title) == (undeclared, unbound, None)
+        assert (misfit in request.misfit, request.unbound, request.title) == (True, unbound, None)
+        assert bool(request.misfit) == bool(misfit)
+
+    @pytest.mark.parametrize(
+        ("inside", "misfit"),
+        [
+            ({"hours": 2}, ""),
+            ({"hours": 2, "alarm": True}, "'window.alarm' is not an argument (there are: hours)"),
+            ({"hours": "2"}, "'window.hours' must be of type integer"),
+            ({"hours": True}, "'window.hours' must be of type integer"),
+        ],
+    )
+    @pytest.mark.parametrize("announced", [None, Announcement(gated=False, bound=False, signed=True)])
+    @pytest.mark.parametrize("ask", [Ask.CONFIRMATION, Ask.NODE, Ask.OPERATION])
+    def test_at_every_depth_and_whoever_asks(
+        self, ask: Ask, announced: Announcement | None, inside: JsonObject, misfit: str
+    ) -> None:
+        """A signed answer is no sign that anybody bound the arguments."""
+        events, call_id = asking(ask, {"window": inside})
+        if announced is not None:
+            events[1]["customMetadata"] = announcement_metadata({call_id: announced})
+        window: JsonObject = {"type": "object", "properties": {"hours": {"type": "integer"}}}
+        for schemas in ({"reserve": {"properties": {"window": window}}}, {}):
+            look = read(events).look({}, schemas)
+            request = look.requests[0] if look.requests else look.waits[0].request
+            assert request is not None
+            assert (request.misfit, request.unbound) == ((misfit, False) if schemas else ("", True))
+
+    def test_what_it_bound_for_an_operation_comes_with_its_first_response(self) -> None:
+        events, call_id = asking(Ask.OPERATION, {"seats": 2})
+        events.append(event("clerk", responded({"status": "pending"}, "reserve", call_id)))
+        events[-1]["customMetadata"] = announcement_metadata(
+            {call_id: Announcement(gated=False, defaults={"vip": True})}
+        )
+        (waits,) = read(events).look({}, {}).waits
+        assert waits.request is not None
+        assert (waits.request.arguments, waits.request.defaults) == ({"seats": 2, "vip": True}, ("vip",))
+        assert not waits.request.unbound
+
+    def test_an_operation_that_failed_at_once_has_not_begun(self) -> None:
+        events, call_id = asking(Ask.OPERATION, {"seats": 2})
+        assert len(read(events).look({}, {}).waits) == 1
+        events.append(event("clerk", responded({"error": "no such argument"}, "reserve", call_id)))
+        assert read(events).look({}, {}).waits == ()
 
     def test_others_metadata_announces_nothing(self) -> None:
         others: list[JsonObject | None] = [None, {}, {"adkConfirm": 1}, {"adkConfirm": {"calls": {"c1": "yes"}}}]

@@ -214,6 +214,23 @@ async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(ear: 
     await server.close()
 
 
+async def test_tools_that_only_share_a_name_are_not_described(ear: Ear) -> None:
+    """It is not known which of them a call is for."""
+
+    def declared(name: str, *arguments: str) -> JsonObject:
+        schema: JsonObject = {"properties": {one: {} for one in arguments}}
+        return {"tools": [{"functionDeclarations": [{"name": name, "parametersJsonSchema": schema}]}]}
+
+    async def info(_: web.Request) -> web.Response:
+        agents = declared("pay", "sum"), declared("pay", "sum"), declared("drop", "disk"), declared("drop", "dry_run")
+        return web.json_response({"agents": {str(at): one for at, one in enumerate(agents)}})
+
+    ear.instead["/apps/clerk/app-info"] = info
+    server = ear.server()
+    assert [*(await server.about()).schemas] == ["pay"]
+    await server.close()
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["only this is closed", "the server is gone"])
 async def test_what_describes_the_app_may_be_closed(ear: Ear, gone: bool) -> None:
     async def closing(_: web.Request) -> web.Response:

@@ -10,11 +10,13 @@ import pytest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel
 
 from bot.hosts.adk_in_process import _put_plugin_first
 from runtime.adk.reading import requests_in_event
+from runtime.adk.signing import announcement_about
 from runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 from tests.runtime.adk.test_adk_tools import calling
@@ -174,8 +176,8 @@ async def test_a_default_that_changed_after_people_saw_it_is_refused() -> None:
 async def test_an_edit_that_the_tool_would_change_is_refused() -> None:
     at = called(gated(delete_project), P)
     asked = await at.asks("please delete payments")
-    said = await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2, "quiet": True}}})
-    assert "window.quiet" in str(results(said, "delete"))
+    with pytest.raises(RuntimeError, match=r"window\.quiet"):
+        await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2, "quiet": True}}})
     assert ran() == []
 
 
@@ -212,6 +214,18 @@ def test_in_the_bot_s_process_it_stays_in_front() -> None:
     given = [other, theirs]
     _put_plugin_first(given)
     assert type(given[0]) is ConfirmationPlugin
+
+
+async def test_an_operation_begins_with_what_is_shown() -> None:
+    """People may be asked how it ends."""
+    at = called(LongRunningFunctionTool(delete_project), {**P, "dry_run": True})
+    (result,) = results(await at.say("please delete payments"), "delete")
+    assert ("'dry_run'" in str(result["error"]), ran()) == (True, [])
+    at = called(LongRunningFunctionTool(delete_project), P)
+    (told,) = [event for event in await at.say("please delete payments") if event.get_function_responses()]
+    (response,) = told.get_function_responses()
+    bound = announcement_about(told.custom_metadata, response.id or "")
+    assert (bound and bound.defaults) == {name: value for name, value in ran()[0].items() if name not in {"tool", *P}}
 
 
 async def test_a_call_that_nobody_is_asked_about_stays_google_adk_s() -> None:

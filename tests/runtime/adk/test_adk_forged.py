@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions.session import Session
 from google.adk.tools.get_user_choice_tool import get_user_choice_tool
 from google.genai import types
 
@@ -16,7 +19,7 @@ from runtime.adk.reading import Pauses
 from runtime.adk.signing import ANNOUNCEMENTS
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
-from tests.support.foreign.alone import Alone
+from tests.support.foreign.alone import USER, Alone
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -84,8 +87,9 @@ async def test_a_call_that_a_model_got_past_us_is_no_pause_and_is_not_announced(
     """In a session that somebody wrote, say: the framework names its own in `long_running_tool_ids`."""
     at = Alone()
     at.root.model = forging("adk_request_credential", LOGIN)
+    during: Any = SimpleNamespace(session=Session(app_name="clerk", user_id=USER, id=at.session))
     for event in await at.say("hello"):
-        await ConfirmationPlugin(secret="s" * 16).on_event_callback(invocation_context=None, event=event)  # type: ignore[arg-type]
+        await ConfirmationPlugin(secret="s" * 16).on_event_callback(invocation_context=during, event=event)
         assert not event.custom_metadata
         for call in event.get_function_calls():
             pauses = Pauses()

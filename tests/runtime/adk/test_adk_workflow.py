@@ -231,6 +231,20 @@ async def test_a_tool_as_a_node_gets_what_people_saw() -> None:
     assert (paid, [one for event in refused for one in requests_in_event(event)]) == ([5], [])
 
 
+@pytest.mark.skipif(not hasattr(tool_node_module, "apply_confirmation_gate"), reason="google-adk before 2.11")
+@pytest.mark.parametrize("secret", [None, SECRET])
+async def test_it_announces_what_it_bound_and_nothing_else(secret: str | None) -> None:
+    """A node that is no tool does not ask plugins."""
+    tool = workflow.Workflow(
+        name="flow", edges=[(workflow.START, wanted, FunctionTool(pay, require_confirmation=True))]
+    )
+    for root, bound in ((tool, True), (function_node(), False)):
+        at = Flow(root, secret)
+        await at.begin()
+        announced = (await at.asks(5)).announcement
+        assert (announced is not None and announced.bound) is bound
+
+
 async def test_without_a_secret_google_adk_reads_answers_as_it_does() -> None:
     paid.clear()
     at = Flow(function_node(), secret=None)

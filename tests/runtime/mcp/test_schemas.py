@@ -96,7 +96,8 @@ A: JsonObject = {"type": "object", "properties": {"a": {"type": "integer", "defa
 NOT_B = {"b": "is not an argument (there are: a)"}
 
 
-UNDECLARED = "is not declared by the server"
+B: JsonObject = {"type": "object", "properties": {"kind": {"const": "b"}, "b": {"type": "integer", "default": 6}}}
+A_OR_B: JsonObject = {"anyOf": [{**A, "properties": {**A["properties"], "kind": {"enum": ["a"]}}}, B]}  # type: ignore[dict-item]
 
 
 def inside(rules: JsonObject) -> JsonObject:
@@ -123,14 +124,20 @@ async def no_call(name: str, args: JsonObject) -> JsonObject:
         ({"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": A}}, {"a": 1}, {"a": 1}, ()),
         ({"type": "object"}, {"b": 1}, {"b": "is not an argument (there are: none)"}, None),
         (None, {}, {}, ()),
-        (inside(A), {"o": {"a": 1, "b": 1}}, {"o.b": UNDECLARED}, None),
-        (inside({"type": "array", "items": A}), {"o": [{"b": 1}]}, {"o.0.b": UNDECLARED}, None),
-        (inside({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}), {"o": {"b": 1}}, {"o.b": UNDECLARED}, None),
+        (inside(A), {"o": {"a": 1, "b": 1}}, {"o.b": NOT_B["b"]}, None),
+        (inside({"type": "array", "items": A}), {"o": [{"b": 1}]}, {"o.0.b": NOT_B["b"]}, None),
+        (inside({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}), {"o": {"b": 1}}, {"o.b": NOT_B["b"]}, None),
         (inside({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}), {"o": {}}, {"o": {"a": 5}}, ()),
         (inside({"$ref": "#/$defs/A", "default": {}}), {}, {"o": {"a": 5}}, ("o",)),
         (inside({**A, "additionalProperties": True}), {"o": {"b": 1}}, {"o": {"a": 5, "b": 1}}, ()),
         (inside({"type": "object"}), {"o": {"b": 1}}, {"o": {"b": 1}}, ()),
         (inside({"$ref": "#/$defs/A/properties/a"}), {}, {"o": 5}, ("o",)),
+        (inside(A_OR_B), {"o": {"kind": "b", "a": 1}}, {"o.a": "is not an argument (there are: kind, b)"}, None),
+        (inside(A_OR_B), {"o": {"kind": "b"}}, {"o": {"kind": "b", "b": 6}}, ()),
+        (inside(A_OR_B), {"o": {"a": 1}}, {"o": {"a": 1}}, ()),
+        (inside({"additionalProperties": A}), {"o": {"x": {"b": 1}}}, {"o.x.b": NOT_B["b"]}, None),
+        (inside({"prefixItems": [A]}), {"o": [{"b": 1}]}, {"o.0.b": NOT_B["b"]}, None),
+        (inside({"prefixItems": [A]}), {"o": [{}, {"b": 1}]}, {"o": [{"a": 5}, {"b": 1}]}, ()),
     ],
 )
 def test_what_is_sent_is_what_the_schema_declares(
