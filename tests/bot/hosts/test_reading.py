@@ -518,7 +518,8 @@ class TestPlugin:
         if announced is not None:
             events[1]["customMetadata"] = announcement_metadata({call_id: announced})
         window: JsonObject = {"type": "object", "properties": {"hours": {"type": "integer"}}}
-        for schemas in ({"reserve": {"properties": {"window": window}}}, {}):
+        declared: JsonObject = {"properties": {"window": window}}
+        for schemas in ({"reserve": declared}, {}):
             look = read(events).look({}, schemas)
             request = look.requests[0] if look.requests else look.waits[0].request
             assert request is not None
