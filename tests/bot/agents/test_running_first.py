@@ -73,22 +73,6 @@ async def test_approved_calls_run_while_nothing_can_be_posted(at: Office, wrong:
     assert {line["amount"] for line in at.ran()} == {1, 2, 3}
 
 
-async def test_missed_lines_are_posted_in_order_and_once(at: Office) -> None:
-    asked = await three_cards(at)
-    fault = at.slack.faults.fails("chat.*", times=None)
-    for card in asked:
-        await at.bob.clicks(card, "Approve")
-    await have_run(at, 3)
-    await fault.reached()
-
-    at.slack.faults.clear()
-
-    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=asked[0]).count('pay: {"did":"pay"}') == 3)
-    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=asked[0]).count("✅ pay · approved by bob · ran") == 3)
-    seen = at.ann.sees(at.deploys, thread=asked[0])
-    assert seen.index("✅ pay · approved by bob") < seen.index('pay: {"did":"pay"}')
-
-
 async def test_a_vote_is_counted_while_its_card_waits_for_slack(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

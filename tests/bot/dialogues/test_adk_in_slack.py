@@ -32,30 +32,6 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         yield opened
 
 
-async def test_from_the_mention_to_the_edit_that_runs(at: Office) -> None:
-    card = await at.ask("please pay 1500")
-
-    await at.bob.clicks(card, "Edit…")
-    modal = await at.bob.gets_modal("Edit")
-    assert "denies this call" not in str(modal)
-    await modal.submits({"amount": "1200"})
-
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    assert ran() == [{"tool": "reimburse", "amount": 1200}]
-
-
-async def test_from_the_mention_to_the_reason(at: Office) -> None:
-    card = await at.ask("please deploy search")
-
-    await at.bob.clicks(card, "Deny…")
-    modal = await at.bob.gets_modal("Deny")
-    await modal.submits({"Reason": "Not on a Friday"})
-
-    await at.ann.finds("Not on a Friday", at.deploys, thread=card)
-    await at.ann.finds("I got", at.deploys, thread=card)
-    assert ran() == []
-
-
 async def test_what_waits_is_there_after_a_restart(at: Office) -> None:
     card = await at.ask("please pay 1500")
     await at.stops()
@@ -64,19 +40,6 @@ async def test_what_waits_is_there_after_a_restart(at: Office) -> None:
     await at.bob.clicks(at.bob.now(card), "Approve")
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert ran() == [{"tool": "reimburse", "amount": 1500}]
-
-
-async def test_after_a_restart_sessions_in_memory_are_said_to_be_gone(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGETS}:shop") as at:
-        card = await at.ask("please pay 1500")
-        await at.stops()
-        await at.starts(at.policies)
-
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("Without a database, sessions are lost when the agent", at.deploys, thread=card)
-        assert ran() == []
 
 
 @pytest.mark.parametrize(("target", "in_memory"), [("clerk", False), ("shop", True)])

@@ -170,18 +170,6 @@ def heard(person: Person, channel: Channel) -> str:
     return "\n".join(map(str, [*beside, *person.windows]))
 
 
-async def test_a_form_that_does_not_open_costs_nothing_but_another_click(open_office: Opens) -> None:
-    async with open_office(limits=QUICK) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        for fault in (at.slack.faults.fails("views.open"), at.slack.faults.cuts("views.open")):
-            await at.bob.clicks(card, "Deny…")
-            await fault.reached()
-        assert at.bob.modal() is None
-        await at.bob.clicks(card, "Deny…")
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
-        await at.ann.finds("🚫 Denied by bob", at.deploys, thread=card)
-
-
 # Slack is away
 
 

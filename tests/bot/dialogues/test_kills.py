@@ -184,16 +184,6 @@ async def test_killed_while_slack_answers(at: Staff, bot: Serving, method: str, 
         await is_posted_whole_and_once(at)
 
 
-async def test_killed_before_its_card_is_known_to_stand(at: Staff, bot: Serving) -> None:
-    await bot.starts()
-    hang = at.slack.faults.hangs("chat.postMessage", acted=True, where=a_card)
-    with somebody(at, "Approve"):
-        await at.ann.says(PAY, at.deploys)
-        await hang.reached()
-        await killed_and_started_again(at, bot)
-        await is_posted_whole_and_once(at)
-
-
 # Inside the agent
 
 

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.rig import Foreign
 from tests.support.office import Office, office
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-
-LONG = 90
 
 
 @pytest.fixture(scope="module")
@@ -50,29 +47,3 @@ async def test_one_approval_does_not_wait_for_the_other(at: Office, server: Fore
     await at.bob.clicks(first, "Approve")
     await at.ann.finds("Done: Reimburse", at.deploys, thread=said)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
-
-
-async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
-    word = server.holds()
-    card = await at.ask(f"please linger {word}")
-    await at.bob.clicks(card, "Approve")
-    await server.has_begun(word)
-    server.kill()
-    server.start()
-    return word, await at.bob.finds("It took effect", at.deploys, thread=card, timeout=LONG)
-
-
-async def test_what_people_found_out_is_the_call_s_result(at: Office, server: Foreign) -> None:
-    word, unknown = await killed_in_the_tool(at, server)
-    await at.bob.clicks(unknown, "It did not", sure=True)
-    await at.ann.finds("It did not take effect: people looked", at.deploys, thread=unknown.thread, timeout=LONG)
-    await at.ann.finds("effect: Linger", at.deploys, thread=unknown.thread)
-    assert server.lingered(word) == ["begun"]
-
-
-async def test_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> None:
-    word, unknown = await killed_in_the_tool(at, server)
-    server.go_on(word)
-    await at.cyd.clicks(unknown, "Run again", sure=True)
-    await at.ann.finds("Done: Linger", at.deploys, thread=unknown.thread, timeout=LONG)
-    assert server.lingered(word) == ["begun", "begun", "ended"]

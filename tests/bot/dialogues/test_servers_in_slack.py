@@ -104,17 +104,6 @@ async def test_ids_that_no_database_takes(
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
-async def test_a_reason_reaches_the_agent(at: Office, server: Foreign) -> None:
-    card = await at.ask("please pay 1500")
-
-    await at.bob.clicks(card, "Deny…")
-    modal = await at.bob.gets_modal("Deny")
-    await modal.submits({"Reason": "Book the cheaper place"})
-
-    await at.ann.finds("I see: The call reimburse", at.deploys, thread=card)
-    assert server.ran() == []
-
-
 async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
 
@@ -125,17 +114,6 @@ async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: 
 
     await at.ann.finds('again with these arguments changed: {"amount":1200}', at.deploys, thread=card)
     assert server.ran() == []
-
-
-async def test_a_form_is_filled_in_by_who_approves(at: Office, server: Foreign) -> None:
-    card = await at.ask("please rest 5")
-
-    await at.bob.clicks(card, "Approve")
-    modal = await at.bob.gets_modal("Approve")
-    await modal.submits({"approved days": "2"})
-
-    await at.ann.finds("Done:", at.deploys, thread=card)
-    assert server.ran() == [{"tool": "request_time_off", "days": 2}]
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["in order", "the other way round"])

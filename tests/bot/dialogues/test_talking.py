@@ -125,17 +125,6 @@ async def test_words_reach_the_agent_as_they_were_meant(open_office: Opens) -> N
 # Sessions
 
 
-async def test_a_thread_is_a_session_and_knows_nothing_of_another(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        here, there = await at.ask(PAY), await at.ask('pay {"to": "Bea", "amount": 30}', at.cyd)
-        assert here.thread != there.thread
-        await at.bob.clicks(there, "Approve")
-        await at.cyd.finds("Done: Pay", at.deploys, thread=there)
-        assert "Approve" in at.ann.now(here).buttons
-        assert "Bea" not in at.ann.sees(at.deploys, thread=here)
-        assert [line["to"] for line in at.ran()] == ["Bea"]
-
-
 async def test_many_sessions_at_once_each_get_what_is_theirs(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         cards = await asyncio.gather(*(at.ask(f'pay {{"to": "p{n}", "amount": {n}}}') for n in range(1, 13)))
@@ -174,19 +163,6 @@ async def test_calls_of_one_turn_are_decided_each_for_itself_and_answered_togeth
         assert '"reason":"too dear"' in whole
         assert answer is not None
         assert [line.get("to") for line in at.ran()] == [None, "Ada"]
-
-
-async def test_a_late_result_reaches_the_agent_after_other_talk(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask(PAY)
-        for words in ("one", "two"):
-            await at.ann.says(f"@adk-confirm {words}", at.deploys, thread=card)
-            await at.ann.finds(f"You said: {words}", at.deploys, thread=card)
-
-        await at.bob.clicks(at.bob.now(card), "Approve")
-
-        await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card)
-        assert len(at.ran()) == 1
 
 
 async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(open_office: Opens) -> None:

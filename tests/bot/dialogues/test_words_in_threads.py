@@ -22,14 +22,6 @@ def notes_for(at: Office, person: Person) -> list[str]:
     return [one.text for one in person.messages(at.deploys) if one.ephemeral]
 
 
-async def test_replies_reach_the_agent_while_a_card_waits(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask(PAY)
-        await at.ann.says("is that too much?", at.deploys, thread=card)
-        await at.ann.finds("You said: is that too much?", at.deploys, thread=card)
-        assert "Approve" in at.ann.now(card).buttons
-
-
 async def test_where_others_write_a_plain_reply_gets_a_hint_once(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)

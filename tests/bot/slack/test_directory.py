@@ -16,14 +16,13 @@ from bot.confirmation.votes import claim_of, waits_for_slack
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
-from bot.slack.directory.directory import Directory, NotWritable
+from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import CallLimits
 from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
 from tests.support.outgoing import NO_RULES, Outgoing, outgoing
 
 CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER", team=TEAM)
-ONCALL = Approver.parse("group:S0ONCALL")
 
 
 @pytest.fixture
@@ -38,35 +37,6 @@ async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
 
 
 # Accounts
-
-
-async def test_a_full_member_is_recognised(out: Outgoing) -> None:
-    assert await out.directory.account(ANNA) == Account(ANNA, teams=frozenset({TEAM}))
-
-
-@pytest.mark.parametrize(
-    ("flag", "attribute"),
-    [
-        ("is_bot", "bot"),
-        ("deleted", "deleted"),
-        ("is_restricted", "guest"),
-        ("is_ultra_restricted", "guest"),
-        ("is_stranger", "stranger"),
-    ],
-)
-async def test_accounts_that_never_decide_are_distinguished(out: Outgoing, flag: str, attribute: str) -> None:
-    odd = out.slack.person("odd", **{flag: True})  # type: ignore[arg-type]  # one of the flags
-    account = await out.directory.account(person(odd.id))
-    assert isinstance(account, Account)
-    assert getattr(account, attribute)
-
-
-async def test_somebody_of_another_company_is_a_stranger_here(out: Outgoing) -> None:
-    other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
-    wesker = out.slack.person("wesker", team=other)
-    account = await out.directory.account(Person("T0UMBRELLA", wesker.id))
-    assert isinstance(account, Account)
-    assert account.stranger
 
 
 async def test_nobody_of_that_id_is_a_stranger(out: Outgoing) -> None:
@@ -101,17 +71,6 @@ async def test_an_answer_from_before_a_change_is_not_kept(out: Outgoing) -> None
     await early
     await out.directory.account(ANNA)
     assert len(out.slack.calls_of("users.info")) == 2
-
-
-async def test_where_slack_can_not_be_asked_nobody_is_anybody(out: Outgoing) -> None:
-    out.slack.faults.hangs("users.info", times=None)
-    with out.impatient():
-        account = await out.directory.account(ANNA)
-    assert isinstance(account, Unresolved)
-    assert account.what == ANNA.user
-
-    out.slack.faults.clear()
-    assert isinstance(await out.directory.account(ANNA), Account)  # a failure is not remembered
 
 
 async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -> None:
@@ -190,27 +149,6 @@ async def test_waiting_for_our_turn_leaves_slack_time_to_answer(out: Outgoing, r
 # Members
 
 
-async def test_a_groups_members_now(out: Outgoing) -> None:
-    out.slack.group("oncall", out.ann, out.ben, id="S0ONCALL")
-    assert await members(out, "group:S0ONCALL") == frozenset({ANNA, BEN})
-
-
-async def test_a_group_that_is_switched_off_has_nobody_in_it(out: Outgoing) -> None:
-    out.slack.group("oncall", out.ann, id="S0ONCALL", disabled=True)
-    assert await members(out, "group:S0ONCALL") == frozenset()
-
-
-async def test_a_group_that_never_was_is_reported(out: Outgoing) -> None:
-    found = await members(out, "group:S0TYPO")
-    assert found == Unresolved("group:S0TYPO", "Slack knows no user group of this id")
-
-
-async def test_an_address_is_whoever_has_it_and_nobody_if_nobody_has(out: Outgoing) -> None:
-    rita = out.slack.person("rita", email="release@example.com")
-    assert await members(out, "email:Release@example.com") == frozenset({person(rita.id)})
-    assert await members(out, "email:nobody@example.com") == frozenset()
-
-
 async def test_a_named_person_is_asked_about_nowhere(out: Outgoing) -> None:
     assert await members(out, "user:U0LEAD") == frozenset({LEAD})
     assert [made for made in out.slack.calls if made.method != "chat.postMessage"] == []
@@ -273,23 +211,6 @@ def vote(who: Person, **more: object) -> Vote:
     return replace(made, **more)  # type: ignore[arg-type]  # fields of Vote
 
 
-async def test_facts_are_asked_at_once_and_then_known_without_asking(out: Outgoing) -> None:
-    out.slack.group("oncall", out.ann, id="S0ONCALL")
-    out.slack.group("left", out.ben, id="S0LEFT")
-    policies = Policies.of(make_policy(approvers=["group:S0ONCALL"], barred=["group:S0LEFT"]))
-    row, ours = out.desk.row, vote(ANNA)
-    assert out.directory.fresh_facts(row, ours, policies) is None
-
-    facts = await out.directory.facts(row, ours, policies)
-
-    assert facts.account == Account(ANNA, teams=frozenset({TEAM}))
-    assert facts.members == {ONCALL: frozenset({ANNA}), Approver.parse("group:S0LEFT"): frozenset({BEN})}
-    assert facts.barred == (Approver.parse("group:S0LEFT"),)
-    assert out.directory.fresh_facts(row, ours, policies) == facts
-    out.slack.clock.advance(31)
-    assert out.directory.fresh_facts(row, ours, policies) is None
-
-
 async def test_of_more_groups_than_can_be_asked_about_in_a_minute_each_has_its_turn(out: Outgoing) -> None:
     groups = [out.slack.group(f"g{n}", out.ann if n == 20 else out.ben, id=f"S0G{n}") for n in range(21)]
     row = out.open(make_policy(approvers=[f"group:{group}" for group in groups]))
@@ -303,14 +224,6 @@ async def test_of_more_groups_than_can_be_asked_about_in_a_minute_each_has_its_t
     assert authorise(row.policy, claim_of(row, ours), facts) == Permission(row.policy.approvers[20])
 
 
-async def test_a_click_of_the_same_user_id_from_elsewhere_is_not_taken_for_the_member(out: Outgoing) -> None:
-    out.slack.group("oncall", out.ann, id="S0ONCALL")
-    stranger = vote(Person("T0UMBRELLA", ANNA.user))
-    facts = await out.directory.facts(out.desk.row, stranger, Policies.of())
-    verdict = authorise(out.desk.policy, claim_of(out.desk.row, stranger), facts)
-    assert str(getattr(verdict, "reason", None)) == "not an approver"
-
-
 async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(out: Outgoing) -> None:
     policy = make_policy(approvers=["python:tests.support.python_approvers:by_size"])
     row = out.open(policy)
@@ -322,36 +235,6 @@ async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(
 
 
 # Channels, and who can be written to
-
-
-async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -> None:
-    other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
-    shared = out.slack.channel("joint", out.ann, shared_with=(other,))
-    assert await out.directory.channels.shared(shared.id) is True
-    assert await out.directory.channels.shared(out.deploys.id) is False
-    assert isinstance(await out.directory.channels.shared("C0NOWHERE"), Unresolved)
-
-
-async def test_who_can_read_a_channel(out: Outgoing) -> None:
-    secret = out.slack.channel("secret", out.ann, private=True)
-    assert await out.directory.channels.can_see(secret.id, ANNA.user)
-    assert not await out.directory.channels.can_see(secret.id, BEN.user)
-    assert await out.directory.channels.can_see(out.deploys.id, LEAD.user)
-    assert not await out.directory.channels.can_see("C0NOWHERE", ANNA.user)
-
-
-async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None:
-    crowd = [out.slack.person(f"p{n}") for n in range(11)]
-    out.slack.group("oncall", out.ann, id="S0ONCALL")
-    out.slack.group("crowd", *crowd, id="S0CROWD")
-    entries = [Approver.parse("user:U0LEAD"), ONCALL]
-    assert await out.directory.people(entries, CALL) == (LEAD, ANNA)
-    many = await out.directory.people([Approver.parse("group:S0CROWD")], CALL)
-    assert many == NotWritable(
-        "11 people may decide, and cards go to 10 at most as direct messages. Name a channel in the policy."
-    )
-    assert isinstance(await out.directory.people([], CALL), NotWritable)
-    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], CALL), Unresolved)
 
 
 async def test_a_function_that_the_file_does_not_name_is_not_even_loaded(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
@@ -17,7 +16,7 @@ from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
-from bot.slack.outbound.methods import UPDATE, WHOAMI
+from bot.slack.outbound.methods import UPDATE
 from runtime.jsontypes import JsonObject
 from tests.support.outgoing import Outgoing, outgoing
 
@@ -112,14 +111,6 @@ async def test_when_to_come_back_is_given_in_seconds_or_as_a_date(given: str, at
     assert later.value.after == pytest.approx(after, abs=0.9)
 
 
-async def test_a_mistake_of_ours_is_not_slacks_fault(out: Outgoing) -> None:
-    def no_such_method(client: Any) -> Any:
-        return client.chat_shout()
-
-    with pytest.raises(AttributeError, match="chat_shout"):
-        await out.sender.ask(WHOAMI, no_such_method)
-
-
 @pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])
 async def test_a_message_that_is_refused_for_its_metadata_goes_without(out: Outgoing, code: str, kept: bool) -> None:
     """With it, it would be refused again and again; one that is refused for its blocks keeps it, to be found again."""
@@ -151,22 +142,6 @@ async def test_an_answer_lost_on_a_connection_that_was_used_before_is_not_taken_
     with pytest.raises(Unsure):
         await post(out, MARKED)
     assert len(said(out)) == 1 + acted
-
-
-async def test_calls_that_share_a_connection_keep_no_cookie(out: Outgoing) -> None:
-    cookies: list[str | None] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        cookies.append(request.headers.get("cookie"))
-        return web.json_response({"ok": True, "ts": "1.0"}, headers={"set-cookie": "d=of-this-token; path=/"})
-
-    server = web.Application()
-    server.router.add_post("/api/chat.postMessage", answer)
-    async with TestServer(server, host="localhost") as listening:
-        out.sender._calls._client.base_url = str(listening.make_url("/api/"))
-        await post(out)
-        await post(out)
-    assert cookies == [None, None]
 
 
 # What may have been done already
@@ -327,24 +302,6 @@ async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
 # Views, links, people
 
 
-async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
-    trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
-    out.sender.turn_for_view(out.ann.id)
-    opened = await out.sender.open_view(trigger, notice_modal("Counting…"))
-    await out.sender.update_view(opened, notice_modal("All done."))
-    assert "All done." in await out.ann.gets_modal("Not possible")
-    with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
-        await out.sender.open_view(trigger, notice_modal("Counting…"))
-
-
-async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> None:
-    ts = await post(out)
-    assert await out.sender.permalink(out.deploys.id, ts) == await out.sender.permalink(out.deploys.id, ts)
-    assert await out.sender.open_dm(out.ann.id) == await out.sender.open_dm(out.ann.id)
-    assert len(out.slack.calls_of("chat.getPermalink")) == 1
-    assert len(out.slack.calls_of("conversations.open")) == 1
-
-
 async def test_whoever_sees_nothing_in_the_channel_gets_a_direct_message(out: Outgoing) -> None:
     """Slack shows an ephemeral message to members only."""
     place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
@@ -376,11 +333,3 @@ async def test_no_log_holds_a_token_or_what_was_sent(out: Outgoing, caplog: pyte
     assert "sent as plain text" in caplog.text
     assert out.slack.bot_token not in caplog.text
     assert "the-secret-words" not in caplog.text
-
-
-async def test_every_call_is_counted_with_how_it_ended(out: Outgoing) -> None:
-    await post(out)
-    out.slack.faults.limits("chat.postMessage", retry_after=60)
-    with pytest.raises(Later):
-        await post(out)
-    assert out.meter.outcomes == [("chat.postMessage", "ok"), ("chat.postMessage", "ratelimited")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -73,36 +72,7 @@ def test_a_window_with_promises_is_not_forgotten() -> None:
     assert rates.promise("k", 1, 5.0) == promised[-1] + 5.0
 
 
-def test_windows_that_nobody_needs_are_forgotten() -> None:
-    time = Time()
-    rates = Rates(time, keep=10)
-    for n in range(100):
-        rates.take(n, 1, 1.0)
-        time.now += 1
-    assert len(rates._windows) <= 11
-
-
 # Look-ups
-
-
-async def test_who_gives_up_waiting_leaves_the_question_to_the_others() -> None:
-    lookups: LookupCache[str, int] = LookupCache(30.0)
-    answered = asyncio.Event()
-    asked = 0
-
-    async def ask() -> int:
-        nonlocal asked
-        asked += 1
-        await answered.wait()
-        return 7
-
-    impatient = asyncio.create_task(lookups.get("k", ask))
-    patient = asyncio.create_task(lookups.get("k", ask))
-    await asyncio.sleep(0)
-    impatient.cancel()
-    answered.set()
-    assert await patient == 7
-    assert (asked, lookups.peek("k")) == (1, 7)
 
 
 async def test_what_raises_is_asked_again_and_what_is_no_good_is_not_kept() -> None:
@@ -139,27 +109,6 @@ async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first() -> 
 
 
 # Attempts
-
-
-async def test_an_attempt_is_known_to_whoever_comes_after_a_crash(database_url: str) -> None:
-    database = await open_store(database_url, SECRET)
-    ours = Attempts(await a_lease(database))
-    assert await ours.begin("k1", "card:C1:") is None
-    assert await ours.begin("k1", "card:C2:") is None
-    await database.close()
-
-    reopened = await open_store(database_url, SECRET)
-    ours = Attempts(await a_lease(reopened, "another"))
-    before = await ours.begin("k1", "card:C1:")
-    assert before is not None
-    assert before.tries == 1
-    earlier = await ours.earlier("k1", "card:C1:")
-    assert earlier is not None
-    assert (earlier.tries, earlier.at) == (2, before.at)
-    await ours.forget("k1", "card:C1:")
-    assert await ours.earlier("k1", "card:C1:") is None
-    assert await ours.begin("k1", "card:C1:") is None
-    await reopened.close()
 
 
 async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:

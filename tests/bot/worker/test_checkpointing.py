@@ -23,7 +23,7 @@ from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
 from bot.store.repository import now
 from bot.store.tables import chains
-from bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, SealingResult, seal_moved
+from bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
 from runtime.store.database import Database, Tx
 from runtime.store.postgres import SESSION
 from tests.support.freezing import frozen_while_preparing
@@ -89,14 +89,6 @@ async def test_only_what_moved_is_sealed_and_only_when_it_is_time(store: Databas
     assert [point.number for point in await store.read(all_of)] == [1, 2, 3]
     report = await store.read(verify_ledger, KEYS)
     assert (report.finding, report.checkpoints) == (Integrity.CONSISTENT, 3)
-
-
-async def test_how_long_until_the_next_one(store: Database, clock: Clock) -> None:
-    await store.run(write, "a")
-    first = (await store.run(seal_moved, KEYS, HOUR)).made
-    await store.run(write, "a")
-    clock.passes(timedelta(minutes=20))
-    assert await store.run(seal_moved, KEYS, HOUR) == SealingResult(None, timedelta(minutes=40), last=first)
 
 
 async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
@@ -219,21 +211,6 @@ async def test_it_is_reported_in_the_log_and_in_the_channel(store: Database, cap
     assert [record.getMessage() for record in caplog.records] == [first, second]
     report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text, KEYS))
     assert (report.finding, report.anchored) == (Integrity.UNTAMPERED, 2)
-
-
-async def test_it_comes_around_by_itself(database_url: str) -> None:
-    store = await open_store(database_url, SECRET)
-    try:
-        channel = Channel()
-        checkpointing = CheckpointJob(store, KEYS, timedelta(milliseconds=5), channel.post)
-        running = asyncio.create_task(checkpointing.run())
-        for number in (1, 2, 3):
-            await store.run(write, "a")
-            assert (await channel.posted.get()).startswith(f"checkpoint {number} ")
-        checkpointing.stop()
-        await running
-    finally:
-        await store.close()
 
 
 async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(

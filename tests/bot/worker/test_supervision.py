@@ -125,16 +125,6 @@ async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
     await store.close()
 
 
-async def test_rows_are_attended_again_after_their_loop_failed(open_office: Opens) -> None:
-    async with open_office(pauses=SHORT) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.rests()
-        async with without(at.bot.database, "bot_replies"):
-            await restarted(at, "worker-replies", 1)
-        await at.oscar.clicks(card, "Approve")
-        await at.oscar.gets_modal("You can't decide this one")
-
-
 @asynccontextmanager
 async def supervising() -> AsyncIterator[tuple[Supervisor, Readiness]]:
     readiness = Readiness()
@@ -192,17 +182,6 @@ async def test_who_cancels_the_task_itself_is_obeyed() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-
-async def test_two_tasks_of_one_name_are_refused() -> None:
-    async def run() -> None: ...
-
-    async with supervising() as (supervisor, _):
-        task = supervisor.begin("one", run)
-        with pytest.raises(ValueError, match="two background tasks called one"):
-            supervisor.begin("one", run)
-        supervisor.stop()
-        await task
 
 
 def test_the_pauses_grow_and_stay_bounded() -> None:
