@@ -24,7 +24,7 @@ from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, ex
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.store.seal import Seal
-from tests.support.deciding import ANNA, NOON, Desk, make_policy
+from tests.support.deciding import NOON
 from tests.support.purged import without_content
 
 SECRET = Seal("the secret of the tests")
@@ -280,12 +280,3 @@ class TestExport:
         cell = row[COLUMNS.index("reason")]
         assert cell.removeprefix("'") == text.removeprefix("'")
         assert not cell.lstrip().startswith(("=", "+", "-", "@"))
-
-
-def test_steps_become_lines() -> None:
-    desk = Desk(make_policy())
-    desk.deny(ANNA, "no")
-    content = step_content(desk.steps[-1])
-    assert content == {"who": {"team": "T0ACME", "user": "U0ANNA"}, "reason": "no"}
-    line = append(Head(), "slack-1", desk.steps[-1].kind, content, SECRET, at=NOON, salt="s")
-    assert export_object(line)["content"] == content

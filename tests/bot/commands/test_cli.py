@@ -26,7 +26,7 @@ from runtime.rest.guard import TOKEN_VARIABLE
 from tests.support.counting import at_most
 from tests.support.forked import Forked, forked
 from tests.support.served import browsing
-from tests.support.twins.client import Client, responses, texts
+from tests.support.twins.client import Client, responses
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -306,19 +306,6 @@ async def test_it_serves_what_lies_here_and_in_pythonpath(here: Path) -> None:
     async with started(*arguments, cwd=here / "work", env=env, anew=True) as (url, _), browsing(url) as http:
         assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine", "sleeper"]
     assert (here / "work" / "adk-confirm.db").exists()
-
-
-async def test_what_waits_survives_a_restart(here: Path) -> None:
-    (here / "agents.py").write_text(AGENT)
-    async with started("--agent", "agents:agent", cwd=here) as (url, _), browsing(url) as http:
-        before = Client(http, "mine")
-        await before.create()
-        await before.send({"role": "user", "parts": [{"text": "pay"}]})
-    (here / "agents.py").write_text(AGENT.replace('call("pay"), ', ""))
-    async with started("--agent", "agents:agent", cwd=here) as (url, _), browsing(url) as http:
-        after = Client(http, "mine")
-        events = await after.answer((before.request_id(), {"confirmed": True}))
-        assert (responses(events), texts(events)) == ([{"result": "paid"}], ["It is paid."])
 
 
 @pytest.mark.parametrize("secret", ["not a secret, but long enough", ""])

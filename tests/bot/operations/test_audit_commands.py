@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import stat
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import update
@@ -15,22 +13,12 @@ from sqlalchemy import update
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, VoteKind
-from bot.operations.audit_export import COLUMNS
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import LineFilter, pages
 from bot.store.ledger_lines import write_step
 from bot.store.tables import chains
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
-
-
-@pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        yield made
-
 
 SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
 
@@ -83,17 +71,6 @@ async def test_what_is_wanted_can_be_said(at: Backoffice) -> None:
     assert await kinds("--session", "system") == []
     assert len(await kinds("--until", at.clock.now.date().isoformat())) == everything, "a day is meant to its end"
     assert deploy
-
-
-async def test_a_spreadsheet_can_open_it(at: Backoffice) -> None:
-    deploy = await at.asks("deploy_api", {"version": "2.4.1"}, hint="=HYPERLINK(1)")
-    await at.vote(deploy, ANNA, VoteKind.DENY, reason='@SUM(1)\nno,"no"')
-    said = await at.command("audit", "export", "--format", "csv")
-    asked, denied = csv.DictReader(io.StringIO(said.out))
-    assert tuple(asked) == COLUMNS
-    assert asked["text"] == "'=HYPERLINK(1)"
-    assert denied["reason"] == '\'@SUM(1)\nno,"no"'
-    assert denied["who"] == "T0ACME/U0ANNA"
 
 
 async def test_a_file_is_whole_and_its_owners_own(at: Backoffice) -> None:

@@ -58,31 +58,6 @@ async def beside(database_url: str, tmp_path: Path) -> AsyncIterator[Beside]:
 TARGET = "examples.oncall:agent"
 
 
-async def test_a_withdrawal_reaches_the_card(beside: Beside) -> None:
-    at = beside.at
-    card, confirmation = await beside.asked("reimburse 1500 for the team dinner")
-    done = await operates(at, beside.url, "withdraw", confirmation[:8], "--as", "lee")
-    assert done == {"id": confirmation, "state": "withdrawn", "counted": True}
-    gone = await at.ann.finds("Withdrawn: Reimburse", at.deploys, thread=card)
-    assert "operator lee" in gone
-    assert "Approve" not in gone.buttons
-    assert at.ran() == []
-    await beside.says_consistent()
-
-
-async def test_a_pause_stops_starts_and_resuming_starts_them(beside: Beside) -> None:
-    at = beside.at
-    card, _ = await beside.asked("reimburse 1500 for the team dinner")
-    assert await operates(at, beside.url, "pause") == {"changed": True}
-    await at.bob.clicks(card, "Approve")
-    await at.ann.finds("Paused: Reimburse", at.deploys, thread=card)
-    assert at.ran() == []
-    assert await operates(at, beside.url, "resume") == {"changed": True}
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    assert len(at.ran()) == 1
-    await beside.says_consistent()
-
-
 async def stops_in(name: str, *line: str) -> None:
     """In the child: a command that stands still inside this transaction, after all that it does."""
     run = Database.run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,18 +20,10 @@ from bot.store.mailbox import read_pause
 from bot.store.open import open_store
 from bot.worker.worker import read_card_context
 from runtime.errors import StoreError
-from tests.support.backoffice import Backoffice, CommandOutput, backoffice
-from tests.support.deciding import ANNA, BEN
+from tests.support.backoffice import Backoffice, CommandOutput
+from tests.support.deciding import ANNA
 from tests.support.kill import child
 from tests.support.secret import SECRET
-
-
-@pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        yield made
 
 
 async def both_ways(at: Backoffice, *arguments: str) -> list[CommandOutput]:
@@ -68,26 +59,6 @@ async def test_pausing_is_reported_once_and_so_is_resuming(at: Backoffice) -> No
     assert json.loads(lines[0].content or "")["who"] == {"team": "", "user": f"operator {account()}"}
 
 
-async def test_the_cards_of_what_could_run_are_drawn_again(at: Backoffice) -> None:
-    waits, approved, ran, denied = [await at.asks() for _ in range(4)]
-    for confirmation in (approved, ran):
-        await at.vote(confirmation, ANNA)
-        await at.vote(confirmation, BEN)
-    await at.runs(ran)
-    await at.vote(denied, ANNA, VoteKind.DENY)
-    await at.is_posted()
-
-    async def behind() -> list[str]:
-        return [name for name in (waits, approved, ran, denied) if is_behind(await at.row(name))]
-
-    assert await behind() == []
-    await at.command("pause")
-    assert await behind() == [waits, approved]
-    await at.is_posted()
-    await at.command("resume")
-    assert await behind() == [waits, approved]
-
-
 async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
     asked = [await at.asks() for _ in range(5)]
     await at.is_posted()
@@ -101,20 +72,6 @@ async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
 
 
 # Withdraw
-
-
-async def test_the_operator_takes_back_what_waits(at: Backoffice) -> None:
-    one, other = await at.asks(), await at.asks()
-    said = await at.command("withdraw", one)
-    assert said.out == f"Confirmation {one} is withdrawn. The call did not run, and the agent learns why.\n"
-    assert (await at.row(one)).state is State.WITHDRAWN
-    await at.database.close()
-    said = await at.command("withdraw", other[:8])
-    await at.reopen()
-    assert said.out == f"Confirmation {other} is withdrawn. The call did not run, and the agent learns why.\n"
-    assert (await at.row(other)).state is State.WITHDRAWN
-    withdrawn = [line for line in await at.lines() if line.kind == "withdrawn"]
-    assert {json.loads(line.content or "")["who"]["user"] for line in withdrawn} == {f"operator {account()}"}
 
 
 async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:

@@ -173,21 +173,3 @@ def test_arguments_that_are_none(explained: Explained, args: str, why: str) -> N
     said = explained.refusal("--tool", "deploy", "--args", args)
     assert said.startswith(f"adk-confirm explain: --args is not a JSON object: {why}")
     assert said.endswith('Write for example --args \'{"env": "prod"}\'.\n')
-
-
-def test_numbers_that_json_does_not_have(explained: Explained) -> None:
-    said = explained.refusal("--tool", "deploy", "--args", '{"n": NaN}')
-    assert said.startswith("adk-confirm explain: --args holds a value that is not JSON: ")
-
-
-def test_a_file_with_mistakes_names_each(explained: Explained) -> None:
-    Path("adk-confirm.toml").write_text("[[policy]]\ntools = []\nquorum = 0\n")
-    assert explained.refusal("--tool", "x").splitlines() == [
-        'adk-confirm explain: policy[0].tools: must not be empty; write tools = ["deploy*"]',
-        "policy[0].quorum: must be at least 1, not 0",
-    ]
-
-
-def test_what_is_hardly_meant_is_said_beside_it(explained: Explained, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["explain", "--tool", "lookup"])
-    assert "policy[3]: names no approvers: every call that it covers is refused" in capsys.readouterr().err

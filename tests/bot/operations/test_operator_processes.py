@@ -6,12 +6,11 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import SECRET
 
@@ -22,11 +21,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def at(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as made:
-        yield made
+def database_url(sqlite_url: str) -> str:
+    return sqlite_url
 
 
 async def shell(at: Backoffice, line: str, **environment: str) -> tuple[int, str, str]:
@@ -83,26 +79,23 @@ async def test_exit_codes_say_what_a_script_needs(at: Backoffice) -> None:
     assert "2030-01-31T18:00+01:00, or 90d for 90 days ago" in " ".join(out.split())
 
 
-async def test_the_whole_morning_of_an_operator(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_whole_morning_of_an_operator(at: Backoffice) -> None:
     """In one shell, beside a service at work."""
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
-        deploy, refund = await at.asks("deploy"), await at.asks("refund")
-        code, out, err = await shell(
-            at,
-            "adk-confirm pause && "
-            "adk-confirm pending --json > pending.json && "
-            f"adk-confirm withdraw {refund} && "
-            "adk-confirm resume && "
-            "adk-confirm audit verify && "
-            "adk-confirm audit export --format csv --output ledger.csv",
-        )
-        assert (code, err) == (0, "")
-        begins = [line.partition(" ")[0] for line in out.splitlines()]
-        assert begins == ["Runs", "Confirmation", "Runs", "consistent:", "5"]
-        waiting = json.loads((tmp_path / "pending.json").read_text())["waiting"]
-        assert {one["id"] for one in waiting} == {deploy, refund}
-        for voter in (ANNA, BEN):
-            await at.vote(deploy, voter)
-        await at.runs(deploy)
+    deploy, refund = await at.asks("deploy"), await at.asks("refund")
+    code, out, err = await shell(
+        at,
+        "adk-confirm pause && "
+        "adk-confirm pending --json > pending.json && "
+        f"adk-confirm withdraw {refund} && "
+        "adk-confirm resume && "
+        "adk-confirm audit verify && "
+        "adk-confirm audit export --format csv --output ledger.csv",
+    )
+    assert (code, err) == (0, "")
+    begins = [line.partition(" ")[0] for line in out.splitlines()]
+    assert begins == ["Runs", "Confirmation", "Runs", "consistent:", "5"]
+    waiting = json.loads((at.directory / "pending.json").read_text())["waiting"]
+    assert {one["id"] for one in waiting} == {deploy, refund}
+    for voter in (ANNA, BEN):
+        await at.vote(deploy, voter)
+    await at.runs(deploy)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
 from sqlalchemy import update
 
 from bot.commands.common import account
@@ -19,7 +16,7 @@ from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, sessions
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
 
 ESCALATES = """
@@ -29,14 +26,6 @@ approvers = ["group:S0ONCALL"]
 escalate_after = "20m"
 escalate_to = ["group:S0LEADS"]
 """
-
-
-@pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        yield made
 
 
 async def test_nothing_waits(at: Backoffice) -> None:

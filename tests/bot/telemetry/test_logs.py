@@ -14,23 +14,14 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.audit.checkpoints import Anchor, checkpoint
-from bot.audit.ledger import LineKind
-from bot.config.settings import SettingsError, parse_settings
-from bot.confirmation.effects import Step
 from bot.operations.pause import pause
-from bot.store.ledger_lines import write_step
-from bot.store.open import open_store
-from bot.store.repository import now
 from bot.store.tables import confirmations
-from bot.telemetry.tracing import log_line
-from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
 from tests.support.deciding import NOON
 from tests.support.forked import ROOT
 from tests.support.office import Opens
-from tests.support.secret import KEYS, SECRET
+from tests.support.secret import KEYS
 
 SECRETS = ("t0p-s3cret", "Z0RA")
 """In every argument, reason and result; in a real one nobody knows what to look for."""
@@ -176,21 +167,6 @@ async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens
     assert [line for line in ledger if any(secret in line for secret in SECRETS)] == []
 
 
-async def test_what_is_taken_back_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-
-    def fails(tx: Tx) -> None:
-        write_step(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
-        raise Invalid("It is taken back.")
-
-    store = await open_store(":memory:", SECRET)
-    store.listen(log_line)
-    with pytest.raises(Invalid):
-        await store.run(fails)
-    await store.close()
-    assert "adk_confirm.ledger" not in caplog.text
-
-
 def lines_of(formatter: logging.Formatter, name: str, message: str, *args: object, exc: bool = False) -> str:
     error: BaseException | None = None
     try:
@@ -267,13 +243,6 @@ def test_ids_hold_for_what_is_inside() -> None:
         line = json.loads(lines_of(JsonFormatter(), "bot.x", "hm"))
         assert (line["session"], line["confirmation"]) == ("s-1", "c-1")
     assert lines_of(TextFormatter(), "bot.x", "hm") == "ERROR bot.x: hm"
-
-
-def test_the_file_says_how() -> None:
-    settings = parse_settings('[log]\nformat = "json"\nlevel = "debug"', {})
-    assert (settings.log.format, settings.log.level) == ("json", "debug")
-    with pytest.raises(SettingsError, match=r"log\.format"):
-        parse_settings('[log]\nformat = "xml"', {})
 
 
 def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,25 +8,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
-from bot.app import running_bot
 from bot.confirmation.states import Transition
 from bot.operations.pause import pause
 from bot.sandbox.server.faults import Fault
-from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
 from bot.store.tables import cards, confirmations
 from bot.store.transactions import record_answered_elsewhere
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
-from runtime.store.database import Database, Tx
+from runtime.store.database import Tx
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
-from tests.support.office import AT_ONCE, Office, Opens, configured, withdraws
+from tests.support.office import Office, Opens, withdraws
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
 from tests.support.waiting import until
@@ -192,25 +189,6 @@ async def test_parked_rows_by_kind(open_office: Opens) -> None:
         assert page.value("adk_confirm_parked") == 1
 
 
-async def test_replicas_add_up_and_agree(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
-    async with FakeSlack() as slack:
-        at = Office.of(slack, tmp_path / "log")
-        settings = configured(slack, postgres_url, POLICIES)
-        async with running_bot(settings, limits=AT_ONCE) as first, running_bot(settings, limits=AT_ONCE) as second:
-            slack.sends_to(f"{first.url}/slack/events")
-            await at.ask("reimburse 1500 for the team dinner")
-            card = await at.ask("reimburse 1700 for the offsite")
-            slack.sends_to(f"{second.url}/slack/events")
-            await at.bob.clicks(card, "Approve")
-            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-
-            pages = [await scrape(bot.url) for bot in (first, second)]
-    assert [page.value("adk_confirm_waiting") for page in pages] == [1, 1]
-    assert sum(page.value("adk_confirm_decided_total") for page in pages) == 1
-    assert sum(page.value("adk_confirm_click_to_ack_seconds_count") for page in pages) == 1
-
-
 @asynccontextmanager
 async def counting() -> AsyncIterator[Metrics]:
     database = await open_store(":memory:", SECRET)
@@ -261,25 +239,6 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
     assert [line for line in whole if "bot_switches" not in line] == []
     assert any("bot_confirmations_unknown" in line for line in found)
     assert any("bot_confirmations_open" in line for line in found)
-
-
-async def test_however_many_scrape_the_store_is_read_now_and_then() -> None:
-    """A read that takes two seconds is not repeated for forty."""
-    times = iter([0.0, 2.0, 3.0, 41.9, 42.0, 42.5])
-    reads: list[str] = []
-
-    class Counted(Database):
-        async def read(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
-            reads.append(fn.__name__)
-            return await super().read(fn, *args, **kwargs)
-
-    database = await open_store(":memory:", SECRET)
-    counted = Counted(database._engine, database._hub, database.url, read_only=False)
-    metrics = Metrics(counted, clock=lambda: next(times))
-    for so_far in (1, 1, 1, 2):
-        await metrics.page("")
-        assert len(reads) == so_far
-    await database.close()
 
 
 async def test_the_docs_name_each_metric_that_there_is() -> None:

@@ -122,17 +122,6 @@ async def test_of_whom_is_known_who_they_are_a_click_is_counted_as_it_is_stored(
     assert len(found["adk_confirm.count"]) == 1
 
 
-async def test_two_mentions_are_two_traces(open_office: Opens, recorded: InMemorySpanExporter) -> None:
-    async with open_office() as at:
-        for what in ("team dinner", "offsite"):
-            card = await at.ask(f"reimburse 1500 for the {what}")
-            await at.bob.clicks(card, "Approve")
-            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-        found = await spans(recorded, "adk_confirm.run", times=4)
-    assert len(traces(*found.values())) == 2
-    assert len(traces(found["adk_confirm.click"])) == 2
-
-
 async def test_a_span_holds_no_arguments(open_office: Opens, recorded: InMemorySpanExporter) -> None:
     async with open_office(target="tests.support.lab:agent") as at:
         for line in ('pay {"to": "Z0RA-THE-PAYEE", "amount": 20, "token": "t0p-s3cret"}', 'breaks {"why": "Z0RA-WHY"}'):
