@@ -28,7 +28,7 @@ async def granted(at: Backoffice, policies: str) -> str:
     ballot = SubmittedVote(
         id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
     )
-    await at.database.run(cast, ballot, at.rules, lambda *_: FACTS)
+    await at.database.run(cast, ballot, at.rules.policies, lambda *_: FACTS)
     return deploy
 
 
