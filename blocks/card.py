@@ -3,13 +3,11 @@ row."""
 
 from __future__ import annotations
 
-from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, OverflowMenuElement
-
 from blocks import words
 from blocks.card_text import approval_status, confirm_withdraw, heading, notices, outcome, small_facts, title
 from blocks.content import CARD, DrawnCall, asked_by_line, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from blocks.kit import Message, actions, blocks_json, button, confirm, header, menu, small_print
+from blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, small_print
 from blocks.rich import Line, beside_each_other, rich, say, text
 from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face
@@ -27,7 +25,7 @@ def card(view: CardView) -> Message:
     def named(part: str) -> str:
         return block_id(part, ref, view.version)
 
-    blocks: list[Block] = [header(heading(view), named("title"))]
+    blocks = [header(heading(view), named("title"))]
     if became:
         blocks += [rich(became, named("outcome")), *small_print([asked_by_line(view)], named("asked"))]
     if what.intro:
@@ -45,7 +43,7 @@ def card(view: CardView) -> Message:
     head = [Line(title(view)), *became, *over, *what.intro]
     return Message(
         text=text(head, what.arguments, [*votes, *wrong, *small], MESSAGE_TEXT),
-        blocks=blocks_json(blocks),
+        blocks=tuple(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
 
@@ -56,15 +54,15 @@ def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:
     return [words.CUT_SETTLED] if cut else []
 
 
-def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
+def buttons(view: CardView, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
-    row: list[InteractiveElement] = [*decision_buttons(view, blind=blind)]
+    row: list[JsonObject] = [*decision_buttons(view, blind=blind)]
     if view.grant:
         row.append(revoke_button(view.grant.id, view.grant.tool))
     return [*row, more_menu(view, withdraw=view.face is Face.WAITING and view.withdrawable)]
 
 
-def more_menu(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
+def more_menu(view: CardView, *, withdraw: bool = False) -> JsonObject:
     """The entries of the "⋯" menu."""
     ref = Ref(view.id, view.revision)
     options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
@@ -72,10 +70,10 @@ def more_menu(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
     return menu([*options, (words.HISTORY, more_value(Action.HISTORY, ref))])
 
 
-def decision_buttons(view: CardView, *, blind: bool) -> list[ButtonElement]:
+def decision_buttons(view: CardView, *, blind: bool) -> list[JsonObject]:
     """The buttons for approvers. Those that open a form end with "…"."""
     value = Ref(view.id, view.revision).encode()
-    row: list[ButtonElement] = []
+    row: list[JsonObject] = []
     if view.face is Face.WAITING and view.question:
         row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
     elif view.face is Face.WAITING:
@@ -88,7 +86,7 @@ def decision_buttons(view: CardView, *, blind: bool) -> list[ButtonElement]:
     return row
 
 
-def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
+def _approve(view: CardView, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, to let people fill in a payload, or to offer a grant.
     if blind or view.wants_payload or view.grant_offer is not None:
         return button(Action.APPROVE_OPEN, words.APPROVE_OPENS, value, about=view.tool, style="primary")
@@ -96,18 +94,18 @@ def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
 
 
-def withdraw_button(view: CardView) -> ButtonElement:
+def withdraw_button(view: CardView) -> JsonObject:
     sure = confirm(confirm_withdraw(view), words.WITHDRAW, "danger")
     value = Ref(view.id, view.revision).encode()
     return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
 
 
-def revoke_button(grant: str, tool: str) -> ButtonElement:
+def revoke_button(grant: str, tool: str) -> JsonObject:
     sure = confirm(words.CONFIRM_REVOKE, words.REVOKE, "danger")
     return button(Action.REVOKE, words.REVOKE, checked_id(grant), about=tool, sure=sure)
 
 
-def _outcome_buttons(view: CardView, value: str, *, blind: bool) -> list[ButtonElement]:
+def _outcome_buttons(view: CardView, value: str, *, blind: bool) -> list[JsonObject]:
     about = view.tool
     yes, no = confirm(words.CONFIRM_HAPPENED, words.HAPPENED), confirm(words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
     again = confirm(words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")

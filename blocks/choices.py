@@ -7,16 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
-from slack_sdk.models.blocks import (
-    InputInteractiveElement,
-    Option,
-    RadioButtonsElement,
-    StaticSelectElement,
-)
 
 from blocks import words
 from blocks.fields import ACTION, UNTOUCHED, Entry, FieldError, Read, as_typed, string, text_input
-from blocks.kit import label, plain_text
+from blocks.kit import JsonObject, label, plain_text
+from blocks.rich import part
 from blocks.text import OPTION, PLACEHOLDER, plain
 from blocks.values import same, spell_on_one_line
 from blocks.view import ABSENT, Absent
@@ -30,19 +25,19 @@ class Choice:
     options: tuple[JsonValue, ...]
     radio: bool = False
 
-    def draw(self) -> InputInteractiveElement:
-        options = [
-            Option(value=str(index), text=label(self._label(option), OPTION))
+    def draw(self) -> JsonObject:
+        options: list[JsonValue] = [
+            {"value": str(index), "text": label(self._label(option), OPTION)}
             for index, option in enumerate(self.options)
         ]
         initial = next((options[i] for i, o in enumerate(self.options) if self._is_current(o)), None)
         if self.radio:
-            return RadioButtonsElement(action_id=ACTION, options=options, initial_option=initial)
+            return part("radio_buttons", action_id=ACTION, options=options, initial_option=initial)
         hint = (
             words.PICK if initial or self.current is ABSENT else words.NOW.format(value=spell_on_one_line(self.current))
         )
         placeholder = plain_text(plain(hint, PLACEHOLDER))
-        return StaticSelectElement(action_id=ACTION, options=options, initial_option=initial, placeholder=placeholder)
+        return part("static_select", action_id=ACTION, options=options, initial_option=initial, placeholder=placeholder)
 
     def read(self, entry: Entry) -> Read:
         chosen = entry.get("selected_option")
@@ -80,7 +75,7 @@ class OneOf:
     current: JsonValue | Absent
     options: tuple[JsonValue, ...]
 
-    def draw(self) -> InputInteractiveElement:
+    def draw(self) -> JsonObject:
         return text_input("" if self.current is ABSENT else spell_on_one_line(self.current), multiline=False)
 
     def read(self, entry: Entry) -> Read:

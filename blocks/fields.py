@@ -15,14 +15,10 @@ from enum import Enum
 from typing import Protocol
 
 from pydantic import JsonValue
-from slack_sdk.models.blocks import (
-    InputInteractiveElement,
-    NumberInputElement,
-    PlainTextInputElement,
-)
 
 from blocks import words
 from blocks.ids import Action
+from blocks.rich import JsonObject, part
 from blocks.strict_json import NotJson, parse_json
 from blocks.text import INPUT, fit, units
 from blocks.values import json_text, same
@@ -54,7 +50,7 @@ Read = JsonValue | Untouched | FieldError
 class Kind(Protocol):
     """How one kind of value is drawn and read."""
 
-    def draw(self) -> InputInteractiveElement: ...
+    def draw(self) -> JsonObject: ...
 
     def read(self, entry: Entry) -> Read: ...
 
@@ -68,7 +64,7 @@ class Text:
     multiline: bool
     format: str | None = None
 
-    def draw(self) -> InputInteractiveElement:
+    def draw(self) -> JsonObject:
         return text_input(as_lines(self.current or ""), multiline=self.multiline)
 
     def read(self, entry: Entry) -> Read:
@@ -116,13 +112,14 @@ class Number:
     least: int | float | None = None
     most: int | float | None = None
 
-    def draw(self) -> InputInteractiveElement:
+    def draw(self) -> JsonObject:
         drawn = "" if self.current is None else plain_number(self.current, whole=self.whole)
         limits = [_limit(self.least), _limit(self.most)]
         if max(map(len, [drawn, *(limit or "" for limit in limits)])) > _PLAIN_DIGITS:
             return text_input(drawn, multiline=False)
         inside = self.current is None or _in_range(self.current, self.least, self.most)
-        return NumberInputElement(
+        return part(
+            "number_input",
             action_id=ACTION,
             is_decimal_allowed=not self.whole,
             initial_value=drawn or None,
@@ -181,7 +178,7 @@ class JsonField:
         wide = json_text(self.current, indented=True)
         return wide if units(wide) <= INPUT else json_text(self.current)
 
-    def draw(self) -> InputInteractiveElement:
+    def draw(self) -> JsonObject:
         return text_input(self.drawn(), multiline=True)
 
     def read(self, entry: Entry) -> Read:
@@ -199,8 +196,9 @@ class JsonField:
         return UNTOUCHED if self.current is not ABSENT and same(value, self.current) else value
 
 
-def text_input(drawn: str, *, multiline: bool) -> InputInteractiveElement:
-    return PlainTextInputElement(
+def text_input(drawn: str, *, multiline: bool) -> JsonObject:
+    return part(
+        "plain_text_input",
         action_id=ACTION,
         initial_value=fit(drawn, INPUT).text or None,
         multiline=multiline or None,

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
-from slack_sdk.models.blocks import InputBlock
 
 from blocks import words
 from blocks.choices import Choice, OneOf
 from blocks.fields import ACTION, UNTOUCHED, FieldError, JsonField, Kind, Number, Read, Text, as_lines
 from blocks.full_view import FIELD_BYTES, MOST_FIELDS
 from blocks.ids import Ref
-from blocks.kit import label, plain_text
-from blocks.model_json import as_json
+from blocks.kit import JsonObject, input_block, label
 from blocks.readable import readable_name
 from blocks.schema import FormSchema, Shape
 from blocks.text import INPUT, plain, units, visible
@@ -38,17 +36,12 @@ class Field:
     kind: Kind
     shape: Shape
 
-    def block(self) -> InputBlock:
+    def block(self) -> JsonObject:
         hints = [words.HINT_JSON] if isinstance(self.kind, JsonField) else []
         hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not isinstance(self.kind, Choice) else []
         hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
-        return InputBlock(
-            label=label(self.label, _LABEL),
-            element=self.kind.draw(),
-            block_id=self.block_id,
-            hint=plain_text(words.DOT.join(hints)) if hints else None,
-            optional=self._optional,
-        )
+        shown, hint = label(self.label, _LABEL), words.DOT.join(hints)
+        return input_block(shown, self.kind.draw(), self.block_id, optional=self._optional, hint=hint)
 
     @property
     def _optional(self) -> bool:
@@ -137,7 +130,7 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSc
             kind = None if crowded else _kind(value, shape)
             if kind is not None:
                 found = Field(name, called, block_id, value, kind, shape)
-                room -= len(json.dumps(as_json(found.block())))
+                room -= len(json.dumps(found.block()))
                 crowded = room < 0
                 if not crowded:
                     fields.append(found)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
-from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option, PlainTextInputElement
 
 from blocks import words
 from blocks.card_text import calls_like, confirm_withdraw, heading
@@ -19,8 +18,8 @@ from blocks.fields import ACTION, entry_in, text_in
 from blocks.fieldset import Fieldset, FieldsRead, fieldset
 from blocks.full_view import cut_note, room_beside, split_pages, what_runs
 from blocks.ids import Callback, Ref
-from blocks.kit import JsonObject, header, modal, plain_text, small_print
-from blocks.rich import Line, Piece, Say, join_list, line, name, rich
+from blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
+from blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
 from blocks.schema import FormSchema, Schema, property_names
 from blocks.view import Argument, CardView, GrantOffer
 
@@ -33,7 +32,7 @@ PAYLOAD = "answer"
 # -- Edit…
 
 
-def _consequence(view: CardView) -> Block:
+def _consequence(view: CardView) -> JsonObject:
     """What submitting the edit does."""
     return rich([_intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)], "consequence")
 
@@ -126,13 +125,13 @@ def read_approval(view: CardView, payload_schema: FormSchema | None, values: Map
     return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked_values(values, GRANT))
 
 
-def _payload_blocks(view: CardView, fields: Fieldset, inputs: Sequence[Block]) -> list[Block]:
+def _payload_blocks(view: CardView, fields: Fieldset, inputs: Sequence[JsonObject]) -> list[JsonObject]:
     intro = bool(inputs) and not view.question
-    blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
+    blocks: list[JsonObject] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
     return [*blocks, *inputs, *small_print(_fixed_notes(fields), "fixed")]
 
 
-def _grant_blocks(view: CardView, offer: GrantOffer) -> list[Block]:
+def _grant_blocks(view: CardView, offer: GrantOffer) -> list[JsonObject]:
     calls = calls_like(view.tool, offer.on)
     if offer.seconds is None:
         scope = line(words.GRANT_SCOPE_SESSION, calls=calls, uses=words.uses(offer.uses))
@@ -140,10 +139,9 @@ def _grant_blocks(view: CardView, offer: GrantOffer) -> list[Block]:
         scope = line(
             words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=words.uses(offer.uses)
         )
-    option = Option(value=GRANT, text=plain_text(words.GRANT_OPTION))
-    box = CheckboxesElement(action_id=ACTION, options=[option])
-    label = plain_text(words.GRANT_LABEL)
-    return [InputBlock(label=label, element=box, block_id=GRANT, optional=True), *small_print([scope], "grant_scope")]
+    box = part("checkboxes", action_id=ACTION, options=[option(GRANT, words.GRANT_OPTION)])
+    offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
+    return [offered, *small_print([scope], "grant_scope")]
 
 
 # -- Deny
@@ -161,10 +159,9 @@ def deny_form(view: CardView, *, required: bool) -> JsonObject:
     return _modal(Callback.DENY, words.TITLE_DENY, blocks, view, words.DENY)
 
 
-def reason_input(*, required: bool) -> InputBlock:
-    entry = PlainTextInputElement(action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
-    label, hint = plain_text(words.REASON), plain_text(words.REASON_HINT)
-    return InputBlock(label=label, hint=hint, element=entry, block_id=REASON, optional=not required)
+def reason_input(*, required: bool) -> JsonObject:
+    entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
+    return input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
@@ -189,7 +186,7 @@ def withdraw_form(view: CardView) -> JsonObject:
 # -- shared parts
 
 
-def _heading(view: CardView) -> Block:
+def _heading(view: CardView) -> JsonObject:
     return header(heading(view), "title")
 
 
@@ -204,7 +201,7 @@ def _fixed_content(view: CardView, fields: Fieldset) -> list[Piece]:
     return [Line((Say(words.STAYS, bold=True),)), *shown.arguments]
 
 
-def _modal(callback: Callback, title: str, blocks: list[Block], view: CardView, submit: str | None) -> JsonObject:
+def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: CardView, submit: str | None) -> JsonObject:
     metadata = Ref(view.id, view.revision).encode()
     close = words.CANCEL if submit else words.CLOSE
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)

@@ -10,14 +10,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from slack_sdk.models.blocks import Block
-
 from blocks import words
 from blocks.card_text import approval_status, heading, notices, outcome, small_facts
 from blocks.content import WHOLE, asked_by_line, content
 from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, small_print
-from blocks.model_json import as_json
 from blocks.rich import Box, Line, Piece, Quote, line, markup, rich
 from blocks.text import VIEW_BLOCKS, pieces, units, visible
 from blocks.view import CardView
@@ -35,17 +32,17 @@ _STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000
 class Pages:
     """As many pages as fit, from the beginning; `whole` if that is all. `left` is the remaining room."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[JsonObject, ...]
     whole: bool
     left: tuple[int, int]
 
 
 def split_pages(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
     """The pieces as rich text of at most `most` blocks and `size` bytes. Each block has a length that Slack accepts."""
-    blocks: list[Block] = []
+    blocks: list[JsonObject] = []
     for index, page in enumerate(_pages(parts)):
         block = rich(page, f"{name}.{index}")
-        size -= len(json.dumps(as_json(block)))
+        size -= len(json.dumps(block))
         if index >= most or size < 0:
             return Pages(tuple(blocks), whole=False, left=(0, 0))
         blocks.append(block)
@@ -80,9 +77,9 @@ def what_runs(view: CardView) -> list[Piece]:
     return [*whole.intro, *whole.arguments]
 
 
-def room_beside(inputs: Iterable[Block] = ()) -> tuple[int, int]:
+def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
     """The blocks and bytes that a view with these fields has left for pages."""
-    sizes = [len(json.dumps(as_json(one))) for one in inputs]
+    sizes = [len(json.dumps(one)) for one in inputs]
     return VIEW_BLOCKS - _AROUND - len(sizes), VIEW_BYTES - sum(sizes)
 
 
@@ -119,12 +116,12 @@ def run_again_form(view: CardView) -> JsonObject:
     return modal(Callback.RUN_AGAIN, words.TITLE_RUN_AGAIN, blocks, metadata=metadata, submit=submit)
 
 
-def cut_note(pages: Pages) -> list[Block]:
+def cut_note(pages: Pages) -> list[JsonObject]:
     """Says so if the pages are not everything. Such a view has no submit button."""
     return [] if pages.whole else [rich([line(words.TOO_MUCH)], "too_much")]
 
 
-def _frame(view: CardView) -> list[Block]:
+def _frame(view: CardView) -> list[JsonObject]:
     return [header(heading(view), f"title.{_name(view)}")]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from slack_sdk.models.blocks import Block
-
 from blocks import words
 from blocks.full_view import room_beside, split_pages
 from blocks.ids import Callback, Ref, block_id
@@ -18,12 +16,12 @@ from blocks.thread import history_pieces
 def history(view: HistoryView) -> JsonObject:
     ref = Ref(view.id, view.revision)
     name = block_id("step", ref, view.version)
-    blocks: list[Block] = [header(plain(view.what, LONGEST_TITLE), f"title.{name}")]
+    blocks: list[JsonObject] = [header(plain(view.what, LONGEST_TITLE), f"title.{name}")]
     blocks += _steps(view, name)
     return modal(Callback.SHOW, words.TITLE_HISTORY, blocks, metadata=ref.encode())
 
 
-def _steps(view: HistoryView, name: str) -> list[Block]:
+def _steps(view: HistoryView, name: str) -> list[JsonObject]:
     """All steps in order. If there are too many: the latest, and a line that says so."""
     steps = list(view.steps)
     left_out: list[Piece] = []

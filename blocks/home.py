@@ -9,8 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from slack_sdk.models.blocks import Block, InteractiveElement
-
 from blocks import words
 from blocks.card import decision_buttons, more_menu, revoke_button, withdraw_button
 from blocks.card_text import approval_status, grant_text, outcome
@@ -20,14 +18,12 @@ from blocks.kit import (
     JsonObject,
     Message,
     actions,
-    blocks_json,
     divider,
     header,
     home,
     link_button,
     message,
 )
-from blocks.model_json import as_json
 from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
 from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face, GrantView, HomeView
@@ -40,7 +36,7 @@ MANY = 1000
 
 def home_tab(view: HomeView) -> JsonObject:
     """The Home tab."""
-    blocks: list[Block] = []
+    blocks: list[JsonObject] = []
     if view.paused:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
@@ -62,7 +58,7 @@ def home_tab(view: HomeView) -> JsonObject:
 
 def approvals(view: HomeView) -> Message:
     """What `/approvals` shows to one person: what waits for them, then what else waits in the channel."""
-    blocks: list[Block] = []
+    blocks: list[JsonObject] = []
     pieces: list[Piece] = [line(words.PAUSED)] if view.paused else []
     if pieces:
         blocks.append(rich(pieces, f"paused.{view.version}"))
@@ -81,24 +77,24 @@ def approvals(view: HomeView) -> Message:
     left = view.more_waiting + view.more_here
     left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
     blocks += _more_block(left, words.LIST_MORE, "list", view)
-    return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), blocks_json(blocks))
+    return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), tuple(blocks))
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
     items: tuple[CardView, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[JsonObject, ...]
 
 
 def _fit_items(
     items: Sequence[CardView],
-    draw: Callable[[CardView, str, int], list[Block]],
+    draw: Callable[[CardView, str, int], list[JsonObject]],
     part: str,
     version: int,
     spent: int,
 ) -> _Fitting:
     """As many items as fit into a message together with its other blocks."""
-    blocks: list[Block] = []
+    blocks: list[JsonObject] = []
     for index, item in enumerate(items):
         drawn_item = draw(item, part, version)
         spent += _size(drawn_item)
@@ -116,21 +112,21 @@ def help_message() -> Message:
 # -- the items
 
 
-def _decidable_item(view: CardView, part: str, version: int) -> list[Block]:
+def _decidable_item(view: CardView, part: str, version: int) -> list[JsonObject]:
     """A call that the reader may decide: what it is, and the card's buttons."""
     what = content(view, LIST)
-    row: list[InteractiveElement] = [*decision_buttons(view, blind=what.blind), more_menu(view)]
+    row: list[JsonObject] = [*decision_buttons(view, blind=what.blind), more_menu(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
-def _others_item(view: CardView, part: str, version: int) -> list[Block]:
+def _others_item(view: CardView, part: str, version: int) -> list[JsonObject]:
     """A call for others to decide: what it is, and a link to its card."""
     row = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
-def _item(view: CardView, part: str, version: int) -> list[Block]:
+def _item(view: CardView, part: str, version: int) -> list[JsonObject]:
     return [rich(_summary(view), _block_id(part, view, version))]
 
 
@@ -140,7 +136,7 @@ def _summary(view: CardView) -> list[Piece]:
     return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *approval_status(view)]
 
 
-def _request_item(view: CardView, version: int) -> list[Block]:
+def _request_item(view: CardView, version: int) -> list[JsonObject]:
     """One of the reader's own requests: its state, and a button to withdraw it while it waits."""
     spans = (
         Prose(headline(view), bold=True),
@@ -150,25 +146,25 @@ def _request_item(view: CardView, version: int) -> list[Block]:
     if view.face is not Face.WAITING:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         return [rich([Line((*spans, *link))], _block_id("a", view, version))]
-    row: list[InteractiveElement] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
+    row: list[JsonObject] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     if view.withdrawable:
         row.append(withdraw_button(view))
     item = rich([Line(spans), *approval_status(view)], _block_id("a", view, version))
     return [item, *actions(row, _block_id("a.buttons", view, version))]
 
 
-def _grant(grant: GrantView, version: int) -> list[Block]:
+def _grant(grant: GrantView, version: int) -> list[JsonObject]:
     block = f"grant.{checked_id(grant.id)}.{version}"
     row = [revoke_button(grant.id, grant.tool)]
     return [rich([grant_text(grant, listed=True)], block), *actions(row, f"{block}.buttons")]
 
 
-def _section(title: str, count: int, part: str, view: HomeView) -> list[Block]:
+def _section(title: str, count: int, part: str, view: HomeView) -> list[JsonObject]:
     shown = words.COUNTED.format(title=title, count=_number(count)) if count else title
     return [header(shown, f"{part}.title.{view.version}")]
 
 
-def _more_block(count: int, sentence: str, part: str, view: HomeView) -> list[Block]:
+def _more_block(count: int, sentence: str, part: str, view: HomeView) -> list[JsonObject]:
     return [rich(_more_lines(count, sentence), f"{part}.more.{view.version}")] if count else []
 
 
@@ -185,5 +181,5 @@ def _block_id(part: str, view: CardView, version: int) -> str:
     return block_id(part, Ref(view.id, view.revision), version)
 
 
-def _size(blocks: Iterable[Block]) -> int:
-    return sum(len(json.dumps(as_json(block))) for block in blocks)
+def _size(blocks: Iterable[JsonObject]) -> int:
+    return sum(len(json.dumps(block)) for block in blocks)

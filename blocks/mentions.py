@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.card_text import approvers
-from blocks.kit import JsonObject, Message, blocks_json, small_print
+from blocks.kit import JsonObject, Message, small_print
 from blocks.rich import line, markup
 from blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 from blocks.view import Approvers
@@ -55,7 +55,7 @@ def with_mention_line(message: Message, who: Approvers, name: str) -> Message:
     """The message with a last line that mentions these people and groups."""
     said = line(words.NOTIFIED, approvers=approvers(who))
     text = fit(message.text, MESSAGE_TEXT - _ROOM).text + "\n" + markup(said.spans)
-    return replace(message, text=text, blocks=(*message.blocks, *blocks_json(small_print([said], name))))
+    return replace(message, text=text, blocks=(*message.blocks, *small_print([said], name)))
 
 
 def _find(value: JsonValue) -> Iterator[str]:

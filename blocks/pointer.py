@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slack_sdk.models.blocks import Block
-
 from blocks import words
 from blocks.card import withdraw_button
 from blocks.card_text import by
@@ -30,7 +28,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
         sentence = Line((*say(words.POINTER_CHANNEL, call=call, channel=Channel(channel)), *link))
     else:
         sentence = line(words.POINTER_PEOPLE, call=call, people=by(people))
-    blocks: list[Block] = [rich([sentence], f"pointer.{view.id}.{view.version}")]
+    blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
     return message([sentence], *blocks)

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
-from slack_sdk.models.blocks import (
-    RichTextBlock,
-    RichTextElement,
-    RichTextElementParts,
-    RichTextPreformattedElement,
-    RichTextQuoteElement,
-    RichTextSectionElement,
-)
+from pydantic import JsonValue
 
 from blocks.text import escape, fit_visible, inert, prose, units, visible
+
+JsonObject = dict[str, JsonValue]
+
+
+def part(kind: str, **fields: JsonValue) -> JsonObject:
+    """A part of a message or a view as Slack wants it, without the fields that are None."""
+    return {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,57 +222,48 @@ def _well_formed(span: TextSpan) -> TextSpan:
     return span
 
 
-def _style(*, bold: bool = False, code: bool = False) -> RichTextElementParts.TextStyle | None:
-    return RichTextElementParts.TextStyle(bold=bold or None, code=code or None) if bold or code else None
+def _text(text: str, style: str | None = None) -> JsonObject:
+    return part("text", text=text, style={style: True} if style else None)
 
 
-def _element(span: TextSpan) -> RichTextElement:
+def _element(span: TextSpan) -> JsonObject:
     match _well_formed(span):
         case Say(text, bold):
-            return RichTextElementParts.Text(text=text, style=_style(bold=bold))
+            return _text(text, "bold" if bold else None)
         case Supplied(text, bold):
-            return RichTextElementParts.Text(text=visible(text) or "(empty)", style=_style(bold=bold, code=not bold))
+            return _text(visible(text) or "(empty)", "bold" if bold else "code")
         case Prose(text, bold):
-            return RichTextElementParts.Text(
-                text=fit_visible(text, _SENTENCE).text or "(empty)", style=_style(bold=bold)
-            )
+            return _text(fit_visible(text, _SENTENCE).text or "(empty)", "bold" if bold else None)
         case User(id):
-            return RichTextElementParts.User(user_id=id)
+            return part("user", user_id=id)
         case Group(id):
-            return RichTextElementParts.UserGroup(usergroup_id=id)
+            return part("usergroup", usergroup_id=id)
         case Channel(id):
-            return RichTextElementParts.Channel(channel_id=id)
+            return part("channel", channel_id=id)
         case When(at) as when:
-            return RichTextElementParts.Date(timestamp=at, format=_date_format(when), fallback=_date_fallback(when))
+            return part("date", timestamp=at, format=_date_format(when), fallback=_date_fallback(when))
         case Link(url, label):
-            return RichTextElementParts.Link(url=url, text=label)
+            return part("link", url=url, text=label)
         case other:
             assert_never(other)
 
 
-def elements(pieces: Iterable[Piece]) -> list[RichTextElement]:
+def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
     """Neighbouring lines share a section and are separated by newlines, because not every client breaks between
     sections."""
-    drawn: list[RichTextElement] = []
-    run: list[RichTextElement] = []
+    drawn: list[JsonValue] = []
+    run: list[JsonValue] = []
     for piece in pieces:
         if isinstance(piece, Line):
-            run += [
-                *([RichTextElementParts.Text(text="\n")] if run else []),
-                *map(_element, _with_date_leads(piece.spans)),
-            ]
+            run += [*([_text("\n")] if run else []), *map(_element, _with_date_leads(piece.spans))]
             continue
         if run:
-            drawn.append(RichTextSectionElement(elements=run))
+            drawn.append(part("rich_text_section", elements=run))
             run = []
-        kind = RichTextQuoteElement if isinstance(piece, Quote) else RichTextPreformattedElement
-        shown = visible(piece.text, keep="\n\t") or "(empty)"
-        drawn.append(kind(elements=[RichTextElementParts.Text(text=shown)]))
-    return [*drawn, RichTextSectionElement(elements=run)] if run else drawn
-
-
-def rich(pieces: Iterable[Piece], block_id: str) -> RichTextBlock:
-    return RichTextBlock(block_id=block_id, elements=elements(pieces))
+        kind = "rich_text_quote" if isinstance(piece, Quote) else "rich_text_preformatted"
+        drawn.append(part(kind, elements=[_text(visible(piece.text, keep="\n\t") or "(empty)")]))
+    drawn += [part("rich_text_section", elements=run)] if run else []
+    return part("rich_text", block_id=block_id, elements=drawn)
 
 
 # -- as markup, for the text beside the blocks and for small print

@@ -17,7 +17,7 @@ from blocks.answers import describe_answer
 from blocks.card_text import approvers, by, calls_like
 from blocks.content import LIST, differences, result, values
 from blocks.ids import LineMark
-from blocks.kit import Message, blocks_json
+from blocks.kit import Message
 from blocks.ledger_kinds import LineKind
 from blocks.ledger_lines import LINES, End, line_words, stopped_calls, words_for
 from blocks.rich import (
@@ -90,7 +90,7 @@ def _message(session: str, steps: Sequence[StepView], names: Mapping[str, str]) 
     last = steps[-1].seq
     return Message(
         text=text([], pieces, [], MESSAGE_TEXT),
-        blocks=blocks_json([rich(pieces, f"story.{steps[0].seq}.{last}")]),
+        blocks=(rich(pieces, f"story.{steps[0].seq}.{last}"),),
         metadata=LineMark(session, last).metadata(),
     )
 

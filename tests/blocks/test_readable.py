@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
@@ -104,7 +105,7 @@ def test_what_moves_its_neighbours_or_has_lines_is_in_a_box() -> None:
 
 def test_a_time_shows_its_seconds_in_the_reader_s_zone() -> None:
     exact, short = (
-        rich([Line(readable(f"2026-11-21T12:00:{second}Z", "at", {}, 130, 3).beside)], "b").to_dict()
+        cast("Any", rich([Line(readable(f"2026-11-21T12:00:{second}Z", "at", {}, 130, 3).beside)], "b"))
         for second in ("07.25", "00")
     )
     date = exact["elements"][0]["elements"][0]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from blocks.card import card
 from blocks.history import history
 from blocks.ids import LineMark, parse_mark
-from blocks.kit import blocks_json
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import LINES
 from blocks.mentions import mentions, with_names
@@ -47,7 +46,7 @@ def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepVie
 
 
 def history_text(step: StepView) -> str:
-    return inert.shown({"blocks": list(blocks_json([rich(history_pieces(step), "step")]))})
+    return inert.shown({"blocks": [rich(history_pieces(step), "step")]})
 
 
 def thread_text(*steps: StepView) -> str:
