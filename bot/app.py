@@ -22,7 +22,7 @@ from bot.parts import Parts
 from bot.slack.identity import identify, slack_client
 from bot.slack.outbound.calls import CallLimits, slack_session
 from bot.store.open import open_store
-from bot.store.transactions import may_start
+from bot.store.transactions import follow_call
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
@@ -89,7 +89,7 @@ async def _open_parts(
     database.listen(log_line)
     assert settings.agent is not None
     host = await open_host(
-        settings.agent, database, clock, store_url=settings.store_url, may_start=may_start, lease=settings.lease
+        settings.agent, database, clock, store_url=settings.store_url, on_change=follow_call, lease=settings.lease
     )
     stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
     client = slack_client(settings)

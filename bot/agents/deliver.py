@@ -13,7 +13,7 @@ from bot.confirmation import decision_texts
 from bot.confirmation.edits import changed_arguments
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
-from bot.confirmation.outcome import HostReport
+from bot.confirmation.outcome import HostOutcome
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import (
@@ -33,7 +33,7 @@ from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import copy_report, hand_over, record_not_arrived, record_out_of_reach
+from bot.store.transactions import follow_outcome, hand_over, record_not_arrived, record_out_of_reach
 from runtime.calls.call import Approved
 from runtime.store.lease import Lease
 
@@ -89,7 +89,7 @@ class Deliveries:
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
             text, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
-            await self._lease.run(copy_report, row.id, HostReport(kind=kind, text=text, altered=altered))
+            await self._lease.run(follow_outcome, row.id, HostOutcome(became=kind, text=text, altered=altered))
 
     async def _first_attempt(self, session: Session, letter: Letter) -> float | None:
         """When sending this letter was first tried, or None if this is the first attempt."""
@@ -227,4 +227,4 @@ def _open(row: Confirmation, look: SessionSnapshot) -> bool:
 
 
 def _has_outcome(row: Confirmation, look: SessionSnapshot) -> bool:
-    return any(outcome.request_id == row.asked.request_id for outcome in look.outcomes)
+    return row.asked.request_id in look.outcomes

@@ -2,7 +2,7 @@
 
 Each session has one writer at a time. Replies are stored in the outbox and posted elsewhere, so no run waits for a
 post. Some steps wait for Slack: fetching files, and finding the place of a new card. Decisions still reach the agent
-meanwhile. While the agent runs, its session is read regularly for calls that began.
+meanwhile. While an agent on a server runs, its session is read regularly for calls that began.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from typing import Any, TypeVar
 from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from bot.agents.intake import Intake, request_facts, session_id
 from bot.agents.streaming import RunDisplay
-from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import decision_texts
-from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
-from bot.confirmation.outcome import HostReport
-from bot.confirmation.states import Illegal
+from bot.confirmation.model import Confirmation, OutcomeKind, turn_of
+from bot.confirmation.outcome import copy_outcome
 from bot.hosts.host import (
     AgentMessage,
     Attachment,
     Capabilities,
     DeliveryUnknown,
     Host,
-    HostOutcome,
     MessageDelta,
     RequestLost,
     SendSeparately,
@@ -52,10 +49,10 @@ from bot.store.mailbox import (
     session_done,
 )
 from bot.store.outbox import say_later, say_waits, spoken_events
-from bot.store.repository import Session, moment, note_turn, now, session_confirmations
+from bot.store.repository import Session, note_turn, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS
-from bot.store.transactions import close_unneeded_request, copy_report, record_answered_elsewhere, record_out_of_reach
+from bot.store.transactions import follow_outcome, record_out_of_reach
 from bot.telemetry.tracing import work_span
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
@@ -199,7 +196,7 @@ class _LeasedSession:
             sent.update(one.id for one in mail.letters)
             try:
                 await self._deliver(session, mail, [])
-                await self._observe(session, await self._host.look(session.session))
+                await self._observe(session)
             except (Unreachable, SendSeparately, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
                 return
@@ -277,7 +274,7 @@ class _LeasedSession:
         If something can't be stored, the rest is heard to its end all the same, since a server stops a tool whose
         reader hangs up. Then the error is raised, and the letter is sent again as after a crash.
         """
-        looks, begins = letter.confirmation is not None, letter.kind == "words"
+        looks, begins = self._looks(letter), letter.kind == "words"
         failed: ConfirmError | None = None
         async for item in exchange:
             if failed is None and begins and isinstance(item, AgentMessage) and item.invocation_id:
@@ -286,8 +283,8 @@ class _LeasedSession:
             if failed is not None:
                 continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
-                await self._look_while_running(session, letter)
-            looks = letter.confirmation is not None and isinstance(item, AgentMessage)
+                await self._look_while_running(session)
+            looks = self._looks(letter) and isinstance(item, AgentMessage)
             if held is not None:
                 held += [item] if isinstance(item, AgentMessage) else []
             elif isinstance(item, MessageDelta):
@@ -322,14 +319,11 @@ class _LeasedSession:
     ) -> None:
         """Runs the exchange. Meanwhile reads the outcomes of the session's calls, and looks for a stop. Nothing that
         fails there ends the exchange, not even a lost lease: that would interrupt a tool."""
-        pause, running = LOOK_WHILE_RUNNING, asyncio.ensure_future(exchange)
+        pause, running, looks = LOOK_WHILE_RUNNING, asyncio.ensure_future(exchange), self._looks(letter)
         watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
-            while True:
-                ended, _ = await asyncio.wait({running}, timeout=pause)
-                if ended:
-                    break
-                await self._look_while_running(session, letter)
+            while not (await asyncio.wait({running}, timeout=pause if looks else None))[0]:
+                await self._look_while_running(session)
                 pause = min(2 * pause, LONGEST_PAUSE)
         finally:
             watching.cancel()
@@ -348,14 +342,17 @@ class _LeasedSession:
             except ConfirmError as error:
                 log.info("not known whether the run is stopped: %s", error)
 
-    async def _look_while_running(self, session: Session, letter: Letter) -> None:
-        if letter.confirmation is not None:
-            try:
-                await self._observe(session, await self._host.look(session.session))
-            except ConfirmError as error:
-                log.info("not looked at: %s", error)  # the run itself may be fine
-            except Exception:
-                log.exception("not looked at")
+    def _looks(self, letter: Letter) -> bool:
+        """Whether the session is looked at while the agent works on this letter."""
+        return letter.confirmation is not None and not self._host.tells
+
+    async def _look_while_running(self, session: Session) -> None:
+        try:
+            await self._observe(session)
+        except ConfirmError as error:
+            log.info("not looked at: %s", error)  # the run itself may be fine
+        except Exception:
+            log.exception("not looked at")
 
     # In: what the session says
 
@@ -382,8 +379,8 @@ class _LeasedSession:
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
                 opening = replace(opening, trace=tracing.traceparent())
                 await self._lease.run(open_request, session.key, opening, self._rules.limits)
-        if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
-            await self._observe(session, look)
+        if {request.request_id for request in new} & look.outcomes.keys():
+            await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
     def _mask(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
         """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
@@ -400,38 +397,22 @@ class _LeasedSession:
             if not patience or not await self._lease.read(may_still_end, session.key, patience):
                 return None
             if not sent_any:
-                await self._observe(session, await self._host.look(session.session))
+                await self._observe(session)
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
         return LOOK_AGAIN if await self._lease.read(may_still_end, session.key, patience) else None
 
-    async def _observe(self, session: Session, look: SessionSnapshot) -> None:
-        await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
+    async def _observe(self, session: Session) -> None:
+        """Reads what became of the session's calls, unless the host tells."""
+        if not self._host.tells:
+            look = await self._host.look(session.session)
+            await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
     async def _copy_outcomes(self, rows: Sequence[Confirmation], look: SessionSnapshot) -> None:
-        outcomes = {outcome.request_id: outcome for outcome in look.outcomes}
         for row in rows:
-            outcome = outcomes.get(row.asked.request_id)
-            if outcome is not None:
-                await self._copy_outcome(row, outcome)
-
-    async def _copy_outcome(self, row: Confirmation, outcome: HostOutcome) -> None:
-        if row.state is not State.APPROVED and (line := _pointless_because(outcome)) is not None:
-            await self._lease.run(close_unneeded_request, row.id, line)
-            return
-        kind = outcome.became
-        if kind is None or (row.outcome is not None and row.outcome.kind is kind):
-            return
-        if _was_answered_elsewhere(row, outcome):
-            await self._lease.run(record_answered_elsewhere, row.id, outcome.confirmed)
-        if outcome.confirmed is False and row.state is not State.APPROVED:
-            return  # our own denial arrived
-        begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
-        try:
-            report = HostReport(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
-            await self._lease.run(copy_report, row.id, report)
-        except Illegal as error:
-            log.info("not copied: %s", error)  # the row has changed; the next look sorts it out
+            outcome = look.outcomes.get(row.asked.request_id)
+            if outcome is not None and copy_outcome(row, outcome, row.changed_at).row is not row:
+                await self._lease.run(follow_outcome, row.id, outcome)
 
     async def _put_in_outbox(
         self, session: Session, said: AgentMessage, letter: Letter | None = None, into: str | None = None
@@ -453,20 +434,6 @@ def _grouping(capabilities: Capabilities | None) -> tuple[bool, bool]:
 
 def _has_ended(mail: Mail) -> bool:
     return mail.ended
-
-
-def _pointless_because(outcome: HostOutcome) -> LineKind | None:
-    """Why an answer would have no effect, or None."""
-    if outcome.asked_anew:
-        return LineKind.ASKED_ANEW
-    return LineKind.LEFT_BEHIND if outcome.left_behind else None
-
-
-def _was_answered_elsewhere(row: Confirmation, outcome: HostOutcome) -> bool:
-    """Whether somebody answered this outside Slack: nobody decided here, or it was denied there before our approval was
-    sent."""
-    ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
-    return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
 
 
 def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
-from bot.confirmation.decision import denial, record_outside_answer, step_of
+from bot.confirmation.decision import close_unneeded, denial, record_outside_answer, step_of
 from bot.confirmation.edits import amendments
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
@@ -23,6 +23,7 @@ from bot.confirmation.states import (
 )
 from bot.policy.approvers import Person
 from bot.policy.redaction import own_words
+from runtime.calls.call import ALTERED, Call, CallState
 from runtime.jsontypes import canonical
 
 UNKNOWN_FOR = timedelta(hours=24)
@@ -30,13 +31,43 @@ UNKNOWN_FOR = timedelta(hours=24)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostReport:
-    """What the host says about the call: running, done, failed, refused or unknown."""
+class HostOutcome:
+    """What the host says became of the call of a request. `confirmed`: how the request was answered, as far as is
+    known."""
 
-    kind: OutcomeKind
-    text: str | None = None
-    begun_at: datetime | None = None
+    became: OutcomeKind | None  # running, done, failed, refused or unknown; None while nobody has answered
+    confirmed: bool | None = None
+    text: str | None = None  # result, error or refusal, as text
+    begun_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
+    asked_anew: bool = False  # a later request has replaced this one and would get the answer
+    left_behind: bool = False  # the agent went on without an answer, so the call can't run any more
+
+
+def outcome_of(call: Call) -> HostOutcome | None:
+    """What became of our own runtime's call. If it asks once more, what it asked before is done."""
+    if call.state is CallState.HELD and len(call.asked) > 1:
+        return HostOutcome(became=OutcomeKind.DONE, confirmed=call.asked[-2].confirmed)
+    if call.state in (CallState.HELD, CallState.READY) or call.request is None:
+        return None
+    result = call.result or {}
+    ended = OutcomeKind.FAILED if "error" in result else OutcomeKind.DONE
+    error = result.get("error")
+    text = error if isinstance(error, str) and len(result) == 1 else canonical(result)
+    return HostOutcome(
+        became=_BECAME.get(call.state, ended),
+        confirmed=call.request.confirmed,
+        text=None if call.result is None else text,
+        begun_at=call.begun,
+        altered=call.state is CallState.REFUSED and call.reason == ALTERED,
+    )
+
+
+_BECAME = {
+    CallState.RUNNING: OutcomeKind.RUNNING,
+    CallState.UNKNOWN: OutcomeKind.UNKNOWN,
+    CallState.REFUSED: OutcomeKind.REFUSED,
+}
 
 
 def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
@@ -57,7 +88,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
     return Transition(row=next_version(replace(row, handed_at=now), now, visible=False))
 
 
-def start(row: Confirmation, now: datetime, *, begun_at: datetime, again: bool = False) -> Transition:
+def start(row: Confirmation, now: datetime, *, begun_at: float, again: bool = False) -> Transition:
     """Decides whether our own runtime may run the call: only if the outcome is `running` afterwards.
 
     An approval is good for one start. `again`: the process died while the call ran, and its tool can be repeated
@@ -65,7 +96,7 @@ def start(row: Confirmation, now: datetime, *, begun_at: datetime, again: bool =
     """
     before = row.outcome.kind if row.outcome else None
     if row.state is State.APPROVED and before is None:
-        return _copy_report(row, HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at), now)
+        return _copy_report(row, HostOutcome(became=OutcomeKind.RUNNING, begun_at=begun_at), now)
     if row.state is State.APPROVED and before is OutcomeKind.RUNNING and again:
         return Transition(row=row)
     step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
@@ -86,25 +117,46 @@ def record_unreached(row: Confirmation, now: datetime) -> Transition:
     return Transition(row=next_version(replace(row, unreached=True), now))
 
 
-def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
+def copy_outcome(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
+    """Copies what the host says. What it says once more, or too late, changes nothing."""
+    if row.state is not State.APPROVED and (seen.asked_anew or seen.left_behind):
+        return close_unneeded(row, now, LineKind.ASKED_ANEW if seen.asked_anew else LineKind.LEFT_BEHIND)
+    change = Transition(row=row)
+    if seen.became is None or (row.outcome is not None and row.outcome.kind is seen.became):
+        return change
+    # Nobody decided here, or it was denied there before our approval was sent.
+    ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
+    if row.state is State.WAITING or (ours_waits and seen.confirmed is False):
+        change = record_outside_answer(row, seen.confirmed, now)
+    if seen.confirmed is False and row.state is not State.APPROVED:
+        return change  # our own denial arrived
+    try:
+        return observe(change.row, seen, now).after(*change.steps)
+    except Illegal:
+        return change  # a later report sorts it out
+
+
+def observe(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
     """Copies the host's report. Repeated reports change nothing, nor do reports of what people answered themselves.
 
     If a host runs a call that was not approved here, or was not sent to it yet, somebody else answered it. Until the
     host gets a new attempt that people decided on, its reports are about the previous attempt.
     """
     before = row.outcome.kind if row.outcome else None
-    if seen.kind not in SEEN_BY_HOSTS or row.state is State.WAITING:
-        raise Illegal(row, seen.kind)
+    if seen.became is None:
+        return Transition(row=row)
+    if seen.became not in SEEN_BY_HOSTS or row.state is State.WAITING:
+        raise Illegal(row, seen.became)
     if row.state not in (State.APPROVED, State.ELSEWHERE):
-        return Transition(row=row) if seen.kind is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
-    if before is seen.kind or not OUTCOMES[before]:
+        return Transition(row=row) if seen.became is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
+    if before is seen.became or not OUTCOMES[before]:
         return Transition(row=row)
-    if seen.kind not in OUTCOMES[before]:
-        raise Illegal(row, seen.kind)
+    if seen.became not in OUTCOMES[before]:
+        raise Illegal(row, seen.became)
     not_given = row.state is State.APPROVED and before is None and row.handed_at is None
-    if not_given and row.attempt > 1 and seen.kind is OutcomeKind.UNKNOWN:
+    if not_given and row.attempt > 1 and seen.became is OutcomeKind.UNKNOWN:
         return Transition(row=row)
-    if not_given and row.attempt == 1 and seen.kind is not OutcomeKind.REFUSED:
+    if not_given and row.attempt == 1 and seen.became is not OutcomeKind.REFUSED:
         alarm = record_outside_answer(row, True, now)
         return _copy_report(alarm.row, seen, now).after(*alarm.steps)
     return _copy_report(row, seen, now)
@@ -155,20 +207,23 @@ def record_altered(row: Confirmation, now: datetime) -> Transition:
     if row.attempt > 1:
         step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
-    change = _copy_report(row, HostReport(kind=OutcomeKind.REFUSED, text=decision_texts.ALTERED, altered=True), now)
+    change = _copy_report(row, HostOutcome(became=OutcomeKind.REFUSED, text=decision_texts.ALTERED, altered=True), now)
     return replace(change, delivery=denial(row, decision_texts.ALTERED_TO_MODEL))
 
 
-def _copy_report(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
-    begun_at = seen.begun_at or (row.outcome.begun_at if row.outcome else None)
-    if seen.kind is OutcomeKind.UNKNOWN:
+def _copy_report(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
+    assert seen.became is not None
+    begun_at = row.outcome.begun_at if row.outcome else None
+    if seen.begun_at is not None:
+        begun_at = datetime.fromtimestamp(seen.begun_at, UTC)
+    if seen.became is OutcomeKind.UNKNOWN:
         row = _become_unknown(row, now, begun_at, seen.text)
     else:
-        begun_at = begun_at or (now if seen.kind is OutcomeKind.RUNNING else None)
-        outcome = Outcome(kind=seen.kind, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
+        begun_at = begun_at or (now if seen.became is OutcomeKind.RUNNING else None)
+        outcome = Outcome(kind=seen.became, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
         row = change_outcome(row, outcome, now)
     step = replace(
-        step_of(row, LineKind.ALTERED if seen.altered else _LINES[seen.kind], now),
+        step_of(row, LineKind.ALTERED if seen.altered else _LINES[seen.became], now),
         text=row.redactor.mask_text(seen.text) if seen.text else None,
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,

@@ -16,7 +16,7 @@ from bot.confirmation import decision_texts
 from bot.confirmation.decision import deny, step_of
 from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.model import AskedCall, Confirmation, Decision, Outcome, OutcomeKind, Revision, State
-from bot.confirmation.outcome import UNKNOWN_FOR, HostReport, observe, record_altered
+from bot.confirmation.outcome import UNKNOWN_FOR, HostOutcome, observe, record_altered
 from bot.confirmation.states import Transition, next_version
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
@@ -98,7 +98,7 @@ def end_void(row: Confirmation, now: datetime) -> Transition:
     if row.state is State.APPROVED and row.outcome is None:
         return record_altered(row, now)
     if row.runs:
-        return observe(row, HostReport(kind=OutcomeKind.UNKNOWN), now).after(_alarm(row, UnsealedPart.ROW, now))
+        return observe(row, HostOutcome(became=OutcomeKind.UNKNOWN), now).after(_alarm(row, UnsealedPart.ROW, now))
     return Transition(row=next_version(row, now), steps=(_alarm(row, UnsealedPart.ROW, now),))
 
 

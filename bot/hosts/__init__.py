@@ -14,8 +14,8 @@ from bot.config.settings import LEASE, AgentSettings
 from bot.hosts.host import Host
 from runtime.adk.signing import checked_secret
 from runtime.errors import Invalid
-from runtime.run.journal import StartCheck
 from runtime.store.database import Database
+from runtime.store.sessions import OnChange
 
 
 async def open_host(
@@ -25,10 +25,10 @@ async def open_host(
     *,
     lease: timedelta = LEASE,
     store_url: str = "sqlite://",
-    may_start: StartCheck | None = None,
+    on_change: OnChange | None = None,
 ) -> Host:
     """Opens the host that the settings file names. google-adk's sessions are kept next to `store_url`. Our own
-    runtime asks `may_start` before it runs an approved call."""
+    runtime tells `on_change` what becomes of calls."""
     if agent.url is not None:
         return _remote_host(agent, agent.url, clock)
     from runtime.target import load_agent, load_object
@@ -45,7 +45,7 @@ async def open_host(
         )
     from bot.hosts.embedded import EmbeddedHost
 
-    return EmbeddedHost(load_agent(agent.target), database, clock, may_start, lease_term=lease.total_seconds())
+    return EmbeddedHost(load_agent(agent.target), database, clock, on_change, lease_term=lease.total_seconds())
 
 
 def _is_googles(target: object) -> bool:

@@ -65,6 +65,8 @@ MOST_FAILURES = 1000
 
 
 class AdkHost:
+    tells = False
+
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time

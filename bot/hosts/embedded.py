@@ -13,7 +13,6 @@ from bot.hosts.host import (
     AgentMessage,
     Capabilities,
     HostAnswer,
-    HostOutcome,
     HostRequest,
     RequestLost,
     RunOutput,
@@ -23,14 +22,14 @@ from bot.hosts.host import (
 )
 from bot.hosts.pauses import answer_from_form, form_of
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
-from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
-from runtime.jsontypes import JsonObject, canonical
+from runtime.calls.call import Call, CallState, GateKind, HeldRequest
+from runtime.jsontypes import JsonObject
 from runtime.recent_dict import RecentDict
 from runtime.run.app_sessions import Position
-from runtime.run.journal import StartCheck
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
 from runtime.store.lease import TERM
+from runtime.store.sessions import OnChange
 
 _LAST_WORDS = 0.5
 
@@ -49,16 +48,18 @@ class _ReadSoFar:
 class EmbeddedHost:
     """Runs our own agents. Their sessions accept answers only from this app."""
 
+    tells = True
+
     def __init__(
         self,
         agent: Agent,
         database: Database,
         clock: Callable[[], float] | None = None,
-        may_start: StartCheck | None = None,
+        on_change: OnChange | None = None,
         *,
         lease_term: float = TERM,
     ) -> None:
-        self.runner = Runner(agent, database, clock=clock, may_start=may_start, desk=SLACK, lease_term=lease_term)
+        self.runner = Runner(agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term)
         self._read: RecentDict[SessionKey, _ReadSoFar] = RecentDict(_REMEMBERED)  # of the sessions that were read last
 
     @property
@@ -145,12 +146,8 @@ class EmbeddedHost:
         heard = tuple(said for event in news.events if (said := _message_in(event)) is not None)
         known = _ReadSoFar(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
         self._read[session] = known
-        asked = [call for call in news.calls if call.request is not None]
-        return SessionSnapshot(
-            requests=tuple(_request(call) for call in asked if call.state is CallState.HELD),
-            outcomes=tuple(outcome for call in asked for outcome in _outcomes(call)),
-            said=known.said,
-        )
+        held = (call for call in news.calls if call.request is not None and call.state is CallState.HELD)
+        return SessionSnapshot(requests=tuple(_request(call) for call in held), said=known.said)
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)
@@ -233,43 +230,3 @@ _WORDS: Mapping[Settlement, Word] = {
     OutcomeKind.NOBODY_KNOWS: "nobody knows",
     VoteKind.RUN_AGAIN: "run again",
 }
-
-_BECAME = {
-    CallState.HELD: None,
-    CallState.RUNNING: OutcomeKind.RUNNING,
-    CallState.UNKNOWN: OutcomeKind.UNKNOWN,
-    CallState.REFUSED: OutcomeKind.REFUSED,
-}
-
-
-def _outcomes(call: Call) -> list[HostOutcome]:
-    """An outcome for each request of the call. If the call asked again, its earlier request is done."""
-    earlier = [
-        HostOutcome(request_id=asked.request_id, became=OutcomeKind.DONE, confirmed=asked.confirmed)
-        for asked in call.asked[:-1]
-    ]
-    if call.state is CallState.READY:
-        return earlier  # answered but not begun: no outcome yet
-    current = call.asked[-1]
-    became = _BECAME[call.state] if call.state in _BECAME else _outcome_kind(call.result)
-    return [
-        *earlier,
-        HostOutcome(
-            request_id=current.request_id,
-            became=became,
-            confirmed=current.confirmed,
-            result=call.result,
-            text=None if call.result is None else _text(call.result),
-            begun_at=call.begun,
-            altered=call.state is CallState.REFUSED and call.reason == ALTERED,
-        ),
-    ]
-
-
-def _outcome_kind(result: JsonObject | None) -> OutcomeKind:
-    return OutcomeKind.FAILED if result is not None and "error" in result else OutcomeKind.DONE
-
-
-def _text(result: JsonObject) -> str:
-    error = result.get("error")
-    return error if isinstance(error, str) and len(result) == 1 else canonical(result)

@@ -18,12 +18,13 @@ longer has the request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.confirmation.effects import Settlement
-from bot.confirmation.model import Ask, OutcomeKind, SessionKey
+from bot.confirmation.model import Ask, SessionKey
+from bot.confirmation.outcome import HostOutcome
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
@@ -145,22 +146,6 @@ class HostRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostOutcome:
-    """What happened to the call of a request. `confirmed`: how the request was answered, as far as is known."""
-
-    request_id: str
-    became: OutcomeKind | None
-    """The outcome, one of those that hosts report. None while nobody has answered."""
-    confirmed: bool | None = None
-    result: Json = None
-    text: str | None = None  # result, error or refusal, as text
-    begun_at: float | None = None
-    altered: bool = False  # refused, because it was not the call that was approved
-    asked_anew: bool = False  # a later request has replaced this one and would get the answer
-    left_behind: bool = False  # the agent went on without an answer, so the call can't run any more
-
-
-@dataclass(frozen=True, kw_only=True)
 class AgentMessage:
     """A complete message of an agent. `failed` marks an error of the agent or its model."""
 
@@ -199,7 +184,7 @@ class SessionSnapshot:
     """The session as its host has it, oldest first."""
 
     requests: tuple[HostRequest, ...] = ()
-    outcomes: tuple[HostOutcome, ...] = ()
+    outcomes: Mapping[str, HostOutcome] = field(default_factory=dict)  # by request; none from a host that tells
     said: tuple[AgentMessage, ...] = ()
     waits: tuple[UnansweredWait, ...] = ()
 
@@ -230,6 +215,11 @@ class Capabilities:
 class Host(Protocol):
     @property
     def app(self) -> str: ...
+    @property
+    def tells(self) -> bool:
+        """Whether it tells what becomes of a call when it stores that, so that nobody has to look."""
+        ...
+
     def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[RunOutput]: ...

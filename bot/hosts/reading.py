@@ -19,6 +19,7 @@ from math import inf
 from operator import itemgetter
 
 from bot.confirmation.model import Ask, OutcomeKind
+from bot.confirmation.outcome import HostOutcome
 from bot.hosts.events import (
     ABORTED,
     Move,
@@ -34,7 +35,7 @@ from bot.hosts.events import (
     told_as,
     unread,
 )
-from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapshot, UnansweredWait
+from bot.hosts.host import AgentMessage, HostRequest, SessionSnapshot, UnansweredWait
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import (
     CHOICE_TOOL,
@@ -221,7 +222,9 @@ class SessionReading:
         )
         return SessionSnapshot(
             requests=tuple(requests),
-            outcomes=tuple(outcome for one in self.adk_requests if (outcome := _outcome(one, running)) is not None),
+            outcomes={
+                one.request.id: outcome for one in self.adk_requests if (outcome := _outcome(one, running)) is not None
+            },
             said=self.said,
             waits=(
                 *self.waits,
@@ -512,19 +515,17 @@ def _plain_request(adk_request: AdkRequest) -> HostRequest:
 
 def _outcome(adk_request: AdkRequest, running: Mapping[str, int]) -> HostOutcome | None:
     if adk_request.left_behind:
-        return HostOutcome(
-            request_id=adk_request.request.id, became=OutcomeKind.REFUSED, text=adk_request.not_begun, left_behind=True
-        )
+        return HostOutcome(became=OutcomeKind.REFUSED, text=adk_request.not_begun, left_behind=True)
     if not adk_request.given:
-        return HostOutcome(request_id=adk_request.request.id, became=None, asked_anew=adk_request.asked_anew)
+        return HostOutcome(became=None, asked_anew=adk_request.asked_anew)
     first = adk_request.given[0]
     confirmed: bool | None = first.answer.confirmed
     if adk_request.ask in ENDED_BY_THEIR_ANSWER:
         became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
-        return HostOutcome(request_id=adk_request.request.id, became=became, confirmed=confirmed)
+        return HostOutcome(became=became, confirmed=confirmed)
     if adk_request.after is None and adk_request.ended_empty and adk_request.request.id not in running:
         became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
-        return HostOutcome(request_id=adk_request.request.id, became=became, confirmed=confirmed, begun_at=first.at)
+        return HostOutcome(became=became, confirmed=confirmed, begun_at=first.at)
     if adk_request.after is None:
         on_its_way = running.get(adk_request.request.id) == len(adk_request.given)
         return None if on_its_way else _begun_outcome(adk_request, confirmed, running)
@@ -536,14 +537,7 @@ def _outcome(adk_request: AdkRequest, running: Mapping[str, int]) -> HostOutcome
         became = OutcomeKind.REFUSED
     else:
         became = OutcomeKind.FAILED if failed else OutcomeKind.DONE
-    return HostOutcome(
-        request_id=adk_request.request.id,
-        became=became,
-        confirmed=confirmed,
-        result=result,
-        text=text_of(result),
-        begun_at=first.at,
-    )
+    return HostOutcome(became=became, confirmed=confirmed, text=text_of(result), begun_at=first.at)
 
 
 def _begun_outcome(adk_request: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
@@ -552,16 +546,14 @@ def _begun_outcome(adk_request: AdkRequest, confirmed: bool | None, running: Map
     if on_its_way is not None and len(adk_request.given) > on_its_way and confirmed:
         became = OutcomeKind.RUNNING
     elif adk_request.open:
-        return HostOutcome(request_id=adk_request.request.id, became=None)
+        return HostOutcome(became=None)
     elif not confirmed:
         became = OutcomeKind.REFUSED
     elif adk_request.status is RequestStatus.PASSED_OVER:
         became, text, begun_at = OutcomeKind.REFUSED, adk_request.not_begun, None
     else:
         became = OutcomeKind.UNKNOWN
-    return HostOutcome(
-        request_id=adk_request.request.id, became=became, confirmed=confirmed, text=text, begun_at=begun_at
-    )
+    return HostOutcome(became=became, confirmed=confirmed, text=text, begun_at=begun_at)
 
 
 def has_failed(result: JsonObject) -> bool:

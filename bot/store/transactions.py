@@ -10,17 +10,23 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, select
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.decision import close_unneeded, record_outside_answer
 from bot.confirmation.effects import Delivery
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
-from bot.confirmation.outcome import HostReport, begin, observe, record_unreached, start, take_back
+from bot.confirmation.outcome import (
+    HostOutcome,
+    begin,
+    copy_outcome,
+    outcome_of,
+    record_unreached,
+    start,
+    take_back,
+)
 from bot.confirmation.schedule import needs_drawing, tick
 from bot.confirmation.states import Transition, next_version
-from bot.store.repository import chain_of, lock_confirmation, moment, now, save, save_places
+from bot.store.repository import chain_of, lock_confirmation, now, save, save_places
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
-from runtime.calls.call import Call
+from runtime.calls.call import Call, CallState, refuse_to_start
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId
@@ -46,18 +52,30 @@ def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
     return row if row.is_void else save(tx, session, begin(row, delivery, now(tx)))
 
 
-def may_start(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
-    """Checks whether a call may begin. Our own runtime calls this in the transaction that stores the beginning."""
-    if call.request is None:
-        return False
+def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Call:
+    """Changes the confirmation of our own runtime's call, in the transaction that stores the call. Returns the call,
+    refused if it must not begin."""
+    was = before.state if before is not None else None
+    if after.state is CallState.READY or (was is CallState.UNKNOWN and after.settled):
+        return after  # nothing has become of it yet; or people said what did, and the confirmation knows
+    about = after.asked[-2:-1] if after.state is CallState.HELD else after.asked[-1:]
     key = chain_of(SessionKey(name.app, name.user_id, name.id))
-    found = _ASKED.first(tx, session_=key, request_=call.request.request_id)
-    if found is None:
-        return False
-    session, row = lock_confirmation(tx, found.id)
+    found = _ASKED.first(tx, session_=key, request_=about[0].request_id) if about else None
+    if after.state is CallState.RUNNING:
+        if found is not None and _may_start(tx, found.id, after, again=was is CallState.RUNNING):
+            return after
+        after = refuse_to_start(after, tx.now())
+    outcome = outcome_of(after)
+    if found is not None and outcome is not None:
+        follow_outcome(tx, found.id, outcome)
+    return after
+
+
+def _may_start(tx: Tx, confirmation_id: str, call: Call, *, again: bool) -> bool:
+    session, row = lock_confirmation(tx, confirmation_id)
     if row.is_void:
         return False
-    change = start(row, now(tx), begun_at=moment(call.begun or tx.now()), again=again)
+    change = start(row, now(tx), begun_at=call.begun or tx.now(), again=again)
     if change.row is not row:
         save(tx, session, change)
     outcome = change.row.outcome
@@ -77,23 +95,10 @@ def record_out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
     return row if change.row is row else save(tx, session, change)
 
 
-def copy_report(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
-    """Copies the host's report on the call into the row."""
+def follow_outcome(tx: Tx, confirmation_id: str, seen: HostOutcome) -> Confirmation:
+    """Copies what the host says became of the call."""
     session, row = lock_confirmation(tx, confirmation_id)
-    change = observe(row, seen, now(tx))
-    return row if change.row is row else save(tx, session, change)
-
-
-def record_answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> Confirmation:
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = record_outside_answer(row, confirmed, now(tx))
-    return row if change.row is row else save(tx, session, change)
-
-
-def close_unneeded_request(tx: Tx, confirmation_id: str, line: LineKind) -> Confirmation:
-    """Ends a request that needs no answer any more; `line` says why."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = close_unneeded(row, now(tx), line)
+    change = copy_outcome(row, seen, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 

@@ -275,6 +275,12 @@ def _with_answer(call: Call, confirmed: bool, payload: Json) -> tuple[HeldReques
     return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
 
 
+def refuse_to_start(call: Call, now: float) -> Call:
+    """The call as it is if it may not begin after all."""
+    ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
+    return replace(step(ready, Refuse(ALTERED), now), told=False)
+
+
 def void(call: Call) -> Call:
     """What is left of a call that somebody changed in the database: a name, and an end. Nothing of it runs.
 

@@ -22,6 +22,7 @@ from runtime.store.lookup import active, active_invocations, call_asked_by, read
 from runtime.store.records import Invocation, InvocationStatus, OpenedBy, SessionChange, SessionId, StoredSession
 from runtime.store.sessions import (
     LockedSession,
+    OnChange,
     claim_and_write,
     claim_locked,
     create,
@@ -77,6 +78,7 @@ class Arrival:
     marked: bool = False  # a repeated invocation id means a repeated message
     stop: asyncio.Event | None = None  # set when somebody stops the run
     clock: Callable[[], float] = time.time
+    on_change: OnChange | None = None
 
     @property
     def writes(self) -> JsonObject:
@@ -153,7 +155,7 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     change = SessionChange()
     temporary = _admit(tx, arrival, before, change, known)
     if change.any:
-        stored, token = claim_and_write(tx, locked, change, term=arrival.term)
+        stored, token = claim_and_write(tx, locked, change, term=arrival.term, on_change=arrival.on_change)
     else:
         stored, token = before, claim_locked(tx, locked, term=arrival.term)
     owed = active_invocations(tx, before.key)

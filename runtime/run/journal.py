@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
-from runtime.calls.call import ALTERED, Call, CallState, Refuse, step
+from runtime.calls.call import Call
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
@@ -15,18 +14,13 @@ from runtime.run.session_cache import CachedSession
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost
 from runtime.store.lookup import read_view_events
-from runtime.store.records import Invocation, Rows, SessionChange, SessionId, StoredSession
+from runtime.store.records import Invocation, SessionChange, SessionId, StoredSession
 from runtime.store.seal import seal_in
-from runtime.store.sessions import was_written, write
+from runtime.store.sessions import OnChange, was_written, write
 from runtime.wire import Event
 
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
-
-
-StartCheck = Callable[[Tx, SessionId, Call, bool], bool]
-"""Decides whether an approved call may begin. Called in the transaction that stores the beginning. The flag: the call
-began before, its process died, and its tool can be repeated."""
 
 
 class Journal:
@@ -39,12 +33,12 @@ class Journal:
         lease: Lease,
         emit: Callable[[Event], None],
         temporary: JsonObject,
-        may_start: StartCheck | None,
+        on_change: OnChange | None,
     ) -> None:
         self.emit = emit
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
-        self._may_start = may_start
+        self._on_change = on_change
         self._change = SessionChange()
         self._writing = asyncio.Lock()
 
@@ -79,49 +73,36 @@ class Journal:
                 view.add(event)
         return view
 
-    async def flush(self, *, release: bool = False) -> None:
-        """Writes what was collected, then sends its events. Raises `LeaseLost` if nothing was written."""
+    async def flush(self, *, release: bool = False) -> dict[str, Call]:
+        """Writes what was collected, then sends its events. Returns the calls that must not begin; they are refused.
+        Raises `LeaseLost` if nothing was written."""
         async with self._writing:
             if not (release or self._change.any):
-                return
-            await self._write_change(release=release)
+                return {}
+            change, self._change = self._change, SessionChange()
+            change.release = release
+            refused: dict[str, Call] = {}
+            self._live.stored = await self._write(change, refused)
+            for event in change.events:
+                self.emit(event)
+            return refused
 
-    async def begin(self, calls: Sequence[Call], repeated: Collection[str]) -> dict[str, Call]:
-        """Stores that these calls begin, those in `repeated` once more. Returns the ones that may not; they are
-        refused."""
-        async with self._writing:
-            return await self._write_change(starting=[(call, call.id in repeated) for call in calls])
+    async def _write(self, change: SessionChange, refused: dict[str, Call]) -> StoredSession:
+        before, on_change = self.stored, self._on_change
+        rows = change.rows(before, seal_in(self._database.context))
 
-    async def _write_change(
-        self, *, release: bool = False, starting: Sequence[tuple[Call, bool]] = ()
-    ) -> dict[str, Call]:
-        change, self._change = self._change, SessionChange()
-        change.release = release
-        refused: dict[str, Call] = {}
-        self._live.stored = await self._write(change, starting, refused)
-        for event in change.events:
-            self.emit(event)
-        return refused
-
-    async def _write(
-        self, change: SessionChange, starting: Sequence[tuple[Call, bool]], refused: dict[str, Call]
-    ) -> StoredSession:
-        before, check, seal = self.stored, self._may_start, seal_in(self._database.context)
-        rows = change.rows(before, seal)
-
-        def checked(tx: Tx) -> Rows:
-            refused.clear()
-            for call, again in starting:
-                if check is not None and not check(tx, before.name, call, again):
-                    refused[call.id] = refuse_to_start(call, tx.now())
-            if not refused:
-                return rows
-            return replace(change, calls={**change.calls, **refused}).rows(before, seal)
+        def changes(tx: Tx, name: SessionId, was: Call | None, call: Call) -> Call:
+            stored = call if on_change is None else on_change(tx, name, was, call)
+            refused.pop(call.id, None)  # the transaction may run again
+            refused.update({} if stored is call else {call.id: stored})
+            return stored
 
         unsure = False
         for pause in (*_PAUSES, None):
             try:
-                return await self._database.run(write, before, self._lease.token, change, checked)
+                return await self._database.run(
+                    write, before, self._lease.token, change, rows, changes if on_change else None
+                )
             except LeaseLost:
                 after = before.after(change)
                 if unsure and await self._database.read(was_written, after, self._lease.token, change):
@@ -133,9 +114,3 @@ class Journal:
                     raise
             await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
-
-
-def refuse_to_start(call: Call, now: float) -> Call:
-    """Refuses a call before it began."""
-    ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
-    return replace(step(ready, Refuse(ALTERED), now), told=False)

@@ -19,7 +19,6 @@ from runtime.models.by_name import Models
 from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Arrival, find_answered_calls, invocation_of
 from runtime.run.decisions import CallDecision, decide, one_per_call
-from runtime.run.journal import StartCheck
 from runtime.run.live_run import Run
 from runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
 from runtime.run.recovery import Recovery, Resume
@@ -33,6 +32,7 @@ from runtime.store.open import SCHEMA, open_store
 from runtime.store.records import SessionId
 from runtime.store.schema import lay_out
 from runtime.store.seal import Seal
+from runtime.store.sessions import OnChange
 from runtime.tool import Tool
 from runtime.wire import Dialect, Event
 
@@ -57,7 +57,8 @@ class Runner(AppSessions):
     `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
     gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
     that it opened. `shares_state` lets other runners write `app:` state beside a desk. With a `seal`, or a
-    `Database` that was opened with one, nobody who can only write to the database can change a call.
+    `Database` that was opened with one, nobody who can only write to the database can change a call. `on_change`
+    hears of each change of a gated call, in the transaction that stores it.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Runner(AppSessions):
         lease_term: float = TERM,
         model_patience: float = 60.0,
         most_model_calls: int = 500,
-        may_start: StartCheck | None = None,
+        on_change: OnChange | None = None,
         seal: Seal | None = None,
         desk: str | None = None,
         shares_state: bool = False,
@@ -80,7 +81,7 @@ class Runner(AppSessions):
         self.app_name = app_name or agent.name
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
-        self._may_start, self._seal, self._prefix = may_start, seal, desk
+        self._on_change, self._seal, self._prefix = on_change, seal, desk
         self._sender = Writer(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
@@ -268,7 +269,8 @@ class Runner(AppSessions):
         ]
 
     def _arrival(self, name: SessionId) -> Arrival:
-        return Arrival(name, self.agent.name, self._term, sender=self._sender, clock=self._clock or time.time)
+        clock = self._clock or time.time
+        return Arrival(name, self.agent.name, self._term, sender=self._sender, clock=clock, on_change=self._on_change)
 
     async def _app(self) -> AppContext:
         loop = asyncio.get_running_loop()
@@ -296,7 +298,6 @@ class Runner(AppSessions):
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
-            may_start=self._may_start,
         )
 
 

@@ -129,7 +129,7 @@ class Sequencer:
             live.stored = message.stored
             for event in message.events:
                 live.add(event)
-            journal = Journal(app.database, live, lease, run.emit, dict(message.temporary), app.may_start)
+            journal = Journal(app.database, live, lease, run.emit, dict(message.temporary), arrival.on_change)
             work = Work(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             for invocation, calls in message.work:
                 await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))

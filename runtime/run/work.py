@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from runtime.agent import Agent
-from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
+from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, step
 from runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
@@ -32,7 +32,7 @@ from runtime.run.execute import (
     wants_denial,
     was_cancelled,
 )
-from runtime.run.journal import Journal, StartCheck
+from runtime.run.journal import Journal
 from runtime.run.stopping import STOPPED, until_stopped
 from runtime.store.database import Database
 from runtime.store.lease import Lease
@@ -58,7 +58,6 @@ class AppContext:
     dialect: Dialect = "call"
     patience: float = 60.0  # seconds to wait for each piece of a model's answer, and for a gate
     most_model_calls: int = 500  # in one run
-    may_start: StartCheck | None = None
 
 
 class Work:
@@ -80,7 +79,6 @@ class Work:
         self._metadata = metadata  # the sender's metadata, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._paths = Paths(app.root)
-        self._repeated: set[str] = set()  # calls that began before and may be repeated
         self._enough = False  # a tool said that its result needs no comment from the model
 
     async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool) -> None:
@@ -116,7 +114,6 @@ class Work:
                 case Recover(lost):
                     for call in lost:
                         event = await recover(call, await self._tools_for(call) or {}, self._environment())
-                        self._repeated |= {call.id} if isinstance(event, Retry) else set()
                         self._note_state(turn, step(call, event, self._app.clock()))
                 case RunTools(ready):
                     await self._run(turn, self._drop_stopped(turn, ready))
@@ -163,7 +160,7 @@ class Work:
                 running.append((turn[call.id], tool))
         if not running:
             return
-        refused = await self._write_intent([call for call, _ in running if call.gate is not GateKind.NONE])
+        refused = await self._write_intent()
         for call in refused.values():
             log.error("call %s (%s) of session %s: %s", call.id, call.tool, self._journal.stored.name.id, ALTERED)
         turn.update(refused)
@@ -186,15 +183,15 @@ class Work:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _write_intent(self, approved: Sequence[Call]) -> dict[str, Call]:
-        """Stores that the calls begin. Returns the approved calls that must not run.
+    async def _write_intent(self) -> dict[str, Call]:
+        """Stores that calls begin. Returns those that must not run.
 
         This is the last check before an effect that can't be undone. If this process was frozen, it may have been taken
         for dead, and its calls may have been decided elsewhere.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        refused = await self._journal.begin(approved, self._repeated)
+        refused = await self._journal.flush()
         if loop.time() - began > self._app.lease_term / 3:
             await self._lease.sure()
         return refused

@@ -84,6 +84,12 @@ def read_call(tx: Tx, key: int, call_id: str) -> Call | None:
     return None if row is None else _call(tx, row, as_void=True)
 
 
+def find_call(tx: Tx, key: int, call_id: str) -> Call | None:
+    """The call as it is stored. None if it is new, or if somebody changed it."""
+    row = _CALL.first(tx, key_=key, id_=call_id)
+    return None if row is None else _call(tx, row, as_void=False)
+
+
 def read_calls(tx: Tx, key: int) -> list[Call]:
     """The calls in the order in which they were made."""
     return _calls(tx, _CALLS.all(tx, key_=key))

@@ -7,19 +7,21 @@ lease changes nothing. The session's row is always locked first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Double, bindparam, delete, insert, select, update
 
+from runtime.calls.call import Call, CallState, GateKind
 from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store import lease
 from runtime.store.database import Tx, for_update
 from runtime.store.desk import RESERVED, Writer, check_against, check_sender
 from runtime.store.lease import LeaseLost, free, new_token
+from runtime.store.lookup import find_call
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, StoredSession
 from runtime.store.seal import seal_in
@@ -27,6 +29,10 @@ from runtime.store.shared_state import merge_shared, read_shared, split_state
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.store.upsert import insert_if_absent, upsert
 from runtime.wire import Event, json_text
+
+OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
+"""Called in the transaction that stores a gated call, for each beginning and each new state: with the call as it was
+stored before, and as it is to be stored. Returns the call to store, which is refused if it must not begin."""
 
 
 def topic(name: SessionId) -> str:
@@ -219,23 +225,22 @@ _PUT_ROWS = {
 
 
 def write(
-    tx: Tx, session: StoredSession, token: str, change: SessionChange, rows: Rows | Callable[[Tx], Rows]
+    tx: Tx, session: StoredSession, token: str, change: SessionChange, rows: Rows, on_change: OnChange | None = None
 ) -> StoredSession:
-    """Adds to a session under its lease, and returns the session as it is now. If `rows` is a function, it is called
-    first, before the session's row is locked."""
-    if not isinstance(rows, dict):
-        rows = rows(tx)
+    """Adds to a session under its lease, and returns the session as it is now."""
     after = session.after(change)
     values = {**_values(session, after), "token_": token}
     if (_WRITE_ROW_AND_RELEASE if change.release else _WRITE_ROW)(tx, **values) != 1:
         raise LeaseLost
-    _add(tx, session, change, rows)
+    _add(tx, session, change, rows, on_change)
     if change.release:
         tx.notify(topic(session.name))
     return after
 
 
-def claim_and_write(tx: Tx, locked: LockedSession, change: SessionChange, *, term: float) -> tuple[StoredSession, str]:
+def claim_and_write(
+    tx: Tx, locked: LockedSession, change: SessionChange, *, term: float, on_change: OnChange | None = None
+) -> tuple[StoredSession, str]:
     """Adds to a session on which nobody works, and leases it in the same statement. Returns the session as it is now,
     and the lease's token."""
     session, token, now = locked.session, new_token(), tx.now()
@@ -243,7 +248,7 @@ def claim_and_write(tx: Tx, locked: LockedSession, change: SessionChange, *, ter
     values = {**_values(session, after), "token_": token, "now_": now, "until_": now + term}
     if _WRITE_ROW_AND_CLAIM(tx, **values) != 1:
         raise LeaseLost
-    _add(tx, session, change, change.rows(session, seal_in(tx.context)))
+    _add(tx, session, change, change.rows(session, seal_in(tx.context)), on_change)
     return after, token
 
 
@@ -260,7 +265,9 @@ def _values(session: StoredSession, after: StoredSession) -> dict[str, object]:
     }
 
 
-def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows) -> None:
+def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows, on_change: OnChange | None) -> None:
+    if on_change is not None and (refused := _refused(tx, session, change, on_change)):
+        rows = replace(change, calls={**change.calls, **refused}).rows(session, seal_in(tx.context))
     if rows["events"]:
         _ADD_EVENTS.many(tx, rows["events"])
     for name, put in _PUT_ROWS.items():
@@ -268,6 +275,18 @@ def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows) -> N
             put.many(tx, rows[name])
     _, user, app = change.state()
     merge_shared(tx, session.name.app, session.name.user_id, user, app)
+
+
+def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: OnChange) -> dict[str, Call]:
+    """Tells of the calls whose state changes. Returns those that must not begin."""
+    refused: dict[str, Call] = {}
+    for call in change.calls.values():
+        before = None if call.gate is GateKind.NONE else find_call(tx, session.key, call.id)
+        same = before is not None and before.state is call.state is not CallState.RUNNING
+        if call.gate is not GateKind.NONE and not same:
+            stored = on_change(tx, session.name, before, call)
+            refused |= {} if stored is call else {call.id: stored}
+    return refused
 
 
 def was_written(tx: Tx, after: StoredSession, token: str, change: SessionChange) -> bool:

@@ -28,7 +28,7 @@ from bot.config.rules import Rules
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Ask, Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
-from bot.confirmation.outcome import HostReport
+from bot.confirmation.outcome import HostOutcome
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
@@ -41,7 +41,7 @@ from bot.store.outbox import mark_all_posted, posted_up_to
 from bot.store.repository import read_confirmation, session_confirmations
 from bot.store.requests import Opening, open_request
 from bot.store.tables import chains, ledger, mail, sessions
-from bot.store.transactions import copy_report, hand_over, mark_drawn, save_drawn
+from bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, full_member
@@ -210,9 +210,9 @@ class Backoffice:
         """Lets the approved call begin and end."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
         await self.database.run(hand_over, confirmation, delivery_from_json(body))
-        await self.database.run(copy_report, confirmation, HostReport(kind=OutcomeKind.RUNNING))
+        await self.database.run(follow_outcome, confirmation, HostOutcome(became=OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
-            await self.database.run(copy_report, confirmation, HostReport(kind=kind, text=text))
+            await self.database.run(follow_outcome, confirmation, HostOutcome(became=kind, text=text))
 
     async def is_posted(self) -> None:
         """Marks everything as delivered: the agent has its letters, the thread its lines, the cards are up to date."""

@@ -21,7 +21,7 @@ from bot.confirmation.model import (
     Vote,
     VoteKind,
 )
-from bot.confirmation.outcome import HostReport, begin, observe
+from bot.confirmation.outcome import HostOutcome, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.states import Transition
 from bot.confirmation.votes import count, store_vote
@@ -205,7 +205,7 @@ class Desk:
         self.took(begin(self.row, self.deliveries[-1], self.now))
 
     def host_says(self, kind: OutcomeKind, text: str | None = None) -> None:
-        self.took(observe(self.row, HostReport(kind=kind, text=text), self.now))
+        self.took(observe(self.row, HostOutcome(became=kind, text=text), self.now))
 
     def answered_elsewhere(self, confirmed: bool | None = True) -> None:
         self.took(record_outside_answer(self.row, confirmed, self.now))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from bot.agents import session_worker
 from bot.confirmation.model import SessionKey
 from bot.confirmation.stored_json import row_from_json
 from bot.hosts.embedded import EmbeddedHost
@@ -260,6 +261,33 @@ async def test_the_thread_reports_an_outside_answer(at: Office) -> None:
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
 
     await at.ann.finds("was approved outside this app", at.deploys, thread=card)
+
+
+async def test_what_became_of_a_call_is_stored_with_it(
+    at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looks for it while another call of the session runs."""
+    monkeypatch.setattr(session_worker, "LOOK_WHILE_RUNNING", 1000.0)
+    monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
+    said = await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 1}\nwork {"on": "it"}', at.deploys)
+    await at.slack.until(lambda: len(cards(at, said)) == 2)
+    await at.rests()
+    await approved_while_paused(at, cards(at, said))
+
+    await at.bot.database.run(resume_runs, OPERATOR, None)
+    await at.later(seconds=5, meanwhile=True)  # until it is looked at again
+
+    async with asyncio.timeout(PATIENCE):
+        with at.bot.database.waiter(THREADS) as waiter:
+            while await at.bot.database.read(outcomes) != {"pay": "done", "work": "running"}:
+                await waiter.wait(0.2)
+    assert {line["tool"] for line in at.ran()} == {"begins", "pay"}
+    (tmp_path / "gate").touch()
+    await have_run(at, 3)
+
+
+def outcomes(tx: Tx) -> dict[str, str | None]:
+    return {row.tool: row.outcome for row in tx.execute(select(confirmations.c.tool, confirmations.c.outcome))}
 
 
 async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionKey]:

@@ -15,7 +15,7 @@ from bot.confirmation.decision import approve_by_grant, revoke
 from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.grants import is_for, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
-from bot.confirmation.outcome import HostReport, observe
+from bot.confirmation.outcome import HostOutcome, observe
 from bot.confirmation.schedule import DueWork, due_work, tick
 from bot.confirmation.states import Illegal
 from bot.policy.approvers import Approver, Person, Unresolved
@@ -216,10 +216,10 @@ def test_what_a_grant_lets_through_needs_no_card_until_people_have_to_say_someth
     assert DueWork.DRAW not in due_work(row, at)
 
     row = replace(row, handed_at=at)
-    running = observe(row, HostReport(kind=OutcomeKind.RUNNING), at).row
+    running = observe(row, HostOutcome(became=OutcomeKind.RUNNING), at).row
     assert DueWork.DRAW not in due_work(running, at)
-    assert DueWork.DRAW not in due_work(observe(running, HostReport(kind=OutcomeKind.DONE), at).row, at)
-    assert DueWork.DRAW in due_work(observe(running, HostReport(kind=OutcomeKind.UNKNOWN), at).row, at)
+    assert DueWork.DRAW not in due_work(observe(running, HostOutcome(became=OutcomeKind.DONE), at).row, at)
+    assert DueWork.DRAW in due_work(observe(running, HostOutcome(became=OutcomeKind.UNKNOWN), at).row, at)
 
 
 def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:

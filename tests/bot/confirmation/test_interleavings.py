@@ -15,7 +15,7 @@ from bot.confirmation.authorise import Facts, Permission, authorise
 from bot.confirmation.decision import record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
-from bot.confirmation.outcome import HostReport, begin, observe, take_back
+from bot.confirmation.outcome import HostOutcome, begin, observe, take_back
 from bot.confirmation.schedule import DueWork, due_work, next_due, tick
 from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
@@ -206,7 +206,7 @@ class Confirming(RuleBasedStateMachine):
         if row.state is State.APPROVED and row.handed_at is None and row.outcome is None:
             return  # that is somebody else's doing, which the next rule is about
         try:
-            self.took(observe(row, HostReport(kind=kind), self.desk.now))
+            self.took(observe(row, HostOutcome(became=kind), self.desk.now))
         except Illegal:
             assert row.state is State.WAITING or row.unknown
 

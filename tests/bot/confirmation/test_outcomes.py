@@ -11,7 +11,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.effects import AnswerDelivery, SettlementDelivery
 from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.confirmation.outcome import HostReport, begin, lapse_again, observe, run_again, settle, take_back
+from bot.confirmation.outcome import HostOutcome, begin, lapse_again, observe, run_again, settle, take_back
 from bot.confirmation.states import Illegal, Transition
 from bot.policy.approvers import Approver
 from tests.support.deciding import ANNA, ASKER, BEN, Desk, make_asked, make_policy
@@ -362,5 +362,5 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     with pytest.raises(Illegal):
         lapse_again(desk.row, desk.now)
     with pytest.raises(Illegal):
-        observe(unknown().row, HostReport(kind=OutcomeKind.RUNNING), desk.now)
+        observe(unknown().row, HostOutcome(became=OutcomeKind.RUNNING), desk.now)
     assert desk.row is before

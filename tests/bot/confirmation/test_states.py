@@ -9,7 +9,7 @@ import pytest
 
 from bot.confirmation.decision import approve, deny, withdraw
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
-from bot.confirmation.outcome import HostReport, observe
+from bot.confirmation.outcome import HostOutcome, observe
 from bot.confirmation.schedule import next_due
 from bot.confirmation.states import (
     DECISIONS,
@@ -159,4 +159,4 @@ def test_a_host_reports_only_its_five_outcomes() -> None:
     row = with_outcome(OutcomeKind.UNKNOWN)
     for kind in set(OutcomeKind) - set(FROM_HOSTS):
         with pytest.raises(Illegal):
-            observe(row, HostReport(kind=kind), NOON)
+            observe(row, HostOutcome(became=kind), NOON)

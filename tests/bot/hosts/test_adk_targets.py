@@ -53,7 +53,7 @@ async def test_artifacts_and_memory_are_there_as_on_googles_own_server(tmp_path:
     async with visiting(AgentSettings(target=f"{TARGETS}:archivist"), tmp_path) as visit:
         request = await visit.asks("please deploy search")
         await visit.approve(request)
-        assert (await visit.outcome(request)).result == {"version": 0}
+        assert (await visit.outcome(request)).text == '{"version":0}'
     assert ran() == [{"tool": "deploy", "service": "search", "version": 0, "memories": 0}]
     assert [*(tmp_path / "store-adk-artifacts").rglob("note.txt*")]
 

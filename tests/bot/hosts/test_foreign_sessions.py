@@ -224,8 +224,8 @@ async def test_a_call_whose_run_is_under_way_is_running_and_not_unknown(there: T
     there.ear.instead["/run_sse"] = runs
     answering = asyncio.create_task(there.answers())
     await asyncio.wait_for(began.wait(), 20)
-    (during,) = (await there.host.look(OURS)).outcomes
+    (during,) = (await there.host.look(OURS)).outcomes.values()
     ends.set()
     await answering
-    (after,) = (await there.host.look(OURS)).outcomes
+    (after,) = (await there.host.look(OURS)).outcomes.values()
     assert (during.became, after.became) == (OutcomeKind.RUNNING, OutcomeKind.DONE)

@@ -135,7 +135,7 @@ def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) 
 
 
 def outcome(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> HostOutcome:
-    (found,) = looked(events, running).outcomes
+    (found,) = looked(events, running).outcomes.values()
     return found
 
 
@@ -167,7 +167,7 @@ class TestEachADK:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
         assert outcome(approved).became is OutcomeKind.UNKNOWN
         assert outcome(approved, {shape.request: 0}).became is OutcomeKind.RUNNING
-        assert looked(approved, {shape.request: 1}).outcomes == ()  # sent again, and not there yet
+        assert looked(approved, {shape.request: 1}).outcomes == {}  # sent again, and not there yet
         done = outcome([*approved, event("clerk", responded({"paid": 1500}), timestamp=12.0)])
         assert (done.became, done.confirmed, done.begun_at) == (OutcomeKind.DONE, True, 10.0)
         assert done.text == '{"paid":1500}'
@@ -327,9 +327,9 @@ class TestPassedOver:
         """Whether it writes that down, as google-adk 2 does, or only says it."""
         written = event("clerk", errorCode="ValueError", errorMessage=failure)
         assert outcome([*python(), APPROVAL, written]).became is became
-        (heard,) = read([*python(), APPROVAL], {"r1": {0: f"ValueError: {failure}"}}).look({}, {}).outcomes
+        (heard,) = read([*python(), APPROVAL], {"r1": {0: f"ValueError: {failure}"}}).look({}, {}).outcomes.values()
         assert heard.became is became
-        (earlier,) = read([*python(), APPROVAL, APPROVAL], {"r1": {0: failure}}).look({}, {}).outcomes
+        (earlier,) = read([*python(), APPROVAL, APPROVAL], {"r1": {0: failure}}).look({}, {}).outcomes.values()
         assert earlier.became is OutcomeKind.UNKNOWN
 
     @pytest.mark.parametrize(
@@ -382,12 +382,12 @@ class TestPassedOver:
             both,
             event("clerk", responded({"ok": 1}, "deploy", "c2")),
         ]
-        assert {one.request_id: one.became for one in looked(ran).outcomes} == {
+        assert {request: one.became for request, one in looked(ran).outcomes.items()} == {
             "r1": OutcomeKind.UNKNOWN,
             "r2": OutcomeKind.DONE,
         }
         look = looked([*ran, event("clerk", said("Only one worked."))])
-        assert {one.request_id: one.became for one in look.outcomes} == {"r1": None, "r2": OutcomeKind.DONE}
+        assert {request: one.became for request, one in look.outcomes.items()} == {"r1": None, "r2": OutcomeKind.DONE}
         assert [one.request_id for one in look.requests] == ["r1"]
 
 

@@ -130,9 +130,9 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Settlement 
     await killed(lingers, target, store, "in the tool")
     async with visiting(target, store) as visit:
         assert await visit.requests() == []
-        (request,) = [one.request_id for one in (await visit.host.look(visit.session)).outcomes]
+        (request,) = (await visit.host.look(visit.session)).outcomes
         assert await given_again(visit, request) == []
-        (outcome,) = (await visit.host.look(visit.session)).outcomes
+        outcome = (await visit.host.look(visit.session)).outcomes[request]
         assert outcome.became is OutcomeKind.UNKNOWN
         let_go(room, "long")
         call = noted_call().read_text()
@@ -149,9 +149,9 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Settlement 
 async def killed_after(target: str, store: str, room: Path) -> None:
     await killed(deploys, target, store, "done")
     async with visiting(target, store) as visit:
-        (outcome,) = (await visit.host.look(visit.session)).outcomes
-        assert (outcome.became, outcome.result) == (OutcomeKind.DONE, {"deployed": "search"})
-        assert await given_again(visit, outcome.request_id) == []
+        ((request, outcome),) = (await visit.host.look(visit.session)).outcomes.items()
+        assert (outcome.became, outcome.text) == (OutcomeKind.DONE, '{"deployed":"search"}')
+        assert await given_again(visit, request) == []
         assert ran() == [{"tool": "deploy", "service": "search"}]
 
 

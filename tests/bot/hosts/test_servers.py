@@ -101,7 +101,7 @@ async def test_what_google_adk_writes_after_a_hang_up_decides_nothing(at: Scene)
     assert ABORTED in str(stored), "google-adk closes the run"
     look = await visit.host.look(visit.session)
     assert (look.requests, look.said) == ((waiting,), ())
-    assert [(one.request_id, one.became) for one in look.outcomes] == [
+    assert [(request, one.became) for request, one in look.outcomes.items()] == [
         (slow.request_id, OutcomeKind.UNKNOWN),
         (waiting.request_id, None),
     ]

@@ -56,7 +56,7 @@ TRANSACTIONS = (
     "cast",
     "count_next",
     "hand_over",  # an answer is about to be sent
-    "copy_report",
+    "write",  # what became of a call is stored
     "say_later",
     "finish_and_read_next",  # an answer was sent, and the session ends
     "mark_posted",

@@ -13,12 +13,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
+from bot.confirmation.model import OutcomeKind
+from bot.confirmation.outcome import HostOutcome
 from bot.confirmation.states import Transition
 from bot.operations.pause import pause
 from bot.sandbox.server.faults import Fault
 from bot.store.open import open_store
 from bot.store.tables import cards, confirmations
-from bot.store.transactions import record_answered_elsewhere
+from bot.store.transactions import follow_outcome
 from bot.telemetry.gauges import read_gauges
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
 from runtime.store.database import Tx
@@ -127,7 +129,7 @@ async def test_an_answer_from_outside_counts_as_such(open_office: Opens) -> None
         await at.ask("reimburse 1500 for the team dinner")
         (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
         for _ in range(2):
-            await at.bot.database.run(record_answered_elsewhere, name, True)
+            await at.bot.database.run(follow_outcome, name, HostOutcome(became=OutcomeKind.DONE, confirmed=True))
 
         page = await scrape(at.bot.url)
         assert page.value("adk_confirm_outside_answers_total") == 1

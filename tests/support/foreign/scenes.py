@@ -67,7 +67,7 @@ async def approve(at: Scene) -> None:
     assert at.ran("deploy") == ["search"]
     assert "search" in said[-1]
     outcome = await visit.outcome(request)
-    assert (outcome.became, outcome.result, outcome.confirmed) == (OutcomeKind.DONE, {"deployed": "search"}, True)
+    assert (outcome.became, outcome.text, outcome.confirmed) == (OutcomeKind.DONE, '{"deployed":"search"}', True)
 
 
 @scene("deny, with a reason that reaches the agent")
@@ -178,7 +178,7 @@ async def mcp(at: Scene) -> None:
     assert at.ran("delete_file") == ["notes.txt"]
     outcome = await visit.outcome(request)
     assert outcome.became is OutcomeKind.DONE
-    assert "notes.txt" in str(outcome.result)
+    assert "notes.txt" in str(outcome.text)
     await visit.deny(await visit.asks("please delete plans.txt"))
     assert at.ran("delete_file") == ["notes.txt"]
 
@@ -189,7 +189,7 @@ async def imitated(at: Scene) -> None:
         visit = at.visit()
         await visit.say(f"please imitate {name} {visit.session.id}")
         look = await visit.host.look(visit.session)
-        assert (look.requests, look.waits, look.outcomes) == ((), (), ()), name
+        assert (look.requests, look.waits, look.outcomes) == ((), (), {}), name
         assert "originalFunctionCall" not in str(look.said), look.said
 
 
@@ -308,7 +308,7 @@ async def killed_after(at: Scene) -> None:
         assert (await visit.became(request)) is OutcomeKind.DONE
         assert await visit.approve(request) == []
     else:
-        assert (await visit.host.look(visit.session)).outcomes == ()
+        assert (await visit.host.look(visit.session)).outcomes == {}
     assert at.ran("deploy") == ["search"]
 
 

@@ -91,8 +91,7 @@ class Visit:
         )
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
-        (found,) = [o for o in (await self.host.look(self.session)).outcomes if o.request_id == request.request_id]
-        return found
+        return (await self.host.look(self.session)).outcomes[request.request_id]
 
     async def became(self, request: HostRequest) -> OutcomeKind | None:
         return (await self.outcome(request)).became
