@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.confirmation.model import Ask, OutcomeKind
+from bot.confirmation.outcome import HostOutcome
 from bot.hosts.events import event_from
-from bot.hosts.host import HostOutcome, HostRequest, SessionSnapshot
+from bot.hosts.host import HostRequest, SessionSnapshot
 from bot.hosts.reading import RequestStatus, SessionReading, read
 from runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
 from runtime.errors import Invalid

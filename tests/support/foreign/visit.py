@@ -7,11 +7,11 @@ from itertools import count, groupby
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind, turn_of
+from bot.confirmation.outcome import HostOutcome
 from bot.hosts.host import (
     AgentMessage,
     Host,
     HostAnswer,
-    HostOutcome,
     HostRequest,
     RunOutput,
     UserWords,
