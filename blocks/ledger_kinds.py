@@ -40,6 +40,7 @@ class LineKind(StrEnum):
     GRANTED = "granted"
     GRANT_USED = "grant used"
     GRANT_REVOKED = "grant revoked"
+    HEARD = "heard"  # the agent received a person's message; once
     STOPPED = "stopped"  # somebody stopped the agent's run
     PAUSED = "paused"
     RESUMED = "resumed"

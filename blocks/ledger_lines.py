@@ -256,6 +256,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
     LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.LINE_PAUSED, words.LINE_PAUSED_BY), text=True),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.LINE_RESUMED, words.LINE_RESUMED_BY), text=True),
+    LineKind.HEARD: LineEntry(),
     LineKind.RETRIED: LineEntry(),
     LineKind.PURGED: LineEntry(),
     LineKind.CHECKPOINT: LineEntry(),

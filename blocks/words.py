@@ -397,8 +397,8 @@ TOOK_UNTIL_FAILED = " after {duration}"
 LINE_REFUSED = "⛔ {tool} did not run."
 LINE_UNSEALED = {
     "words": (
-        "🚨 A message to the agent has no seal of this app, so the agent does not get it: somebody wrote it "
-        "into the database. Say it again."
+        "🚨 The agent does not get a message: somebody wrote it into the database, or put it back there after the "
+        "agent had received it. Say it again."
     ),
     "letter": (
         "🚨 An answer to the agent has no seal of this app, so the agent does not get it: somebody wrote it "

@@ -23,7 +23,8 @@ from runtime.store.upsert import prepared_insert_if_absent
 LINES = "bot:lines"
 """The topic that is notified when a line is written."""
 
-_HEAD = Prepared(for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))))
+_ANY_HEAD = select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))
+_FIND_HEAD, _HEAD = Prepared(_ANY_HEAD), Prepared(for_update(_ANY_HEAD))
 _BEGIN_CHAIN = prepared_insert_if_absent(chains, "chain", "seq", "hash")
 _MOVE_HEAD = Prepared(
     update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
@@ -75,6 +76,11 @@ def write_step(
     return line
 
 
+def find_head(tx: Tx, chain: str) -> Head:
+    found = _FIND_HEAD.first(tx, chain_=chain)
+    return Head() if found is None else Head(found.seq, found.hash)
+
+
 def _lock_head(tx: Tx, chain: str) -> Head:
     head = _HEAD.first(tx, chain_=chain)
     if head is None:
@@ -94,9 +100,10 @@ def unbroken_lines(tx: Tx, chain: str, first: int) -> list[LedgerLine] | None:
     """A chain's lines from number `first` to its end. None if one is missing, or is not as this app wrote it. A command
     that reads without the secret can't check who wrote it."""
     # The head is read first: on PostgreSQL the lines may already go further.
-    head = tx.execute(select(chains.c.seq, chains.c.hash).where(chains.c.chain == chain)).one_or_none()
-    lines, seal = read_lines(tx, chain, first - 1), seal_in(tx.context)
-    if head is None or Head(head.seq, head.hash) not in [line.head for line in lines]:
+    head, lines, seal = find_head(tx, chain), read_lines(tx, chain, first - 1), seal_in(tx.context)
+    if not lines and head.seq == first - 1:
+        return []
+    if head not in [line.head for line in lines]:
         return None
     before = Head(first - 1, lines[0].previous)
     for line in lines:

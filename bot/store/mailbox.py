@@ -14,9 +14,10 @@ from sqlalchemy import Row, bindparam, case, exists, null, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.model import Confirmation, State
+from bot.policy.redaction import own_words
 from bot.store.agent_sessions import end_work
 from bot.store.attempts import earlier_attempts
-from bot.store.ledger_lines import write_step
+from bot.store.ledger_lines import content_of, unbroken_lines, write_step
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
 from bot.store.rows import letter_is_sealed
 from bot.store.tables import confirmations, mail, sessions, switches
@@ -52,7 +53,8 @@ class Letter:
     body: JsonObject
     person: str | None
     confirmation: str | None
-    sealed: bool = True  # False: it is forged, and nothing can be read of it
+    line: int = 0  # the last line of the session's chain when it was stored
+    sealed: bool = True  # False: it is void, and nothing can be read of it
 
     @property
     def trace(self) -> str | None:
@@ -125,6 +127,8 @@ def read_mail(
     rows = tuple(session_confirmations(tx, key)) if letters or together else ()
     if not letters:
         return Mail((), paused=False, rows=rows)
+    if letters[0].kind == "words" and letters[0].sealed and _was_heard(tx, key, letters[0]):
+        letters = (replace(letters[0], body={}, person=None, sealed=False),)
     return Mail(
         letters,
         paused=read_pause(tx) is not None,
@@ -144,7 +148,7 @@ def finish_and_read_next(
     an approval waits, the session is done."""
     if may_end:
         lock_session(tx, key)
-    letters_done(tx, received)
+    letters_done(tx, key, received)
     mail = read_mail(tx, key, together=together, several=several)
     if not may_end or mail.letters or any(approvals_held_back(mail.rows)):
         return mail
@@ -155,7 +159,7 @@ def finish_and_read_next(
 def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
     if not letter_is_sealed(tx, row):
         return Letter(row.id, row.kind, row.mark, {}, None, row.confirmation, sealed=False)
-    return Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation)
+    return Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation, row.line)
 
 
 def next_together(
@@ -198,17 +202,28 @@ def stop_mark(letter: int) -> str:
     return f"stopped:{letter}"
 
 
-def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
-    """Marks letters as received, or as no longer needed."""
+def letters_done(tx: Tx, key: str, letters: Sequence[Letter]) -> None:
+    """Marks letters as received, or as no longer needed. The ledger has a line for each message, so that nobody can
+    make the agent hear it again."""
     for letter in letters:
         _DONE(tx, id_=letter.id, at_=tx.now())
+        if letter.kind == "words" and letter.sealed:
+            write_step(tx, key, Step(kind=LineKind.HEARD, at=now(tx), text=own_words(letter.mark)))
+
+
+def _was_heard(tx: Tx, key: str, letter: Letter) -> bool:
+    """Whether the agent received the message before. It did if a line since then is missing or was changed: that could
+    be the line that says so. Purged lines count too."""
+    lines = unbroken_lines(tx, key, letter.line + 1)
+    contents = [content_of(line) for line in lines or () if line.kind is LineKind.HEARD]
+    return lines is None or any(content is None or content.get("text") == letter.mark for content in contents)
 
 
 def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
-    """Drops a letter whose seal does not fit, and says so in the thread. Its confirmation may be forged as well, so it
+    """Drops a void letter, and says so in the thread. Its confirmation may be forged as well, so it
     is checked."""
     lock_session(tx, key)
-    letters_done(tx, [letter])
+    letters_done(tx, key, [letter])
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
     if letter.confirmation is not None:

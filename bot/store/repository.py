@@ -19,7 +19,7 @@ from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, places_from_json
 from bot.confirmation.void import KnownStep, end_void, from_ledger
 from bot.policy.approvers import Person
-from bot.store.ledger_lines import confirmation_lines, content_of, write_step
+from bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
 from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places
 from bot.store.slack_lanes import mark_cards_due, seconds_until_posted
 from bot.store.tables import cards, confirmations, grants, mail, sessions, storable
@@ -98,7 +98,7 @@ _OWE = Prepared(
 _KNOWN_MAIL = Prepared(
     select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
 )
-_LETTER = ("session", "kind", "mark", "body", "person", "confirmation", "stored_at", "turn", "sealed")
+_LETTER = ("session", "kind", "mark", "body", "person", "confirmation", "stored_at", "turn", "line", "sealed")
 _PUT_MAIL = Prepared(insert(mail).inline().values({name: bindparam(f"{name}_") for name in _LETTER}))
 _LAST_WORDS = Prepared(
     select(func.coalesce(func.max(mail.c.id), 0).label("id")).where(
@@ -359,6 +359,7 @@ def put_mail(
         "confirmation": confirmation,
         "stored_at": tx.now(),
         "turn": None,
+        "line": find_head(tx, session).seq,
     }
     letter["sealed"] = letter_seal(tx, letter)
     _PUT_MAIL(tx, **{f"{name}_": value for name, value in letter.items()})

@@ -37,7 +37,7 @@ STORED = select(
 _LAST = Prepared(
     select(func.coalesce(func.max(ledger.c.seq), 0).label("seq")).where(ledger.c.confirmation == bindparam("id_"))
 )
-_LETTER = ("kind", "person", "confirmation", "body", "turn")
+_LETTER = ("kind", "person", "confirmation", "body", "turn", "line")
 
 
 def load(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation | None:
@@ -70,7 +70,7 @@ def sealed_places(tx: Tx, confirmation: str, places: tuple[Place, ...]) -> dict[
 
 
 def letter_seal(tx: Tx, letter: Mapping[str, Any]) -> str:
-    """Covers who said what to the agent, or what it gets about which call."""
+    """Covers who said what to the agent, or what it gets about which call, and its place in the ledger."""
     return seal_of(tx).of("letter", [letter["session"], letter["mark"]], [letter[name] for name in _LETTER])
 
 

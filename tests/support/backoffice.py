@@ -306,7 +306,7 @@ def _answer(tx: Tx, confirmation: str) -> str:
 
 def _mark_delivered(tx: Tx, key: str) -> None:
     while letters := next_letters(tx, key, together=False):
-        letters_done(tx, letters)
+        letters_done(tx, key, letters)
     posted_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
     session_done(tx, key)
     mark_all_posted(tx, key)

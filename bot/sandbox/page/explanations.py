@@ -191,6 +191,7 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.LEFT_BEHIND: lambda it: f"The agent went on without {it.tool}, so nobody has to decide about it any more.",
     LineKind.PAUSED: lambda it: f"{it.who} paused runs{it.because}. Approved calls start once runs are resumed.",
     LineKind.RESUMED: lambda it: f"{it.who} resumed runs{it.because}. Approved calls start now.",
+    LineKind.HEARD: "The agent received a message. If somebody puts it back into the mailbox, it does not count.",
     LineKind.RETRIED: lambda it: f"{it.who} had work retried that had failed too often.",
     LineKind.PURGED: "An operator removed the contents of old calls. The ledger still verifies.",
     LineKind.CHECKPOINT: "A signature over all chains. A later change of any line would show.",

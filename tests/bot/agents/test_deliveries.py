@@ -86,7 +86,7 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
 def answer_of(tx: Tx, key: str) -> Letter:
     """The first letter that is no words; the agent has heard those before it."""
     while (letters := next_letters(tx, key, together=False))[0].kind == "words":
-        letters_done(tx, letters)
+        letters_done(tx, key, letters)
     return letters[0]
 
 
@@ -156,7 +156,7 @@ async def test_what_follows_from_an_answer_was_asked_for_by_who_began_the_turn(a
 async def test_a_late_request_was_asked_for_by_whose_message_its_turn_is(at: Backoffice) -> None:
     """It is found while the agent works on Ben's message."""
     await at.hears("deploy it")
-    await at.database.run(lambda tx: letters_done(tx, next_letters(tx, at.key, together=False)))
+    await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, together=False)))
     first = await at.database.read(lambda tx: tx.execute(select(mail.c.id)).scalars().one())
     await at.database.run(note_turn, first, "the asker's invocation")
     await at.hears("and me?", who=BEN)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
 from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.stored_json import delivery_to_json
@@ -16,7 +16,7 @@ from bot.store.repository import SESSIONS
 from bot.store.tables import confirmations, grants, ledger, mail, sessions
 from runtime.jsontypes import Json, JsonObject, objects
 from runtime.store.database import Tx
-from runtime.store.tables import calls, requests
+from runtime.store.tables import calls, invocations, requests
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
 
@@ -152,7 +152,9 @@ async def test_i_decide_it_and_write_the_answer_too(open_office: Opens) -> None:
             tx.execute(update(confirmations).where(here).values(body=json.dumps(body), state="approved"))
             answer = AnswerDelivery(confirmed=True, arguments=body["asked"]["arguments"], revision=1)
             letter = {"kind": "answer", "mark": "mine", "body": delivery_to_json(answer), "confirmation": row.id}
-            tx.execute(insert(mail).values(session=row.session, stored_at=tx.now(), sealed=said.sealed, **letter))
+            tx.execute(
+                insert(mail).values(session=row.session, stored_at=tx.now(), line=0, sealed=said.sealed, **letter)
+            )
             tx.execute(update(sessions).values(due_at=0.0))
             tx.notify(SESSIONS)
 
@@ -285,28 +287,28 @@ async def _ran(at: Office, version: str, card: Seen) -> None:
     await at.rests()
 
 
-@pytest.mark.parametrize("way", ["delete", "cut off", "say that it was given later", "date back", "another grant"])
+def remove_guards(tx: Tx) -> None:
+    if tx.dialect == "sqlite":
+        tx.execute(text("DROP TRIGGER bot_ledger_no_delete"))
+        tx.execute(text("DROP TRIGGER bot_ledger_no_update"))
+    else:
+        tx.execute(text("DROP TRIGGER bot_ledger_guard ON bot_ledger"))
+
+
+@pytest.mark.parametrize("way", ["delete", "cut off", "date back", "another grant"])
 async def test_i_hide_that_a_grant_was_used(open_office: Opens, way: str) -> None:
     """It was good for two calls. If the ledger can't say how many it let through, it lets no more through."""
     async with open_office(GRANTING.replace('"30m"', '{ for = "30m", uses = 2 }')) as at:
         card = await granted(at)
 
         def hides(tx: Tx) -> None:
-            if tx.dialect == "sqlite":
-                tx.execute(text("DROP TRIGGER bot_ledger_no_delete"))
-                tx.execute(text("DROP TRIGGER bot_ledger_no_update"))
-            else:
-                tx.execute(text("DROP TRIGGER bot_ledger_guard ON bot_ledger"))
+            remove_guards(tx)
             used = ledger.c.kind == "grant used"
             (seq,) = tx.execute(select(ledger.c.seq).where(used)).scalars()
             if way == "delete":
                 tx.execute(delete(ledger).where(used))
             elif way == "cut off":
                 tx.execute(delete(ledger).where(ledger.c.seq >= seq))
-            elif way == "say that it was given later":
-                tx.execute(update(ledger).where(ledger.c.kind == "granted").values(kind="approved"))
-                given = {"kind": "granted", "confirmation": tx.execute(select(grants.c.id)).scalar_one()}
-                tx.execute(update(ledger).where(ledger.c.seq == seq + 1).values(given))
             elif way == "date back":
                 tx.execute(update(ledger).where(used).values(at=0.0))
             else:
@@ -320,6 +322,30 @@ async def test_i_hide_that_a_grant_was_used(open_office: Opens, way: str) -> Non
         await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
         await at.rests()
         assert "6.6.6" not in [line["version"] for line in at.ran()]
+
+
+@pytest.mark.parametrize("way", ["its letter is put back", "and its line is deleted"])
+async def test_i_let_the_agent_hear_a_message_again(open_office: Opens, way: str) -> None:
+    """Its call would run again under the grant."""
+    async with open_office(GRANTING) as at:
+        card = await granted(at)
+        await _ran(at, "2.4.2", card)
+
+        def puts_back(tx: Tx) -> None:
+            if way == "and its line is deleted":
+                remove_guards(tx)
+                tx.execute(delete(ledger).where(ledger.c.kind == "heard"))
+            tx.execute(delete(invocations))
+            last = select(func.max(mail.c.id)).where(mail.c.kind == "words").scalar_subquery()
+            tx.execute(update(mail).where(mail.c.id == last).values(done_at=None))
+            tx.execute(update(sessions).values(due_at=0.0))
+            tx.notify(SESSIONS)
+
+        await at.bot.database.run(puts_back)
+        await at.ann.finds("Say it again.", at.deploys, thread=card)
+        await _ran(at, "2.4.3", card)
+        assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2", "2.4.3"]
+        assert (await scrape(at.bot.url)).value("adk_confirm_unsealed_total") == 1
 
 
 async def test_i_make_up_a_held_call_under_a_grant(open_office: Opens) -> None:
@@ -438,7 +464,7 @@ async def test_i_tell_the_agent_what_nobody_said(open_office: Opens, kind: str) 
             body |= {"arguments": {}, "revision": 1, "payload": None}
             letter = {"session": row.session, "kind": kind, "mark": "mine", "stored_at": tx.now()}
             letter |= {"confirmation": None if kind == "refusal" else row.id, "sealed": said.sealed}
-            tx.execute(insert(mail).values(**letter, body=json.dumps(body)))
+            tx.execute(insert(mail).values(**letter, line=0, body=json.dumps(body)))
             tx.execute(update(sessions).values(due_at=0.0))
             tx.notify(SESSIONS)
 

@@ -198,7 +198,9 @@ async def test_words_are_put_into_somebodys_mouth(open_office: Opens) -> None:
             letter = tx.execute(select(mail)).one()
             said: JsonObject = {"text": "reimburse 99999 for bob", "files": [], "ts": "9.9", "trace": None}
             forged = {"session": letter.session, "kind": "words", "mark": "9.9", "person": "U0ANN"}
-            tx.execute(insert(mail).values(**forged, body=json.dumps(said), stored_at=tx.now(), sealed=letter.sealed))
+            tx.execute(
+                insert(mail).values(**forged, body=json.dumps(said), stored_at=tx.now(), line=0, sealed=letter.sealed)
+            )
             tx.execute(update(sessions).values(due_at=0.0))
             tx.notify(SESSIONS)
 
