@@ -40,6 +40,7 @@ REVOCATION_WAITS = (
 )
 NOTHING_WAITS = "Nothing waits for approval."
 NO_GRANTS = "No grants are in force: every call needs approval."
+NOT_COUNTED = "uses not known, since the ledger was changed (`adk-confirm audit verify` says where)"
 NOTHING_TO_RETRY = "Nothing needs a retry."
 RETRIED = "{kind} {name} is retried. It had stopped because: {trouble}"
 NOTHING_TO_REAPPLY = "Every waiting call is already under the policies in the file."
@@ -116,7 +117,9 @@ def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
 
     on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in one.on.items())
     yield f"{one.id}  {visible(one.tool)}{f'  with {on}' if on else ''}"
-    if one.most is not None:
+    if one.uses is None:
+        used = NOT_COUNTED
+    elif one.most is not None:
         used = f"{one.uses} of {one.most} uses"
     else:
         used = "not used yet" if one.uses == 0 else f"used {one.uses} time{'s' if one.uses > 1 else ''}"

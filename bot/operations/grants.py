@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import select
-
-from bot.audit.ledger import LineKind, stamp
+from bot.audit.ledger import stamp
 from bot.confirmation.model import Grant
 from bot.policy.redaction import Redactor
-from bot.store.grants_in_force import all_grants
-from bot.store.repository import chain_of, read_confirmation
-from bot.store.tables import ledger
+from bot.store.grants_in_force import all_grants, uses_of
+from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 
@@ -21,7 +17,7 @@ from runtime.store.database import Tx
 @dataclass(frozen=True, kw_only=True)
 class GrantInForce:
     """A grant, masked. `on`: the arguments that must be the same. `uses`: how many calls it let through so far, of
-    `most`."""
+    `most`; None if the ledger can't say."""
 
     id: str
     tool: str
@@ -30,7 +26,7 @@ class GrantInForce:
     given_at: datetime
     until: datetime
     session: str
-    uses: int
+    uses: int | None
     most: int | None
 
     def to_json(self) -> JsonObject:
@@ -53,15 +49,6 @@ def _grant_in_force(tx: Tx, grant: Grant) -> GrantInForce:
         given_at=grant.given_at,
         until=grant.until,
         session=grant.session.id,
-        uses=_uses(tx, grant),
+        uses=uses_of(tx, grant),
         most=grant.uses,
     )
-
-
-def _uses(tx: Tx, grant: Grant) -> int:
-    """How many calls the grant let through, according to the ledger."""
-    used = ledger.c.kind == str(LineKind.GRANT_USED)
-    found = select(ledger.c.content).where(
-        ledger.c.chain == chain_of(grant.session), used, ledger.c.content.is_not(None)
-    )
-    return sum(json.loads(content).get("grant") == grant.id for content in tx.execute(found).scalars())

@@ -55,17 +55,23 @@ def _granted(tx: Tx, ids: Iterable[str]) -> list[Grant]:
 
 
 def _with_uses(tx: Tx, grant: Grant) -> Grant:
-    """The grant, with how many calls it let through, by the ledger. Purged lines count too. If a line since the grant
-    is missing or was changed, the ledger can't say, and the grant counts as used up."""
+    """The grant, with how many calls it let through. If the ledger can't say, it counts as used up."""
     if grant.uses is None:
         return grant
+    used = uses_of(tx, grant)
+    return replace(grant, used=grant.uses if used is None else used)
+
+
+def uses_of(tx: Tx, grant: Grant) -> int | None:
+    """How many calls the grant let through, by the ledger. Purged lines count too. None if the ledger can't say: a line
+    since the grant is missing or was changed."""
     given = ledger.c.confirmation == grant.id, ledger.c.kind == str(LineKind.GRANTED)
     first = tx.execute(select(func.min(ledger.c.seq)).where(*given)).scalar_one()
     lines = None if first is None else unbroken_lines(tx, chain_of(grant.session), first)
     if lines is None:
-        return replace(grant, used=grant.uses)
+        return None
     contents = [content_of(line) for line in lines if line.kind is LineKind.GRANT_USED]
-    return replace(grant, used=sum(content is None or content.get("grant") == grant.id for content in contents))
+    return sum(content is None or content.get("grant") == grant.id for content in contents)
 
 
 def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> Grant | None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
+from sqlalchemy import delete
+
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
 from bot.operations.operator_times import format_time
 from bot.store.casting import SubmittedVote, cast
+from bot.store.tables import ledger
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, full_member
+from tests.support.stores import unguarded
 
 SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
 GRANTING = '[[policy]]\ntools = ["deploy*"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
@@ -56,3 +61,12 @@ async def test_a_grant_for_some_uses_says_how_many_are_left(at: Backoffice) -> N
     assert (await at.command("grants")).lines[1].endswith("left; 0 of 3 uses")
     await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
     assert (await at.command("grants")).lines[1].endswith("left; 1 of 3 uses")
+
+
+@pytest.mark.parametrize("allowed", ['"session"', '{ for = "30m", uses = 3 }'])
+async def test_a_use_that_somebody_deleted_is_not_passed_over(at: Backoffice, allowed: str) -> None:
+    await granted(at, GRANTING.replace('"session"', allowed))
+    await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
+    await at.database.run(unguarded)
+    await at.database.run(lambda tx: tx.execute(delete(ledger).where(ledger.c.kind == "grant used")))
+    assert "left; uses not known, since the ledger was changed" in (await at.command("grants")).lines[1]

@@ -19,6 +19,7 @@ from runtime.store.database import Tx
 from runtime.store.tables import calls, invocations, requests
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
+from tests.support.stores import unguarded
 
 pytestmark = pytest.mark.every_case
 
@@ -287,14 +288,6 @@ async def _ran(at: Office, version: str, card: Seen) -> None:
     await at.rests()
 
 
-def remove_guards(tx: Tx) -> None:
-    if tx.dialect == "sqlite":
-        tx.execute(text("DROP TRIGGER bot_ledger_no_delete"))
-        tx.execute(text("DROP TRIGGER bot_ledger_no_update"))
-    else:
-        tx.execute(text("DROP TRIGGER bot_ledger_guard ON bot_ledger"))
-
-
 @pytest.mark.parametrize("way", ["delete", "cut off", "date back", "another grant"])
 async def test_i_hide_that_a_grant_was_used(open_office: Opens, way: str) -> None:
     """It was good for two calls. If the ledger can't say how many it let through, it lets no more through."""
@@ -302,7 +295,7 @@ async def test_i_hide_that_a_grant_was_used(open_office: Opens, way: str) -> Non
         card = await granted(at)
 
         def hides(tx: Tx) -> None:
-            remove_guards(tx)
+            unguarded(tx)
             used = ledger.c.kind == "grant used"
             (seq,) = tx.execute(select(ledger.c.seq).where(used)).scalars()
             if way == "delete":
@@ -333,7 +326,7 @@ async def test_i_let_the_agent_hear_a_message_again(open_office: Opens, way: str
 
         def puts_back(tx: Tx) -> None:
             if way == "and its line is deleted":
-                remove_guards(tx)
+                unguarded(tx)
                 tx.execute(delete(ledger).where(ledger.c.kind == "heard"))
             tx.execute(delete(invocations))
             last = select(func.max(mail.c.id)).where(mail.c.kind == "words").scalar_subquery()

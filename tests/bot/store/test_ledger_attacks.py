@@ -35,6 +35,7 @@ from runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import KEYS, SECRET
+from tests.support.stores import unguarded
 
 pytestmark = pytest.mark.every_case
 
@@ -78,14 +79,6 @@ async def i_write(at: Backoffice, change: Callable[[Tx], Any]) -> None:
         change(tx)
 
     await at.database.run(write)
-
-
-def unguarded(tx: Tx) -> None:
-    if tx.dialect == "postgresql":
-        tx.execute(text("ALTER TABLE bot_ledger DISABLE TRIGGER ALL"))
-        return
-    for name in tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all():
-        tx.execute(text(f"DROP TRIGGER {name}"))
 
 
 def stored(tx: Tx, chain: str, line: LedgerLine) -> None:
@@ -133,7 +126,7 @@ async def purged_in_truth(at: Backoffice) -> None:
     kept = await at.asks("lookup", {})
     await at.vote(kept, ANNA, VoteKind.DENY)
     await at.is_posted()
-    assert (await verdict(at)).startswith("consistent: 11 lines in 2 chains, 8 of them purged; ")
+    assert (await verdict(at)).startswith("consistent: 12 lines in 2 chains, 9 of them purged; ")
 
 
 async def test_i_hide_behind_a_purge_that_did_not_name_my_line(at: Backoffice) -> None:

@@ -30,6 +30,7 @@ from runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, NOON
 from tests.support.secret import KEYS, SECRET
+from tests.support.stores import unguarded
 
 pytestmark = pytest.mark.every_case
 
@@ -117,15 +118,6 @@ async def test_nobody_writes_a_line_without_the_secret(at: Backoffice) -> None:
 
 
 # Around the guards
-
-
-def unguarded(tx: Tx) -> None:
-    """What somebody does first who owns the database and means to change the past."""
-    if tx.dialect == "postgresql":
-        tx.execute(text("ALTER TABLE bot_ledger DISABLE TRIGGER ALL"))
-        return
-    for name in tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all():
-        tx.execute(text(f"DROP TRIGGER {name}"))
 
 
 def change_a_content(tx: Tx) -> None:

@@ -10,15 +10,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select, text, update
 
 from bot.cli import main
 from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.hosts import host
 from bot.operations.operate import open_for_reading
 from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
-from bot.store.repository import find_session
+from bot.store.purge import purge_sessions
+from bot.store.repository import find_session, lock_confirmation, now
 from bot.store.tables import grants, metadata, sessions, threads
+from runtime.errors import NotFound
 from runtime.store.database import Database, Tx
 from runtime.store.records import SessionId
 from runtime.store.sessions import create
@@ -72,18 +74,18 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
     at.clock.passes(days=100)
     assert SECRET in await at.database.read(everything)
     said = await purged(at)
-    assert said.lines[0].endswith(" UTC is purged: 6 lines, 1 confirmation, 2 letters.")
+    assert said.lines[0].endswith(" UTC is purged: 7 lines, 1 confirmation, 2 letters.")
     assert said.lines[-1].startswith("Messages in Slack, backups of the store and an agent's own server keep what they")
     assert SECRET not in await at.database.read(everything)
     lines = await at.lines()
-    assert [line.kind for line in lines] == ["asked", "edited", "approval", "approved", "begun", "done"]
+    assert [line.kind for line in lines] == ["asked", "edited", "approval", "approved", "begun", "done", "heard"]
     assert {line.content for line in lines} == {None}
     (purge_line,) = await at.lines("system")
     content = json.loads(purge_line.content or "")
     assert (purge_line.kind, content["who"]["user"], content["text"]) == (
         "purged",
         "operator",
-        "6 lines, 1 confirmation, 2 letters",
+        "7 lines, 1 confirmation, 2 letters",
     )
     story = (await at.command("audit", "show", deploy)).lines
     assert story[-1].endswith("done (deploy): its content was purged")
@@ -97,7 +99,7 @@ async def test_a_second_purge_has_nothing_to_do(at: Backoffice) -> None:
     await at.is_posted()
     at.clock.passes(days=100)
     done = await purged(at)
-    assert done.lines[0].partition(" UTC ")[2] == "is purged: 6 lines, 1 confirmation, 2 letters."
+    assert done.lines[0].partition(" UTC ")[2] == "is purged: 7 lines, 1 confirmation, 2 letters."
     again = await purged(at)
     assert again.out.startswith("Nothing is left to purge from before ")
     assert len(await at.lines("system")) == 1, "where nothing was purged there is nothing to tell"
@@ -151,7 +153,7 @@ async def test_a_session_in_use_is_kept_whole_until_it_has_ended(at: Backoffice)
     assert (await purged(at)).lines[1] == IN_USE
     assert await at.database.read(everything) == before
     at.clock.passes(days=100)
-    assert (await purged(at)).lines[0].endswith(" UTC is purged: 2 lines, 1 confirmation, 3 letters.")
+    assert (await purged(at)).lines[0].endswith(" UTC is purged: 4 lines, 1 confirmation, 3 letters.")
     assert SECRET not in await at.database.read(everything)
 
 
@@ -216,11 +218,11 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     await at.database.run(mark_all_posted, at.key)
     await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))
     at.clock.passes(days=100)
-    assert (await purged(at)).lines[0].endswith("is purged: 6 lines, 1 confirmation, 2 letters, 1 history.")
+    assert (await purged(at)).lines[0].endswith("is purged: 7 lines, 1 confirmation, 2 letters, 1 history.")
     await at.hears("and again", BEN)
     session = await at.database.read(find_session, at.key)
     assert session is not None
-    assert (session.told_seq, {who.user for who in session.speakers}) == (6, {"U0BEN"})
+    assert (session.told_seq, {who.user for who in session.speakers}) == (7, {"U0BEN"})
     again = await at.asks("deploy")
     assert (await at.lines())[-1].kind == "asked"
     assert (await at.row(again)).state is State.WAITING
@@ -246,7 +248,7 @@ async def test_beside_a_service_and_without_one(at: Backoffice) -> None:
     await at.database.close()
     said = await at.command("audit", "purge", "--before", "90d")
     await at.reopen()
-    assert said.lines[0].endswith("is purged: 6 lines, 1 confirmation, 2 letters.")
+    assert said.lines[0].endswith("is purged: 7 lines, 1 confirmation, 2 letters.")
 
 
 # With all the parts
@@ -296,3 +298,29 @@ async def test_a_purge_beside_a_service_reaches_the_file_too(
         await at.command("audit", "purge", "--before", "90d")
         stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db") and path.is_file()]
         assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []
+
+
+async def test_what_is_purged_while_somebody_waits_for_its_session_is_not_found(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with backoffice(postgres_url, tmp_path, monkeypatch, capsys) as at:
+        at.clock.passes(days=-100)
+        await at.hears("deploy it")
+        name = await deployed(at)
+        await at.is_posted()
+        at.clock.passes(days=100)
+        purging = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def purges_until_somebody_waits(tx: Tx) -> None:
+            assert purge_sessions(tx, [at.key], now(tx) - timedelta(days=90)).confirmations == 1
+            loop.call_soon_threadsafe(purging.set)
+            waits = text("SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))")
+            while tx.execute(waits).first() is None:
+                pass
+
+        purge = asyncio.create_task(at.database.run(purges_until_somebody_waits))
+        await purging.wait()
+        with pytest.raises(NotFound, match=name):
+            await at.database.run(lock_confirmation, name)
+        await purge
