@@ -165,6 +165,7 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         team=session.team,
         question=request.ask is Ask.INPUT,
         payload=request.payload,
+        words=request.hint if request.ask is Ask.INPUT else "",
     )
 
 

@@ -144,6 +144,7 @@ class CallFacts:
     team: str = ""
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
     payload: Json = None  # what the approvers have to fill in
+    words: str = ""  # what the question says
 
     def names(self) -> dict[str, Json]:
         """The names that a `when` can use. A `python:` approver gets the first four."""
@@ -268,7 +269,10 @@ class Policies:
 
 def _blinding(policy: Policy, call: CallFacts, index: int) -> CallRefusal | None:
     """Refuses a call in which more would have to be masked than the values of hidden names."""
-    repeats = Redactor(policy.redact, call.args, call.payload).repeats(call.args, call.payload)
+    redactor = Redactor(policy.redact, call.args, call.payload)
+    repeats = redactor.repeats(call.args, call.payload)
+    if redactor.mask_text(call.words) != call.words:
+        repeats = (*repeats, own_words("the question"))
     if not repeats:
         return None
     where = ", ".join(name[:_LONGEST_NAME] for name in repeats[:_NAMED])

@@ -35,7 +35,6 @@ CARRIERS = frozenset(
 """Libraries that handle what no log may hold."""
 
 _OPENING = re.compile(r"[^(:{\[<=\"'`%\n]*")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MOST_CAUSES = 10
 
 _session: ContextVar[str | None] = ContextVar("session", default=None)
@@ -83,7 +82,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         ids = ", ".join(f"{name} {value}" for name, value in _ids().items())
         line = f"{record.levelname} {record.name}: {_message(record)}{f' [{ids}]' if ids else ''}"
-        return "\n".join(_CONTROL.sub(_spell, part) for part in (line, *(f"  {part}" for part in _failure(record))))
+        return "\n".join(_on_one_line(part) for part in (line, *(f"  {part}" for part in _failure(record))))
 
 
 class JsonFormatter(logging.Formatter):
@@ -99,12 +98,13 @@ class JsonFormatter(logging.Formatter):
             **_ids(),
             **({"error": failure} if failure else {}),
         }
-        return json.dumps(line, ensure_ascii=False)
+        return _on_one_line(json.dumps(line, ensure_ascii=False))
 
 
-def _spell(control: re.Match[str]) -> str:
-    """The escape of a character that would end the line, or that a terminal obeys. Names in messages may have some."""
-    return control.group().encode("unicode_escape").decode()
+def _on_one_line(text: str) -> str:
+    """Escapes, as in JSON, what would end the line, what a terminal obeys and what nobody sees, such as the signs that
+    reverse a text. Names in messages may have some."""
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def _ids() -> dict[str, str]:

@@ -194,6 +194,15 @@ redact = ["note"]
 """
 
 
+async def test_a_question_that_redact_would_hide_is_not_asked(opens: Opens) -> None:
+    async with opens("trip", BOBS.replace("note", "to")) as at:
+        said = await at.ann.says("@adk-confirm How long is", at.deploys)
+        refused = "A value that the policy hides is also in the question, which approvers have to see in full."
+        await at.ann.finds(refused, at.deploys, thread=said)
+        await at.rests()
+        assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
+
+
 @pytest.mark.parametrize("agent", ["trip", "trip_resumable", "trip_signed"])
 async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, agent: str) -> None:
     async with opens(agent) as at:
