@@ -38,9 +38,10 @@ _BLANK = (  # printable for Python, but nothing to be seen
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\ufffd"
     "\U0001107f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-_LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧο"
-_DISGUISED = rf"(?<!\w)(?=\w*[A-Za-z])(?=\w*[{_LATIN_TWINS}])[A-Za-z0-9_{_LATIN_TWINS}]+(?!\w)"
-_ODD = f"(?<={_MARKS}{{5}}){_MARKS}+|{_BLANK}|{_DISGUISED}"
+_LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳՍՏՕօսհոցɑɡᎠᎡᎢᎪᎫᎬᎳᎷᎻᏀᏃᏒᏙᏚᏞᏟᏢᏦᏴᏻꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
+_DISGUISED = re.compile(rf"(?<!\w)(?=\w*[A-Za-z])(?=\w*[{_LATIN_TWINS}])[A-Za-z0-9_{_LATIN_TWINS}]+(?!\w)")
+_ONLY_TWINS = re.compile(rf"(?<!\w)(?:[0-9_]*[{_LATIN_TWINS}]){{2}}[0-9_{_LATIN_TWINS}]*(?!\w)")
+_ODD = f"(?<={_MARKS}{{5}}){_MARKS}+|{_BLANK}|[\U0001d400-\U0001d7ff]"
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
 _NOTABLE = re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -48,19 +49,54 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def visible(text: str, keep: str = "") -> str:
     """The text with characters escaped that a reader can't see, or that would move other text: controls, direction
-    overrides, zero-width and private-use characters, spaces of other kinds, stacks of accents; and letters of other
-    scripts in a word that looks Latin. Wide spaces in Chinese and Japanese stay, and the parts of well-formed emoji.
-    `keep` may name newline and tab."""
+    overrides, zero-width and private-use characters, spaces of other kinds, strokes through letters and stacks of
+    accents; letters of mathematics; and letters of other scripts in a word that looks Latin. Wide spaces in Chinese
+    and Japanese stay, and the parts of well-formed emoji. `keep` may name newline and tab."""
     if text.isascii() and text.isprintable():
         return text
 
     def spell(match: re.Match[str]) -> str:
         found = match.group()
-        if match.lastgroup == "fine" or found in keep or (match.lastgroup is None and found.isprintable()):
-            return found
-        return "".join(letter if letter.isascii() and letter.isprintable() else _escape(letter) for letter in found)
+        plain = match.lastgroup is None and found.isprintable() and not _is_written_over(found)
+        return found if match.lastgroup == "fine" or found in keep or plain else _spell(match)
 
-    return _NOTABLE.sub(spell, text)
+    return _unmask(_NOTABLE.sub(spell, text))
+
+
+def _is_written_over(mark: str) -> bool:
+    return unicodedata.combining(mark) == 1 or unicodedata.category(mark) == "Me"
+
+
+def _unmask(text: str) -> str:
+    """Escapes letters that look Latin: in a word together with Latin letters; in words of nothing else, if there are
+    Latin letters up to the next space, or if nothing in the text shows their script. Words in capitals stay then, since
+    Greek and Russian have many (МОСКВА)."""
+    strange = {letter for letter in text if not letter.isascii()}
+    if strange.isdisjoint(_LATIN_TWINS):
+        return text
+    evident = {_script(letter) for letter in strange.difference(_LATIN_TWINS)}
+
+    def unmask(match: re.Match[str]) -> str:
+        found, latin = match.group(), _LATIN.search(match.group())
+        words = _ONLY_TWINS.findall(found)
+        if latin or any(
+            not word.isupper() and not {_script(c) for c in word if not c.isascii()} <= evident for word in words
+        ):
+            found = _ONLY_TWINS.sub(_spell, found)
+        return _DISGUISED.sub(_spell, found)
+
+    return _SPACELESS.sub(unmask, text)
+
+
+_LATIN, _SPACELESS = re.compile("[A-Za-z]"), re.compile(r"\S+")
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def _spell(match: re.Match[str]) -> str:
+    return "".join(letter if letter.isascii() and letter.isprintable() else _escape(letter) for letter in match.group())
 
 
 def _escape(character: str) -> str:

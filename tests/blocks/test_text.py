@@ -44,6 +44,16 @@ def test_every_character_that_nobody_sees_becomes_an_escape() -> None:
         ("1\u00a0500\u202f€", "1\\u00a0500\\u202f€"),
         ("a\u3000b \U0001d159\U00016fe4", "a\\u3000b \\ud834\\udd59\\ud81b\\udfe4"),
         ("\u0430pprove pr\u043ed", "\\u0430pprove pr\\u043ed"),
+        ("pr\u0585d \uff50rod \U0001d5c9rod", "pr\\u0585d \uff50rod \\ud835\\uddc9rod"),
+        ("\u0440\u0430\u0443\u043e", "\\u0440\\u0430\\u0443\\u043e"),
+        ("to \u0440\u0430\u0443\u043e_2", "to \\u0440\\u0430\\u0443\\u043e_2"),
+        ("для ops@\u0440\u0430\u0443.com", "для ops@\\u0440\\u0430\\u0443.com"),
+        ("\u0410\u0421\u041c\u0415-prod", "\\u0410\\u0421\\u041c\\u0415-prod"),
+        ("d\u0336r\u0338op \u20e0", "d\\u0336r\\u0338op \\u20e0"),
+        *(
+            (text, text)
+            for text in ("С утра у реки роса_2", "сахар и соль", "МОСКВА: НЕТ", "5 с", "Ναι, το νέο", "ΝΑΙ")
+        ),
         *((text, text) for text in ("東京\u3000本社", "Пётр, API-ключ и SMSка", "Δt = 5 μs", "naïve")),
         ("👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ❤️ 1️⃣", "👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ❤️ 1️⃣"),
         ("joined\u200dletters", "joined\\u200dletters"),
@@ -55,7 +65,16 @@ def test_what_is_unseen_is_written_out(raw: str, seen_as: str) -> None:
     assert visible(raw) == seen_as
 
 
-@given(strategies.nasty)
+def test_nothing_is_written_over_a_letter() -> None:
+    over = [
+        c
+        for c in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.combining(c) == 1 or unicodedata.category(c) == "Me"
+    ]
+    assert [c for c in over if visible(f"x{c}") == f"x{c}"] == []
+
+
+@given(strategies.nasty | st.text("рауо.xд \u0336⟨", max_size=8))
 def test_what_has_been_made_visible_stays_as_it_is(text: str) -> None:
     once = visible(text)
     assert visible(once) == once

@@ -234,8 +234,9 @@ def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
 
 
 def test_nobody_begins_a_line_of_the_log_with_what_they_name_something() -> None:
-    named, spelled = "x\nINFO bot.y\x1b\x7f\u2028\x85\u202e\u2066\u200b\ud800\U000e0041é", (
-        "x\\nINFO bot.y\\u001b\\u007f\\u2028\\u0085\\u202e\\u2066\\u200b\\ud800\\udb40\\udc41é"
+    named, spelled = (
+        "x\nINFO bot.y\x1b\x7f\u2028\x85\u202e\u2066\u200b\ud800\U000e0041é",
+        ("x\\nINFO bot.y\\u001b\\u007f\\u2028\\u0085\\u202e\\u2066\\u200b\\ud800\\udb40\\udc41é"),
     )
     assert lines_of(TextFormatter(), "bot.x", "no tool %s", named) == f"ERROR bot.x: no tool {spelled}"
     line = lines_of(JsonFormatter(), "bot.x", "no tool %s", named)
