@@ -6,11 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond, AsyncSay
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people.people import AskedFirst, Person
-from bot.sandbox.people.seen import Seen
+from bot.sandbox.people.people import Person
 from bot.sandbox.people.waiting import WaitedInVain
 from bot.sandbox.server.delivery import ACK_WITHIN
 from bot.sandbox.server.server import FakeSlack
@@ -27,55 +26,6 @@ def card(*buttons: str, text: str = "Deploy *2.4.1*?") -> list[Body]:
         for each in buttons
     ]
     return [section, {"type": "actions", "block_id": "acts", "elements": elements}]
-
-
-def the_click_says_who_did_what(clicked: list[Body], bob: Person, shown: Seen) -> None:
-    [body] = clicked
-    assert body["user"] == {"id": bob.id, "username": "bob", "name": "bob", "team_id": bob.user.team_id}
-    assert body["container"]["message_ts"] == shown.ts
-    assert body["actions"][0]["value"] == "c1/r1"
-    assert body["response_url"].startswith("http://127.0.0.1:")
-
-
-async def test_a_mention_arrives_twice_and_a_click_once(
-    slack: FakeSlack, app: AsyncApp, ann: Person, bob: Person, deploys: Channel
-) -> None:
-    heard: list[str] = []
-    clicked: list[Body] = []
-
-    @app.event("app_mention")
-    async def on_mention(event: Body, say: AsyncSay) -> None:
-        heard.append(event["ts"])
-        await say(text="Deploy?", blocks=card("Approve", "Deny"), thread_ts=event["ts"])
-
-    @app.event("message")
-    async def on_message(event: Body) -> None:
-        if "bot_id" not in event and "subtype" not in event:
-            heard.append(event["ts"])
-
-    @app.action("approve")
-    async def on_approve(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        clicked.append(body)
-        await ack()
-        await client.chat_update(channel=body["channel"]["id"], ts=body["message"]["ts"], text="Approved by bob")
-
-    asked = await ann.says("@adk-confirm deploy <checkout> & go", "#deploys")
-    shown = await bob.finds("Deploy *2.4.1*?", thread=asked, place=deploys)
-    assert shown.buttons == ("Approve", "Deny")
-    assert "@adk-confirm deploy <checkout> & go" in bob.sees(deploys)
-    made = await bob.clicks(shown, "Approve")
-    assert made.acked
-    await slack.until(lambda: "Approved by bob" in bob.now(shown))
-    assert bob.now(shown).buttons == ()
-    await slack.settled()
-    assert heard == [asked.ts, asked.ts]
-    ids = [made.body["event_id"] for made in slack.deliveries if made.kind == "events_api"]
-    assert len(set(ids)) == len(ids)
-    the_click_says_who_did_what(clicked, bob, shown)
-    with pytest.raises(NotFound):
-        await bob.clicks(shown, "Approve")
-    late = await bob.clicks(shown, "Approve", stale=True)
-    assert late.acked
 
 
 def field(name: str, element: Body) -> Body:
@@ -126,21 +76,6 @@ async def test_a_modal_is_filled_in_checked_and_submitted(
     await modal.submits({"Amount": 12})
     assert not modal.is_open()
     assert taken[-1]["amount"]["v"] == {"type": "number_input", "value": "12"}
-
-
-async def test_a_confirm_dialog_comes_before_the_click(
-    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
-) -> None:
-    blocks = card("Approve")
-    plain = {name: {"type": "plain_text", "text": name} for name in ("title", "text", "confirm", "deny")}
-    blocks[1]["elements"][0]["confirm"] = plain
-    await client.chat_postMessage(channel=deploys.id, text="Sure?", blocks=blocks)
-    shown = await ann.finds("Deploy", deploys)
-    with pytest.raises(AskedFirst, match="title: text"):
-        await ann.clicks(shown, "Approve")
-    assert [made for made in slack.deliveries if made.what == "block_actions"] == []
-    await ann.clicks(shown, "Approve", sure=True)
-    assert [made for made in slack.deliveries if made.what == "block_actions"] != []
 
 
 async def test_an_ephemeral_is_its_readers_alone(
@@ -233,7 +168,3 @@ async def test_waiting_in_vain_shows_all_screens(slack: FakeSlack, ann: Person, 
     await ann.says("is anybody there?", deploys)
     with pytest.raises(WaitedInVain, match="anybody there"):
         await ann.finds("yes", deploys, timeout=0.01)
-
-
-async def test_the_request_url_is_verified(slack: FakeSlack, app: AsyncApp) -> None:
-    assert await slack.verifies_url()

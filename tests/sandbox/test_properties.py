@@ -13,11 +13,10 @@ from bot.sandbox.blockkit.blocks import BLOCKS, Surface, complaints
 from bot.sandbox.blockkit.elements import ELEMENTS
 from bot.sandbox.blockkit.limits import check_metadata, check_view
 from bot.sandbox.methods.call import Args, Call
-from bot.sandbox.people.plain import Reader
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.web_api import METHODS
 from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.records import Channel, User
+from bot.sandbox.workspace.records import Channel
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import Json, JsonObject
 
@@ -66,15 +65,6 @@ def test_any_view_and_metadata_are_judged(value: Json, blocks: list[Json]) -> No
         assert refusal(partial(check_view, view, "modal")) in ("", "invalid_arguments", "view_too_large")
     codes = ("", "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large")
     assert refusal(lambda: check_metadata(value)) in codes
-
-
-@given(text=st.text(max_size=60) | st.from_regex(r"<[!@#]?[\w^{}|]*>", fullmatch=True), block=NEARLY)
-def test_anything_can_be_read(text: str, block: Json) -> None:
-    workspace = Workspace()
-    reader = Reader(workspace.directory, User("U1", "T1", "ann", "Ann"))
-    assert isinstance(reader.mrkdwn(text), str)
-    if isinstance(block, dict):
-        assert isinstance(reader.blocks([block]), str)
 
 
 NAMES = [

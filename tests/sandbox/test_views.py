@@ -56,19 +56,6 @@ async def test_a_trigger_opens_once_and_for_three_seconds(
         await client.views_open(trigger_id="1.2.3", view=modal("Edit"))
 
 
-async def test_what_was_entered_survives_an_update(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
-    save = {"submit": {"type": "plain_text", "text": "Save"}}
-    opened = await client.views_open(
-        trigger_id=trigger(slack, ann), view=modal("Edit", field("a"), field("b", initial_value="old"), **save)
-    )
-    form = await ann.gets_modal("Edit")
-    assert form.fields == {"a": "", "b": "old"}
-    await form.fill({"a": "typed", "b": None})
-    shown = (await client.views_update(view_id=opened["view"]["id"], view=modal("Edit", field("a"), **save)))["view"]
-    assert shown["state"]["values"] == {"a": {"v": {"type": "plain_text_input", "value": "typed"}}}
-    assert form.fields == {"a": "typed"}
-
-
 async def test_another_modal_takes_the_place_of_the_one_that_was_open(
     slack: FakeSlack, client: AsyncWebClient, ann: Person
 ) -> None:
@@ -106,29 +93,3 @@ async def test_the_answer_to_a_submission_is_followed(
     else:
         assert (form.title, form.is_open()) == ("Edit", True)
         assert ann.notices == ["We had some trouble connecting. Try again?"]
-
-
-async def test_a_home_is_published_for_one(
-    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, bob: Person
-) -> None:
-    clicks: list[Body] = []
-
-    @app.event("app_home_opened")
-    async def on_home(event: Body, client: AsyncWebClient) -> None:
-        waiting = {"type": "section", "text": {"type": "mrkdwn", "text": f"Waiting for <@{event['user']}>"}}
-        await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": [waiting, button("refresh")]})
-
-    @app.action("refresh")
-    async def on_refresh(ack: AsyncAck, body: Body) -> None:
-        clicks.append(body)
-        await ack()
-
-    home = await ann.opens_home("Waiting for @ann")
-    assert home.buttons == ("refresh",)
-    assert bob.home() is None
-    await home.clicks("refresh")
-    assert clicks[0]["view"]["type"] == "home"
-    with pytest.raises(SlackApiError, match="hash_conflict"):
-        await client.views_publish(user_id=ann.id, hash="old", view={"type": "home", "blocks": []})
-    with pytest.raises(SlackApiError, match="user_not_found"):
-        await client.views_publish(user_id="U404", view={"type": "home", "blocks": []})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -22,13 +20,6 @@ async def refusal(client: AsyncWebClient, method: str, **arguments: Any) -> str:
     with pytest.raises(SlackApiError) as refused:
         await client.api_call(method, json=arguments)
     return str(refused.value.response["error"])
-
-
-async def test_who_am_i(slack: FakeSlack, client: AsyncWebClient) -> None:
-    answer = await client.auth_test()
-    assert answer["team_id"] == slack.team.id
-    assert answer["user_id"] == slack.install.bot_user_id
-    assert "chat:write" in answer.headers["x-oauth-scopes"]
 
 
 @pytest.mark.parametrize(
@@ -55,28 +46,6 @@ async def test_a_scope_is_needed() -> None:
         ann = slack.person("ann", email="ann@example.com")
         assert "email" not in (await client.users_info(user=ann.id))["user"]["profile"]
         assert await refusal(client, "users.lookupByEmail", email="ann@example.com") == "missing_scope"
-
-
-@pytest.mark.parametrize("how", ["form", "json", "query", "multipart"])
-async def test_arguments_come_in_every_spelling(slack: FakeSlack, deploys: Channel, ann: Person, how: str) -> None:
-    blocks = [{"type": "section", "text": {"type": "plain_text", "text": "Deploy?"}}]
-    fields = {"channel": deploys.id, "text": "Deploy?", "blocks": json.dumps(blocks)}
-    multipart = aiohttp.FormData(fields, default_to_multipart=True)
-    body: dict[str, Arguments] = {
-        "form": {"data": fields},
-        "json": {"json": {**fields, "blocks": blocks}},
-        "query": {"params": fields},
-        "multipart": {"data": multipart},
-    }
-    headers = {"Authorization": f"Bearer {slack.bot_token}"}
-    async with aiohttp.ClientSession() as session:
-        async with session.post(f"{slack.url}chat.postMessage", headers=headers, **body[how]) as answer:
-            assert (await answer.json())["ok"] is True
-        async with session.post(f"{slack.url}auth.test", data={"token": slack.bot_token}) as answer:
-            assert (await answer.json())["ok"] is True
-        async with session.post(f"{slack.url}chat.postMessage", headers=headers, data=b"{") as answer:
-            assert (await answer.json())["error"] == "invalid_post_type"
-    assert ann.sees(deploys) == "adk-confirm: Deploy?"
 
 
 POSTS: list[tuple[str, Arguments, str]] = [
@@ -154,88 +123,3 @@ async def test_an_ephemeral_needs_its_reader_there(slack: FakeSlack, client: Asy
     psst = {"channel": deploys.id, "text": "psst"}
     assert await refusal(client, "chat.postEphemeral", **psst, user=zoe.id) == "user_not_in_channel"
     assert await refusal(client, "chat.postEphemeral", **psst, user="U404") == "user_not_found"
-
-
-async def test_a_thread_is_read_back_with_its_metadata(client: AsyncWebClient, deploys: Channel, ann: Person) -> None:
-    asked = await ann.says("deploy", deploys)
-    where: Arguments = {"channel": deploys.id, "ts": asked.ts}
-    metadata = {"event_type": "confirmation", "event_payload": {"id": "c1"}}
-    card = await client.chat_postMessage(channel=deploys.id, thread_ts=asked.ts, text="card", metadata=metadata)
-    await ann.says("hm", thread=asked)
-    bare = await client.conversations_replies(**where)
-    assert [each["text"] for each in bare["messages"]] == ["deploy", "card", "hm"]
-    assert bare["messages"][0]["reply_count"] == 2
-    assert "metadata" not in bare["messages"][1]
-    full = await client.conversations_replies(**where, include_all_metadata=True, oldest=card["ts"], inclusive=True)
-    assert [each.get("metadata") for each in full["messages"]] == [None, metadata, None]
-    first = await client.conversations_replies(**where, limit=2)
-    assert first["has_more"] is True
-    rest = await client.conversations_replies(**where, limit=2, cursor=first["response_metadata"]["next_cursor"])
-    assert [each["text"] for each in rest["messages"]] == ["hm"]
-    top = await client.conversations_history(channel=deploys.id)
-    assert [each["text"] for each in top["messages"]] == ["deploy"]
-    assert await refusal(client, "conversations.replies", channel=deploys.id, ts="1.000001") == "thread_not_found"
-    link = await client.chat_getPermalink(channel=deploys.id, message_ts=card["ts"])
-    assert link["permalink"].endswith(f"?thread_ts={asked.ts}&cid={deploys.id}")
-    reply = {"channel": deploys.id, "thread_ts": card["ts"], "text": "x"}
-    assert await refusal(client, "chat.postMessage", **reply) == "cannot_reply_to_message"
-
-
-async def test_a_deleted_message_is_gone(client: AsyncWebClient, deploys: Channel, ann: Person) -> None:
-    posted = await client.chat_postMessage(channel=deploys.id, text="stray")
-    await client.chat_delete(channel=deploys.id, ts=posted["ts"])
-    assert ann.sees(deploys) == ""
-
-
-async def test_who_people_are(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
-    guest = slack.person("gus", is_restricted=True, tz="America/New_York")
-    profile = (await client.users_info(user=guest.id))["user"]
-    assert profile["is_restricted"] is True
-    assert profile["tz_offset"] in (-18_000, -14_400)
-    found = await client.users_lookupByEmail(email="Ann@example.com")
-    assert found["user"]["id"] == ann.id
-    assert await refusal(client, "users.info", user="U404") == "user_not_found"
-    assert await refusal(client, "users.lookupByEmail", email="x@example.com") == "users_not_found"
-    slack.workspace.directory.change_user(ann.id, deleted=True)
-    assert (await client.users_info(user=ann.id))["user"]["deleted"] is True
-    assert await refusal(client, "users.lookupByEmail", email="ann@example.com") == "users_not_found"
-    everyone = [user["id"] async for page in await client.users_list(limit=1) for user in page["members"]]
-    assert {ann.id, guest.id, slack.install.bot_user_id} <= set(everyone)
-
-
-async def test_who_is_on_call(slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person) -> None:
-    group = slack.group("oncall", ann, id="S0ONCALL")
-    assert (await client.usergroups_users_list(usergroup=group))["users"] == [ann.id]
-    slack.group("oncall", bob, id="S0ONCALL")
-    assert (await client.usergroups_users_list(usergroup=group))["users"] == [bob.id]
-    assert [each["handle"] for each in (await client.usergroups_list())["usergroups"]] == ["oncall"]
-    slack.group("oncall", bob, id="S0ONCALL", disabled=True)
-    assert await refusal(client, "usergroups.users.list", usergroup=group) == "no_such_subteam"
-    assert await refusal(client, "usergroups.users.list", usergroup="S404") == "no_such_subteam"
-
-
-async def test_conversations(
-    slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person, deploys: Channel
-) -> None:
-    slack.channel("hidden", ann, with_app=False, private=True)
-    described = (await client.conversations_info(channel=deploys.id))["channel"]
-    assert (described["name"], described["is_member"], described["is_ext_shared"]) == ("deploys", True, False)
-    members = (await client.conversations_members(channel=deploys.id))["members"]
-    assert set(members) == {ann.id, bob.id, slack.install.bot_user_id}
-    seen = await client.conversations_list(types="public_channel,private_channel")
-    assert [each["name"] for each in seen["channels"]] == ["deploys"]
-    direct = await client.conversations_open(users=ann.id)
-    again = await client.conversations_open(users=ann.id)
-    assert direct["channel"]["id"] == again["channel"]["id"]
-    assert await refusal(client, "conversations.info", channel=direct["channel"]["id"]) == "missing_scope"
-    assert await refusal(client, "conversations.open", users=f"{ann.id},{bob.id}") == "missing_scope"
-    slack.workspace.directory.change_user(bob.id, deleted=True)
-    assert await refusal(client, "conversations.open", users=bob.id) == "user_disabled"
-
-
-async def test_every_call_is_on_record(slack: FakeSlack, client: AsyncWebClient, deploys: Channel) -> None:
-    await client.chat_postMessage(channel=deploys.id, text="one")
-    await refusal(client, "chat.update", channel=deploys.id, ts="1.1", text="x")
-    post, update = slack.calls
-    assert (post.method, post.args["text"], post.status, post.acted) == ("chat.postMessage", "one", 200, True)
-    assert (update.error, update.acted) == ("message_not_found", False)

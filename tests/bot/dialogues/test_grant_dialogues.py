@@ -41,6 +41,7 @@ async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve")
     modal = await at.bob.gets_modal("Also allow the next ones like this")
+    assert "Calls of deploy with service checkout then run without asking for 30 min" in modal
     await modal.submits(NEXT)
     await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     await at.ann.finds("run without asking until", at.deploys, thread=card)

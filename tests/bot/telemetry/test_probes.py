@@ -45,6 +45,7 @@ async def test_ready_says_what_it_looked_at(open_office: Opens, socket: bool) ->
         status, said = await get(f"{at.bot.url}/readyz")
         assert status == 200
         assert said == f"store: ok\n{slack}" + "".join(f"{task}: ok\n" for task in TASKS)
+        assert socket or await at.slack.verifies_url()
 
 
 async def test_a_store_that_does_not_answer(open_office: Opens) -> None:

@@ -11,7 +11,6 @@ from bot.audit.ledger import Head, LineKind, append
 from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.page import explanations, slack_explanations
 from bot.sandbox.page.explanations import Names
-from bot.sandbox.page.panel import ledger_item
 from bot.sandbox.server.delivery import Delivery, Kind
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
@@ -57,16 +56,6 @@ def test_a_ledger_line_is_explained_by_its_content(
 ) -> None:
     line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
     assert sentence in explanations.ledger(line, names)
-
-
-def test_a_ledger_line_is_titled_in_plain_words(names: Names) -> None:
-    content: JsonObject = {"who": OLGA, "yes": True}
-    made = [
-        append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
-        for kind in (LineKind.BEGUN, LineKind.SETTLED, LineKind.DONE)
-    ]
-    titles = [ledger_item(line, names).title for line in made]
-    assert titles == ["started: deploy", "outcome reported by people: deploy", "done: deploy"]
 
 
 @pytest.mark.parametrize("kind", LineKind)

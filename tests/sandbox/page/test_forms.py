@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from playwright.async_api import expect
@@ -15,7 +14,6 @@ from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 
 
 async def test_a_form_is_sent_back_until_it_is_right(scene: Scene, visits: Visits) -> None:
@@ -109,14 +107,6 @@ async def test_slacks_own_question_comes_before_the_click(scene: Scene, visits: 
     await me.sees("Needs 1 more approval")
 
 
-async def test_what_stands_behind_the_dots_is_picked_from_a_menu(scene: Scene, visits: Visits) -> None:
-    me = await visits()
-    await scene.app.asks(scene.deploys.id, "")
-    await me.clicks("More options")
-    await me.page.get_by_role("menuitem", name="Withdraw…").click()
-    await me.sees("Withdrawn: Deploy")
-
-
 async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene, visits: Visits) -> None:
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
@@ -129,15 +119,6 @@ async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene,
     await me.sees("It is urgent.")
     await me.page.get_by_role("menuitem", name="Withdraw…").click()
     await me.sees("Withdrawn: Deploy")
-
-
-async def test_a_shortcut_on_a_message_shows_its_history(scene: Scene, visits: Visits) -> None:
-    me = await visits()
-    await scene.app.asks(scene.deploys.id, "")
-    await me.picks("Approval history", of=me.message("to prod?"))
-    await me.sees("@lea edited deploy and approved that. Earlier approvals no longer count.", within=me.dialog)
-    await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
-    await expect(me.dialog).to_have_count(0)
 
 
 async def test_from_the_question_to_the_submit_without_a_mouse(scene: Scene, visits: Visits) -> None:
@@ -175,25 +156,3 @@ async def test_from_the_question_to_the_submit_without_a_mouse(scene: Scene, vis
     await me.presses("Enter")
     await me.sees("Needs 1 more approval", within=me.thread)
     await expect(me.thread.locator(":focus")).to_have_count(1)  # where the button was, or at the message
-
-
-async def test_menus_and_messages_by_arrow_keys(scene: Scene, visits: Visits) -> None:
-    me = await visits()
-    for words in ("first", "second", "third"):
-        await scene.olu.says(words, scene.deploys)
-    await me.message("third").focus()
-    await me.presses("ArrowUp")
-    await expect(me.message("second")).to_be_focused()
-    await me.presses("Home")
-    await expect(me.message("first")).to_be_focused()
-    await me.message("first").get_by_role("button", name="More actions").focus()
-    await me.presses("Enter")
-    await expect(me.page.get_by_role("menuitem", name="Reply in thread")).to_be_focused()
-    await me.presses("ArrowUp")
-    await expect(me.page.get_by_role("menuitem", name="Approval history")).to_be_focused()
-    await me.presses("Escape")
-    await expect(me.message("first").get_by_role("button", name="More actions")).to_be_focused()
-    await me.page.get_by_role("radio", name="dana").focus()
-    await me.presses("ArrowRight")
-    await expect(me.page.get_by_role("radio", name="olu")).to_have_attribute("aria-checked", "true")
-    await expect(me.page.get_by_role("radio", name="olu")).to_be_focused()

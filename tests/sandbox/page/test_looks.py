@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
-import bot.sandbox.page.page
 from blocks.card_text import heading
-from bot.sandbox.page.controls import Hint
-from bot.sandbox.workspace.records import User
 from runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
 from tests.blocks.test_golden import SENT
@@ -225,117 +219,3 @@ async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
     await me.page.get_by_role("button", name="Behind the scenes").click()
     await me.sees("“Deny…” by dana", within=me.panel)
     assert await audit(me.page) == []
-
-
-@dataclass(frozen=True)
-class Always:
-    """A guide with one hint for everybody."""
-
-    one: Hint
-
-    def hint(self, _: User) -> Hint:
-        return self.one
-
-
-async def test_a_long_hint_is_no_narrow_column_on_a_phone(scene: Scene, visits: Visits) -> None:
-    """At 390 pixels, a button that leaves too little room beside it stands below the hint."""
-    long = "Nobody knows whether Ada got the money, so nothing runs again. Ask the agent, then be lee."
-    hint = Hint(long, "Crash during the next call", {"do": "crash_in_call"})
-    scene.slack.page.stage = replace(scene.slack.page.stage, guide=Always(hint))
-    me = await visits(width=390, height=844, touch=True)
-    text = me.page.get_by_role("complementary", name="Next step").get_by_role("status")
-    await expect(text).to_contain_text("Nobody knows")
-    shape = await text.bounding_box()
-    assert shape is not None
-    assert shape["width"] > 250
-    assert shape["height"] < 60
-    assert await audit(me.page) == []
-
-
-async def test_what_a_hint_does_is_seen_on_a_phone(scene: Scene, visits: Visits) -> None:
-    """The panel behind the scenes covers the chat there."""
-    words = "@adk-confirm deploy checkout 2.14.0"
-    hint = Hint("Ask.", "Write it for me", {"say": words, "channel": scene.deploys.id})
-    scene.slack.page.stage = replace(scene.slack.page.stage, guide=Always(hint))
-    me = await visits(width=390, height=844, touch=True)
-    await me.page.get_by_role("button", name="Behind the scenes").click()
-    await expect(me.panel).to_be_visible()
-    await me.clicks("Write it for me")
-    await expect(me.panel).to_be_hidden()
-    await expect(me.chat.get_by_role("combobox")).to_have_value(words)
-
-
-async def test_a_thread_that_is_opened_is_seen_on_a_laptop(scene: Scene, visits: Visits) -> None:
-    """The panel behind the scenes covers the threads there."""
-    asked = await scene.dana.says("anybody there?", scene.deploys)
-    await scene.olu.says("I am", scene.deploys, thread=asked)
-    me = await visits(width=1100)
-    await me.page.get_by_role("button", name="Behind the scenes").click()
-    await expect(me.panel).to_be_visible()
-    await me.opens_thread()
-    await expect(me.panel).to_be_hidden()
-    await me.page.get_by_role("button", name="Behind the scenes").click()
-    await expect(me.panel).to_be_visible()
-
-
-async def test_the_theme_follows_the_computer_until_it_is_chosen(scene: Scene, visits: Visits) -> None:
-    me = await visits(dark=True)
-    ground = "getComputedStyle(document.querySelector('main')).backgroundColor"
-    dark = await me.page.evaluate(ground)
-    await me.clicks("Switch to the light theme")
-    light = await me.page.evaluate(ground)
-    assert (dark, light) == ("rgb(26, 28, 32)", "rgb(255, 255, 255)")
-    await me.page.reload()
-    await me.page.locator(".face[aria-checked=true]").wait_for()
-    assert await me.page.evaluate(ground) == light
-    await me.clicks("Switch to the dark theme")
-    assert await me.page.evaluate(ground) == dark
-
-
-# -- the colours themselves, hovering included
-
-PAIRS = (
-    ("ink", ("paper", "paper-2", "paper-3", "code-ground", "only-you")),
-    ("ink-2", ("paper", "paper-2", "paper-3", "only-you", "code-ground")),
-    ("link", ("paper", "paper-2", "only-you")),
-    ("paper", ("link",)),
-    ("on-strong", ("good", "good-2", "bad", "bad-2", "count")),
-    ("code", ("code-ground",)),
-    ("mention-ink", ("mention",)),
-    ("mention-me-ink", ("mention-me",)),
-    ("wrong", ("paper", "paper-2")),
-    ("new", ("paper",)),
-    ("frame-ink", ("frame", "frame-2", "frame-3")),
-    ("frame-ink-2", ("frame", "frame-2")),
-    ("frame-on-ink", ("frame-on",)),
-    *((f"json-{kind}", ("code-ground",)) for kind in ("key", "string", "number", "word")),
-    *((kind, ("paper", "paper-2")) for kind in ("request", "click", "answer", "ledger", "event", "call")),
-)
-THEME = (Path(bot.sandbox.page.page.__file__).parent / "assets" / "style" / "theme.css").read_text()
-
-
-def colours(selector: str) -> dict[str, str]:
-    found = re.search(rf"{re.escape(selector)} {{(.*?)\n\s*}}", THEME, re.DOTALL)
-    assert found is not None
-    return dict(re.findall(r"--([\w-]+): (.+?);\n", found[1] + "\n"))
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def faint(theme: dict[str, str]) -> Iterator[str]:
-    for ink, grounds in PAIRS:
-        for ground in grounds:
-            bright, dark = sorted((luminance(theme[ink]), luminance(theme[ground])), reverse=True)
-            if (contrast := (bright + 0.05) / (dark + 0.05)) < 4.5:
-                yield f"{ink} on {ground}: {contrast:.2f}"
-
-
-async def test_the_colours_of_both_themes_can_be_read() -> None:
-    light, dark = colours(":root"), colours('[data-theme="dark"]')
-    assert [*faint(light)] == []
-    assert [*faint(light | dark)] == []
-    assert colours('[data-theme="auto"]') == dark

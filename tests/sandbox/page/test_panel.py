@@ -104,21 +104,6 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await expect(me.page.get_by_role("button", name="Behind the scenes")).to_be_focused()
 
 
-@pytest.mark.slow
-async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: Scene, visits: Visits) -> None:
-    me = await visits()
-    await me.clicks("Event", within=me.panel)
-    await me.says("@adk-confirm deploy checkout")
-    mention = me.panel.locator(".panel-item", has_text="app_mention")
-    await expect(mention.locator(".panel-item-status")).to_contain_text("200 in")
-    await expect(mention).to_contain_text("dana mentioned the app in #deploys")
-    await me.opens_thread()
-    scene.slack.sends_to("http://127.0.0.1:9/gone")
-    await me.clicks("Approve: deploy")
-    click = me.panel.locator(".panel-item", has_text="“Approve” by dana")
-    await expect(click.locator(".panel-item-status.trouble")).to_have_text("connection failed")
-
-
 async def test_a_delivery_is_under_way_until_it_is_known_how_long_it_took() -> None:
     made = Delivery("events_api", "app_mention", {}, time.time())
     assert delivery_item(made, NAMES).status == "…"
@@ -142,15 +127,3 @@ async def test_each_kind_of_item_is_explained_in_words() -> None:
     assert ledger_item(line, NAMES).note == "somebody paused runs. Approved calls start once runs are resumed."
     assert ledger_item(line, NAMES).body["content"] == {"by": "x"}
     assert ledger_item(without_content(line), NAMES).body["content"] == "purged"
-
-
-async def test_an_observer_that_breaks_is_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken:
-        async def follow(self) -> AsyncIterator[Item]:
-            yield answer(True)
-            raise ConnectionError("the agent's journal is gone")
-
-    await asyncio.wait([scene.slack.page.watch(Broken())])
-    assert "The panel can't follow any more" in caplog.text
-    assert "the agent's journal is gone" in caplog.text
-    assert [item["title"] for item in scene.slack.page.items.since(0)] == ["confirmed"]
