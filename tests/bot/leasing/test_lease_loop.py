@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
@@ -51,6 +52,19 @@ def done(tx: Tx, key: str) -> None:
     tx.execute(update(rows).where(rows.c.key == key).values(due_at=None))
 
 
+Attends = Callable[[str, Lease], Awaitable[None]]
+
+
+async def attends_until(over: asyncio.Event, database: Database, attend: Attends, poll: float = 1.0) -> None:
+    """`attend`: what is done with a row."""
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=poll)
+    running = asyncio.create_task(attendant.run())
+    async with asyncio.timeout(60):
+        await over.wait()
+    attendant.stop()
+    await running
+
+
 async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: Database) -> None:
     await with_rows(database, "bad", "good")
     attended: list[str] = []
@@ -64,11 +78,7 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
             raise Invalid("This one can't be done.")
         await database.run(done, key)
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(both.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(both, database, attend)
 
     def look(tx: Tx) -> dict[str, tuple[int, str | None, bool]]:
         found = tx.execute(select(rows.c.key, rows.c.failures, rows.c.trouble, rows.c.due_at))
@@ -91,12 +101,8 @@ async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Dat
         await lease.finish(done, key)
         over.set()
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
     with counted_work() as counted:
-        running = asyncio.create_task(attendant.run())
-        await asyncio.wait_for(over.wait(), 60)
-    attendant.stop()
-    await running
+        await attends_until(over, database, attend, poll=3600)
     assert attended[1] - attended[0] >= 0.3
     assert counted["claim_due"] == 2
 
@@ -219,11 +225,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
         tried.set()
         raise NotNow(60.0, "Runs are paused.")
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(tried.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(tried, database, attend)
 
     def look(tx: Tx) -> tuple[int, float]:
         row = tx.execute(select(rows.c.failures, rows.c.due_at)).one()
@@ -248,12 +250,8 @@ async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_i
             all_three.set()
         raise Later("chat.update", 1.0, *([] if key == "waits" else ["status 503"]))
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     began = await database.read(lambda tx: tx.now())
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(all_three.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(all_three, database, attend)
 
     found = await database.read(lambda tx: tx.execute(select(rows.c.key, rows.c.due_at)).all())
     ended = await database.read(lambda tx: tx.now())
@@ -277,11 +275,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
         await database.run(lambda tx: tx.execute(update(rows).values(due_at=tx.now())))
         raise NotNow(3600.0, "Slack takes none now.")
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(again.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(again, database, attend)
 
 
 @pytest.mark.parametrize("ends", ["well", "by a write", "in trouble", "without a store"])
@@ -335,11 +329,7 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
         tx.execute(update(rows).values(lease_token="of the dead", lease_until=tx.now() + 0.2))
 
     await database.run(held)
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(attended.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(attended, database, attend, poll=3600)
 
 
 def set_row(tx: Tx, key: str, /, **values: float | None) -> None:
@@ -364,11 +354,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
         await lease.run(done, key)
 
     await database.run(set_row, "y", due_at=None)
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.05)
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(another.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(another, database, attend, poll=0.05)
     assert attended == ["x", "y"]
 
 
@@ -386,11 +372,7 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
         await lease.run(done, key)
         finished.set()
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.02)
-    running = asyncio.create_task(attendant.run())
-    await asyncio.wait_for(finished.wait(), 60)
-    attendant.stop()
-    await running
+    await attends_until(finished, database, attend, poll=0.02)
     logged = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]
     assert logged == [
         ("INFO", "test_rows x is put off for 0.01 s: Runs are paused, try 1."),
@@ -413,12 +395,7 @@ async def test_a_row_that_a_frozen_process_has_locked_is_attended(
     awake = await Database.open(postgres_stocked)
     await with_rows(awake, "x")
     async with frozen_while_preparing(postgres_stocked, "SELECT * FROM test_rows FOR UPDATE"):
-        attendant = LeaseLoop(awake, RowKind(rows, rows.c.key, "test:rows", attend))
-        running = asyncio.create_task(attendant.run())
-        async with asyncio.timeout(20):
-            await attended.wait()
-        attendant.stop()
-        await running
+        await attends_until(attended, awake, attend)
     await awake.close()
 
 
