@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 
-from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
+from sqlalchemy import Column, Double, Integer, Table, bindparam, select, update
 
 from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutOff
@@ -274,7 +274,7 @@ def _postponing(table: Table, key: Column[str] | Column[int]) -> tuple[Prepared,
     values = {
         "due_at": bindparam("again", type_=Double),
         "failures": bindparam("failed", type_=Integer),
-        "trouble": bindparam("why", type_=String),
+        "trouble": bindparam("why", type_=table.c.trouble.type),
         "owed_since": bindparam("since", type_=Double),
         "parked_at": bindparam("parked", type_=Double),
     }

@@ -122,7 +122,7 @@ class Namer:
     """Asks Slack for names, each once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._client = None if settings.environment.bot_token is None else slack_client(settings)
+        self._client = None if settings.environment.bot_token is None else slack_client(settings, patient=True)
         self._asked: set[str] = set()
         self.names = NO_NAMES
 

@@ -17,11 +17,11 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import AgentMessage, UnansweredWait
 from bot.store.agent_sessions import ShownStatus, read_status
 from bot.store.attempts import earlier_attempts, forget_attempt
-from bot.store.ledger_lines import lines_to_tell
+from bot.store.ledger_lines import find_head, lines_to_tell
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
-from bot.store.tables import attempts, chains, ledger, sessions, spoken
+from bot.store.tables import attempts, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -29,7 +29,6 @@ from runtime.store.upsert import insert_if_absent
 
 _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
-_HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
 _WORDS = Prepared(
     select(spoken)
     .where(spoken.c.session == bindparam("key_"), spoken.c.body.is_not(None))
@@ -83,7 +82,7 @@ def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, in
         return False
     number = (_LAST_NUMBER.first(tx, key_=key).number or 0) + 1
     body = canonical(_message_json(said, retry, into))
-    _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=_head(tx, key), number_=number)
+    _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=find_head(tx, key).seq, number_=number)
     mark_thread_due(tx, key)
     return True
 
@@ -176,7 +175,7 @@ def posted_up_to(tx: Tx, key: str, seq: int) -> None:
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
     """Whether lines or messages wait to be posted. New messages are posted after them."""
-    return last_posted(tx, key) < _head(tx, key) or not _nothing_to_say(tx, key)
+    return last_posted(tx, key) < find_head(tx, key).seq or not _nothing_to_say(tx, key)
 
 
 def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
@@ -194,11 +193,6 @@ def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
             if tries[who] == TRIES:
                 thirds.add(seq)
     return frozenset(thirds & {line.seq for line in refused})
-
-
-def _head(tx: Tx, key: str) -> int:
-    head = _HEAD.first(tx, chain_=key)
-    return 0 if head is None else int(head.seq)
 
 
 def _message_json(said: AgentMessage, retry: str | None, into: str | None) -> JsonObject:

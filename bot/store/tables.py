@@ -4,6 +4,7 @@ checks."""
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 from sqlalchemy import (
@@ -52,6 +53,19 @@ class OutsideId(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
+class OutsideText(TypeDecorator[str]):
+    """A text that quotes somebody, such as an agent's server. The characters that no database takes are replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
+        return None if value is None else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
 def _attention_columns() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
     """Columns of rows that a worker processes: when they are due, since when they were put off, and failures."""
     return (
@@ -59,7 +73,7 @@ def _attention_columns() -> tuple[Column[float], Column[float], Column[float], C
         Column("owed_since", Double),
         Column("parked_at", Double),
         Column("failures", Integer, nullable=False, server_default="0"),
-        Column("trouble", Text),
+        Column("trouble", OutsideText),
     )
 
 

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
-from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
+from sqlalchemy import Column, Double, Integer, MetaData, String, Table, insert, select, update
 
 from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
 from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, ClicksFirst, LeaseLoop, NotNow, postpone
 from bot.slack.outbound.errors import Later
+from bot.store.tables import cards
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
@@ -32,7 +33,7 @@ def due_rows(name: str) -> Table:
         Column("owed_since", Double),
         Column("parked_at", Double),
         Column("failures", Integer, nullable=False, server_default="0"),
-        Column("trouble", Text),
+        Column("trouble", cards.c.trouble.type),
         *lease_columns(),
     )
 
@@ -87,6 +88,24 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     seen = await database.read(look)
     assert seen["good"] == (0, None, True)
     assert seen["bad"] == (1, "This one can't be done.", False)
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800"], ids=["NUL", "half a surrogate"])
+async def test_a_row_is_put_off_whatever_its_error_says(database: Database, odd: str) -> None:
+    """An agent's server may say anything, and its words become the row's trouble."""
+    await with_rows(database, "bad")
+
+    async def attend(key: str, lease: Lease) -> None:
+        raise AssertionError("nobody attends here")
+
+    def fail(tx: Tx) -> tuple[int, str | None]:
+        kind = RowKind(rows, rows.c.key, "t", attend)
+        for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, claim.due_at, None, f"It said: {odd}!", counted=True)
+        row = tx.execute(select(rows.c.failures, rows.c.trouble)).one()
+        return row.failures, row.trouble
+
+    assert await database.run(fail) == (1, "It said: \N{REPLACEMENT CHARACTER}!")
 
 
 async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Database) -> None:

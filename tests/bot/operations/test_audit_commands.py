@@ -145,6 +145,7 @@ async def test_people_and_channels_have_names(at: Backoffice, monkeypatch: pytes
         story = (await at.command("audit", "show", deploy)).lines
         assert story[2] == f"    asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session {SESSION}"
         assert story[-1].endswith("  🚫 anna (U0ANNA) denied deploy_api. “not today”")
+        slack.faults.limits("*", retry_after=0)
         (listed,) = (await at.command("audit", "list")).lines
         assert listed.startswith(f"{deploy}  ")
         assert "deploy_api: denied; asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session " in listed
