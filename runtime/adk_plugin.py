@@ -88,7 +88,7 @@ from runtime.adk.turns import Turn, Turns
 from runtime.calls.call import REJECTED
 from runtime.context import as_json
 from runtime.errors import Forbidden, Invalid
-from runtime.jsontypes import JsonObject, same
+from runtime.jsontypes import JsonObject, canonical, same
 from runtime.wire import USER
 
 log = logging.getLogger(__name__)
@@ -306,7 +306,8 @@ class ConfirmationPlugin(BasePlugin):
                 return {"error": REJECTED, "reason": reason} if reason else {"error": REJECTED}
             if about is not None:
                 _refuse_other_call(tool, tool_args, about)
-                tool_args.update(about.edit_in(confirmation) or {})
+                tool_args.update(edit := about.edit_in(confirmation) or {})
+                _refuse_unseen(edit, about.defaults, bind(tool, tool_args))
             bind(tool, tool_args)
         except (Forbidden, Invalid) as error:
             log.warning("%s (%s): %s", tool.name, call_id, error)
@@ -375,6 +376,13 @@ def _refuse_other_call(tool: BaseTool, tool_args: dict[str, Any], about: Session
     is_other = not same(as_json([about.tool, about.arguments]), as_json([name, tool_args]))
     if is_other or (about.announcement is not None and not same(about.defaults, bind(tool, tool_args))):
         raise Forbidden(OTHER_CALL)
+
+
+def _refuse_unseen(edit: JsonObject, seen: JsonObject, completed: JsonObject) -> None:
+    """Refuses an edit that the tool would complete with values that people did not see."""
+    for name in edit:
+        if name in completed and not same(completed[name], seen.get(name)):
+            raise Invalid(f"{name!r} would be completed to {canonical(completed[name])}. Edit it to all that it holds.")
 
 
 def _is_googles(part: types.Part) -> bool:

@@ -11,6 +11,7 @@ from google.adk.tools.function_tool import FunctionTool
 from runtime.adk.type_checks import misfit, with_defaults
 from runtime.context import as_json
 from runtime.errors import Invalid
+from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject, alike, same, texts
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -26,6 +27,8 @@ def bind(tool: BaseTool, arguments: JsonObject) -> JsonObject:
     function = tool if isinstance(tool, FunctionTool) else None
     try:
         # google-adk drops what a function does not take, whatever the schema says.
+        if wrong := find_non_finite(arguments):
+            raise Invalid("; ".join(f"{where!r} {why}" for where, why in wrong.items()))
         problem = misfit(schema if function is None else {**schema, "additionalProperties": False}, arguments)
         missing = [repr(name) for name in texts(schema.get("required")) if name not in arguments]
         if problem or missing:
@@ -47,11 +50,11 @@ def _function_defaults(tool: FunctionTool, arguments: JsonObject) -> JsonObject:
     gets, wrong = preprocess(arguments) if preprocess is not None else (tool._preprocess_args(arguments), [])
     if wrong:
         raise Invalid(" ".join(wrong))
-    converted = {name: as_json(gets[name]) for name, value in arguments.items() if gets[name] is not value}
+    converted = {name: _plain(gets[name]) for name, value in arguments.items() if gets[name] is not value}
     completed = {name: value for name, value in converted.items() if _is_completed(arguments[name], value, name)}
     parameters: Mapping[str, inspect.Parameter] = inspect.signature(tool.func).parameters
     return completed | {
-        name: _shown(one.default)
+        name: _plain(one.default)
         for name, one in parameters.items()
         if one.default is not one.empty and one.kind not in _VARIADIC
         if name not in arguments and name not in tool._ignore_params
@@ -72,11 +75,11 @@ def _is_completed(given: Json, gets: Json, where: str) -> bool:
     return any(inner) or len(gets) > len(given)
 
 
-def _shown(default: object) -> Json:
+def _plain(value: object) -> Json:
     try:
-        return as_json(default)
+        return repr(value) if find_non_finite({"": value}) else as_json(value)  # JSON would have a null for it
     except Invalid:
-        return repr(default)
+        return repr(value)
 
 
 def schema_of(tool: BaseTool) -> JsonObject | None:

@@ -46,6 +46,17 @@ def asks_itself(project: str, tool_context: ToolContext, recursive: bool = True)
     return {"deleted": project}
 
 
+class Span(BaseModel):
+    days: float = float("nan")
+
+
+ENDLESS = Span()
+
+
+def patient(span: Span = ENDLESS, most: float = float("inf")) -> None:
+    write("delete", most=f"{most} {span.days}")
+
+
 def takes_nothing() -> None:
     write("delete")
 
@@ -111,6 +122,7 @@ P: JsonObject = {"project": "payments"}
         ),
         (mcp_tool, {**P, "dry_run": True}, ("'dry_run'",)),
         (mcp_tool, {**P, "recursive": "no"}, ("'recursive'",)),
+        (lambda: mcp_tool(additionalProperties=True), {**P, "more": [float("nan")]}, ("'more.0'", "finite")),
         (nested_tool, {"window": {"hours": 2, "quiet": True}}, ("'window.quiet'",)),
         (nested_tool, {"window": {"hours": 2, "alarm": "no"}}, ("'window.alarm'", "boolean")),
     ],
@@ -136,6 +148,7 @@ async def test_what_the_tool_would_not_get_as_it_is_written_is_refused_to_the_mo
             {**P, "recursive": True, "force": False, "window": {"hours": 2, "alarm": True}},
         ),
         (lambda: FunctionTool(asks_itself), P, {"recursive": True}, {**P, "recursive": True}),
+        (lambda: gated(patient), {}, {"most": "inf", "span": "Span(days=nan)"}, {"most": "inf nan"}),
         (mcp_tool, P, {"recursive": True}, P),  # its server fills it in
         (
             nested_tool,
@@ -179,6 +192,18 @@ async def test_an_edit_that_the_tool_would_change_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"window\.quiet"):
         await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2, "quiet": True}}})
     assert ran() == []
+
+
+async def test_an_edit_that_the_tool_would_complete_is_refused() -> None:
+    """Whoever approves after the edit would not see all that runs."""
+    at = called(gated(delete_project), P)
+    asked = await at.asks("please delete payments")
+    said = await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2}}})
+    assert "would be completed" in str(results(said, "delete"))
+    assert ran() == []
+    asked = await at.asks("please delete payments")
+    await at.answer(asked, {"confirmed": True, "payload": {"window": {"hours": 2, "alarm": False}}})
+    assert [line["window"] for line in ran()] == [{"hours": 2, "alarm": False}]
 
 
 def integrity() -> BasePlugin:
