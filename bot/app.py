@@ -1,9 +1,11 @@
-"""Starts and stops the bot. `parts.py` makes its parts."""
+"""Makes the parts of the bot, each with the parts that it needs, and starts and stops them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -12,25 +14,44 @@ from pathlib import Path
 from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
-from bot.config.reload import stop_watching
+from blocks.verdict import notice_message
+from bot.agents.intake import Intake
+from bot.agents.session_worker import SessionWorker
+from bot.cards.agent_sessions import AgentSessions
+from bot.cards.cards import Cards
+from bot.cards.thread import Thread
+from bot.cards.thread_worker import ThreadWorker
+from bot.config.reload import PolicyReloader, stop_watching
+from bot.config.rules import Rules
 from bot.config.settings import Settings
+from bot.home.lists import Lists
+from bot.home.query import HomeQuery
 from bot.hosts import open_host
 from bot.hosts.host import Host
+from bot.inbound.after_ack import AfterAck
 from bot.inbound.bolt_app import bolt, connect, listen
+from bot.inbound.clicks_and_forms import ClicksAndForms
+from bot.inbound.commands_and_shortcuts import Commands
+from bot.inbound.events import Events
 from bot.inbound.http import make_site
-from bot.parts import Parts
-from bot.slack.identity import identify, slack_client
-from bot.slack.outbound.calls import CallLimits, slack_session
+from bot.leasing.lease_loop import ClicksFirst
+from bot.slack.directory.directory import Directory
+from bot.slack.identity import BotIdentity, identify, slack_client
+from bot.slack.outbound.calls import CallLimits, Calls, slack_session
+from bot.slack.outbound.client import Sender
 from bot.store.open import open_store
 from bot.store.transactions import follow_call
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
+from bot.worker.checkpoint_job import CheckpointJob
 from bot.worker.shutdown import Shutdown, StopDeadline
 from bot.worker.supervision import RestartPauses, Supervisor
+from bot.worker.worker import Worker
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Database
+from runtime.store.seal import Seal
 
 log = logging.getLogger(__name__)
 
@@ -60,59 +81,92 @@ async def running_bot(
     tests can let a day pass; `limits` are the limits of calls to Slack; `pauses` are those before a background task
     that failed is started again.
     """
-    stop, readiness = Shutdown(), Readiness()
-    async with AsyncExitStack() as stack:
-        parts = await _open_parts(stack, stop, settings, file, clock, limits or CallLimits())
-        readiness.watch("store", store_probe(parts.database))
-        app = _bolt_with_listeners(parts)
-        url = await _serve(stack, stop, readiness, parts, app)
-        us = parts.identity
-        log.info("for %s as %s; agent %s; store %s", us.team, us.user, parts.host.app, parts.database.url)
-        async with _running_loops(stop, readiness, parts, pauses or RestartPauses()):
-            yield Bot(url, parts.database, parts.host, app)
-
-
-async def _open_parts(
-    stack: AsyncExitStack,
-    stop: Shutdown,
-    settings: Settings,
-    file: Path | None,
-    clock: Callable[[], float] | None,
-    limits: CallLimits,
-) -> Parts:
-    """The parts, after the store and the agent are open. They are closed with the stack."""
+    stop, readiness, limits = Shutdown(), Readiness(), limits or CallLimits()
     secret = _secret(settings)
-    database = await open_store(settings.store_url, secret, clock)
-    stack.push_async_callback(stop.close_part, "the store", database.close, StopDeadline.STORE)
-    metrics = Metrics(database)
-    database.listen(metrics.heard)
-    database.listen(log_line)
-    assert settings.agent is not None
-    host = await open_host(
-        settings.agent, database, clock, store_url=settings.store_url, on_change=follow_call, lease=settings.lease
+    async with AsyncExitStack() as stack:
+        database = await open_store(settings.store_url, secret, clock)
+        stack.push_async_callback(stop.close_part, "the store", database.close, StopDeadline.STORE)
+        metrics = Metrics(database)
+        database.listen(metrics.heard)
+        database.listen(log_line)
+        assert settings.agent is not None
+        host = await open_host(
+            settings.agent, database, clock, store_url=settings.store_url, on_change=follow_call, lease=settings.lease
+        )
+        stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
+        client = slack_client(settings)
+        identity = await identify(client)
+        session = slack_session()
+        stack.push_async_callback(session.close)
+        monotonic = clock or time.monotonic
+        sender = Sender(Calls(client, limits=limits, meter=metrics, session=session, clock=monotonic))
+        rules = Rules(settings.policies, settings.limits)
+        directory = Directory(sender, rules, patience=limits.lookups, clock=monotonic)
+        parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, sender, directory, rules)
+        readiness.watch("store", store_probe(database))
+        url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
+        log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
+        reloading = None if file is None else PolicyReloader(file, os.environ, rules)
+        async with _running_loops(stop, readiness, metrics, parts, reloading, pauses or RestartPauses()):
+            yield Bot(url, database, host, parts.bolt)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts that run and that have to be stopped."""
+
+    bolt: AsyncApp
+    errands: AfterAck
+    worker: Worker
+    checkpoints: CheckpointJob
+
+
+def _make_parts(
+    settings: Settings,
+    seal: Seal,
+    database: Database,
+    metrics: Metrics,
+    host: Host,
+    identity: BotIdentity,
+    sender: Sender,
+    directory: Directory,
+    rules: Rules,
+) -> _Parts:
+    clicks_first, audit = ClicksFirst(), settings.audit
+    lists = Lists(database, sender, HomeQuery(database, sender, directory, rules))
+    worker = Worker(
+        database,
+        SessionWorker(host, sender, database, Intake(directory, sender, rules), rules),
+        ThreadWorker(Thread(sender, directory.names), AgentSessions(sender, rules)),
+        directory,
+        Cards(sender, directory),
+        rules,
+        term=settings.lease.total_seconds(),
+        clicks=clicks_first,
     )
-    stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
-    client = slack_client(settings)
-    identity = await identify(client)
-    session = slack_session()
-    stack.push_async_callback(session.close)
-    return Parts(settings, secret, file, clock, limits, database, metrics, host, client, identity, session)
+    app, errands = bolt(settings, identity, metrics, clicks_first), AfterAck(sender, directory.names)
+    # Listeners for whose ack people wait come first.
+    ClicksAndForms(database, sender, directory, rules, lists, errands, host.app).register(app)
+    Events(database, host, sender, directory, lists, errands, settings.slack.prompts).register(app)
+    Commands(database, sender, directory, lists, errands).register(app)
+
+    async def post(text: str) -> None:
+        assert audit.channel is not None
+        await sender.post(audit.channel, notice_message(text))
+
+    # Checkpoints go to the log, and to a channel if the settings name one.
+    checkpoints = CheckpointJob(database, seal, audit.checkpoint_every, post if audit.channel else None)
+    return _Parts(app, errands, worker, checkpoints)
 
 
-def _bolt_with_listeners(parts: Parts) -> AsyncApp:
-    """Bolt with all listeners. Listeners for whose ack people wait come first."""
-    app = bolt(parts.settings, parts.identity, parts.metrics, parts.clicks_first)
-    for each in (parts.clicks_and_forms, parts.home_events, parts.commands, parts.lifecycle, parts.agent_events):
-        each.register(app)
-    return app
-
-
-async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, parts: Parts, app: AsyncApp) -> str:
+async def _serve(
+    stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, settings: Settings, metrics: Metrics, app: AsyncApp
+) -> str:
     """Takes requests from Slack from now on. Returns the address of the HTTP server."""
-    settings, environment = parts.settings, parts.settings.environment
+    environment = settings.environment
     secret = environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
-    add_probes(site, readiness, parts.metrics)
+    add_probes(site, readiness, metrics)
     url = await listen(stack, settings, site, stop)
     if environment.app_token is not None:
         await connect(stack, environment.app_token, app, stop, readiness)
@@ -121,13 +175,18 @@ async def _serve(stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, pa
 
 @asynccontextmanager
 async def _running_loops(
-    stop: Shutdown, readiness: Readiness, parts: Parts, pauses: RestartPauses
+    stop: Shutdown,
+    readiness: Readiness,
+    metrics: Metrics,
+    parts: _Parts,
+    reloader: PolicyReloader | None,
+    pauses: RestartPauses,
 ) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
-    supervisor = Supervisor(readiness, parts.metrics, pauses)
+    supervisor = Supervisor(readiness, metrics, pauses)
     working = [supervisor.begin(name, run) for name, run in parts.worker.loops.items()]
     checkpoints = supervisor.begin("checkpoints", parts.checkpoints.run)
-    reloading = None if parts.reloading is None else supervisor.begin("reloading", parts.reloading.run)
+    reloading = None if reloader is None else supervisor.begin("reloading", reloader.run)
     readiness.started()
     try:
         yield
@@ -136,10 +195,9 @@ async def _running_loops(
         readiness.stopping()
         supervisor.stop()
         parts.worker.stop()
-        listeners = (parts.clicks_and_forms, parts.home_events, parts.commands)
-        drained = [asyncio.create_task(each.drain()) for each in listeners]
+        drained = asyncio.create_task(parts.errands.drain())
         await stop.wait_for_tasks(
-            *working, *drained, by=StopDeadline.WORK, cancelled_by=StopDeadline.CANCELLED, left=parts.worker
+            *working, drained, by=StopDeadline.WORK, cancelled_by=StopDeadline.CANCELLED, left=parts.worker
         )
         parts.checkpoints.stop()  # after the others: the last checkpoint covers what they did
         await stop.wait_for_tasks(checkpoints, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)

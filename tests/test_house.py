@@ -56,7 +56,7 @@ def test_imports_point_one_way(package: str) -> None:
 
 BOTS_ROOMS = (
     *("policy", "audit", "config", "confirmation", "hosts", "store", "leasing", "slack", "telemetry", "cards"),
-    *("agents", "home", "worker", "operations", "inbound", "parts", "app", "sandbox", "demo", "commands", "cli"),
+    *("agents", "home", "worker", "operations", "inbound", "app", "sandbox", "demo", "commands", "cli"),
 )
 """Ground floor first: a room imports only from itself and from rooms before it."""
 

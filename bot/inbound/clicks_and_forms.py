@@ -86,13 +86,14 @@ class ClicksAndForms:
         directory: Directory,
         rules: Rules,
         lists: Lists,
+        errands: AfterAck,
         app_name: str,
     ) -> None:
         self._turns = FairTurns()
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._mentions = OnceOnly[MessageResult]()
-        self._errands, self._hints = AfterAck(sender, directory.names), HintSender(database, sender, directory)
+        self._errands, self._hints = errands, HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
@@ -100,10 +101,6 @@ class ClicksAndForms:
         app.view(re.compile(r"^adk_confirm_\w+_view$"))(self.submit)
         app.event("app_mention")(self.message)
         app.event("message")(self.message)
-
-    async def drain(self) -> None:
-        """Waits for views that are being opened."""
-        await self._errands.drain()
 
     # Words
 

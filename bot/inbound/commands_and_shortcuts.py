@@ -36,18 +36,16 @@ NO_CARD = "This message is not a card. Use this on a message that asks for appro
 
 
 class Commands:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, lists: Lists) -> None:
-        self._database, self._sender, self._directory, self._lists = database, sender, directory, lists
-        self._errands = AfterAck(sender, directory.names)
+    def __init__(
+        self, database: Database, sender: Sender, directory: Directory, lists: Lists, errands: AfterAck
+    ) -> None:
+        self._database, self._sender, self._directory = database, sender, directory
+        self._lists, self._errands = lists, errands
 
     def register(self, app: AsyncApp) -> None:
         app.command(COMMAND)(self.approvals)
         app.shortcut(HISTORY)(self.history)
         app.action(Action.RETRY.value)(self.retry)
-
-    async def drain(self) -> None:
-        """Waits for lists and views that are being sent."""
-        await self._errands.drain()
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
