@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ class OutcomeUnknown(StoreError):
 class Tx:
     """A transaction, as the function in it sees it. Not usable after the function has returned."""
 
-    __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "later", "topics")
+    __slots__ = ("_ahead", "_clock", "connection", "context", "dialect", "facts", "later", "topics")
 
     def __init__(self, connection: Connection, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
@@ -50,7 +49,6 @@ class Tx:
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
         self._ahead: float | None = None  # of this machine's steady clock, the database's is
-        self._raw: sqlite3.Connection | None = None
 
     @overload
     def execute(self, statement: TypedReturnsRows[*Ts], parameters: Parameters | None = None) -> CursorResult[*Ts]: ...
@@ -62,15 +60,6 @@ class Tx:
 
     def execute(self, statement: Executable, parameters: Parameters | None = None) -> CursorResult[*tuple[Any, ...]]:
         return self.connection.execute(statement, parameters)
-
-    @property
-    def sqlite(self) -> sqlite3.Connection:
-        """The driver's connection, for statements that need no SQLAlchemy. Only on SQLite."""
-        if self._raw is None:
-            raw = self.connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
-            self._raw = raw
-        return self._raw
 
     def now(self) -> float:
         """Seconds since the epoch. Use this after the root row is locked: before that, others may still change
