@@ -13,7 +13,6 @@ from bench.chaos.history import (
     ClickRecord,
     Effect,
     Entry,
-    Finding,
     History,
     Kind,
     Message,
@@ -23,11 +22,8 @@ from bench.chaos.history import (
     Whisper,
 )
 from bench.chaos.plan import make_plan
-from bench.chaos.report import story_of, verdict
+from bench.chaos.report import verdict
 from bench.chaos.story import Story
-from blocks.ledger_kinds import LineKind
-from blocks.step_views import StepView
-from blocks.thread import thread_messages
 from runtime.jsontypes import Json
 
 THREAD = ("C0NORTH", "1.000100")
@@ -206,66 +202,6 @@ def test_every_promise_can_be_broken() -> None:
     assert {promise for promise, _, _ in FORGED} == set(PROMISES)
 
 
-# What is no broken promise
-
-
-def unknown(*more: Entry) -> History:
-    """Its process died in the middle of it, and people were asked."""
-    kept = tuple(one for one in HONEST.ledger if (one.kind, one.confirmation) != ("done", "k-pay"))
-    lines = tuple(replace(one, seq=number) for number, one in enumerate((*kept, *more), 1))
-    return replace(HONEST, ledger=lines, effects=(HONEST.effects[0], *HONEST.effects[2:]))
-
-
-def test_a_call_of_which_nobody_knows_is_honest_if_its_card_asks() -> None:
-    history = unknown(entry(14, "unknown", "k-pay"))
-
-    assert list(PROMISES["ran_once"](Story(history))) == []
-    assert list(PROMISES["ledger_tells_the_log"](Story(history))) == []
-    (finding,) = PROMISES["cards_show_the_end"](Story(history))
-    assert "Did this take effect? Pay" in finding.what
-
-
-def test_a_call_that_people_ran_again_may_have_begun_twice() -> None:
-    twice = unknown(entry(14, "unknown", "k-pay"), entry(15, "run again", "k-pay"), entry(16, "done", "k-pay"))
-    history = replace(twice, effects=(*HONEST.effects, HONEST.effects[0]))
-
-    assert list(PROMISES["ran_once"](Story(history))) == []
-
-
-def test_a_click_that_was_not_acknowledged_may_count_or_not() -> None:
-    assert check(plus(clicked=click("dan", "Withdraw", "k-ship", 9, acked=False))) == []
-    counted = tuple(replace(one, acked=False) for one in HONEST.clicked)
-    assert check(replace(HONEST, clicked=counted)) == []
-
-
-def test_a_click_that_slack_delivers_twice_is_one_vote() -> None:
-    assert check(plus(clicked=HONEST.clicked[0])) == []
-
-
-def test_a_button_that_is_pressed_again_while_it_waits_says_nothing_new() -> None:
-    again = replace(HONEST.clicked[0], same="another press")
-
-    assert check(plus(clicked=again)) == []
-    assert check(replace(plus(clicked=again), ledger=plus(ledger=entry(14, "approval", "k-pay", "U0DAN")).ledger))
-
-
-def test_words_that_were_not_acknowledged_may_be_lost() -> None:
-    unheard = replace(HONEST.said[1], heard=False)
-
-    assert check(replace(without_message("2.7"), said=(HONEST.said[0], unheard))) == []
-
-
-def test_a_reminder_says_what_the_call_would_do() -> None:
-    step = StepView(seq=14, kind=LineKind.REMINDED, at=0, tool="pay", votes=1, headline="Pay (amount 5)?")
-    (reminder,) = thread_messages(SESSION, [step])
-    reminded = plus(ledger=entry(14, "reminded", "k-pay"))
-    posted = message("lines", SESSION, reminder.text, "2.9")
-
-    assert check(replace(reminded, messages=(*HONEST.messages, posted))) == []
-    assert check(reminded)
-    assert check(replace(reminded, messages=(*HONEST.messages, posted, posted)))
-
-
 # What is printed
 
 
@@ -279,7 +215,3 @@ def test_the_verdict_says_how_to_run_the_same_plan_again_and_tells_the_story() -
     assert "dan: Deny t0x2 at amount 9" in report
     assert ">> ship begins: t0x2, amount 9" in report
     assert "--seconds 120 --seed 7" in report
-
-
-def test_a_finding_about_no_thread_has_no_story() -> None:
-    assert story_of(HONEST, Finding("everything heals", "a row")) == []

@@ -28,56 +28,6 @@ def card(*buttons: str, text: str = "Deploy *2.4.1*?") -> list[Body]:
     return [section, {"type": "actions", "block_id": "acts", "elements": elements}]
 
 
-def field(name: str, element: Body) -> Body:
-    label = {"type": "plain_text", "text": name}
-    return {"type": "input", "block_id": name.lower(), "label": label, "element": {"action_id": "v", **element}}
-
-
-EDIT: Body = {
-    "type": "modal",
-    "callback_id": "edit",
-    "title": {"type": "plain_text", "text": "Edit"},
-    "submit": {"type": "plain_text", "text": "Save"},
-    "blocks": [
-        field("Amount", {"type": "number_input", "is_decimal_allowed": False, "max_value": "2000"}),
-        field("Reason", {"type": "plain_text_input", "min_length": 3}),
-    ],
-}
-
-
-async def test_a_modal_is_filled_in_checked_and_submitted(
-    slack: FakeSlack, app: AsyncApp, ann: Person, deploys: Channel
-) -> None:
-    taken: list[Body] = []
-
-    @app.shortcut("edit_it")
-    async def on_shortcut(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
-        await ack()
-        await client.views_open(trigger_id=body["trigger_id"], view=EDIT)
-
-    @app.view("edit")
-    async def on_submit(ack: AsyncAck, body: Body) -> None:
-        taken.append(body["view"]["state"]["values"])
-        if body["view"]["state"]["values"]["amount"]["v"]["value"] == "13":
-            await ack(response_action="errors", errors={"amount": "Not thirteen."})
-        else:
-            await ack()
-
-    await ann.shortcut("edit_it")
-    modal = await ann.gets_modal("Edit")
-    assert await modal.submits() is None
-    assert modal.errors == dict.fromkeys(("Amount", "Reason"), "Please complete this required field.")
-    assert await modal.submits({"Amount": 2500, "Reason": "no"}) is None
-    assert modal.errors == {"Amount": "Must be 2000 or less.", "Reason": "Must be at least 3 characters."}
-    assert taken == []
-    await modal.submits({"Amount": 13, "Reason": "because"})
-    assert modal.errors == {"Amount": "Not thirteen."}
-    assert modal.is_open()
-    await modal.submits({"Amount": 12})
-    assert not modal.is_open()
-    assert taken[-1]["amount"]["v"] == {"type": "number_input", "value": "12"}
-
-
 async def test_an_ephemeral_is_its_readers_alone(
     slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person, deploys: Channel
 ) -> None:

@@ -64,9 +64,10 @@ class Service:
         code = await self._process.wait()
         return Stopped(time.monotonic() - began, code, self._log.read_text())
 
-    async def logs(self, words: str) -> None:
-        """Waits until the log contains this."""
+    async def logs(self, words: str) -> str:
+        """The line of the log that contains this, once it is there."""
         await until(lambda: words in self._log.read_text())
+        return next(line for line in self._log.read_text().splitlines() if words in line)
 
     async def ends(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -74,22 +74,6 @@ async def test_approved_calls_run_while_nothing_can_be_posted(at: Office, wrong:
     assert {line["amount"] for line in at.ran()} == {1, 2, 3}
 
 
-async def test_a_vote_is_counted_while_its_card_waits_for_slack(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0BOB", "user:U0CYD"]\nquorum = 2\n'
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, policy, target=LAB) as at:
-        card = await at.ask('pay {"to": "Ada", "amount": 20}')
-        await at.rests()
-        limit = at.slack.faults.limits("chat.update", retry_after=3600, times=None)
-        await at.bob.clicks(card, "Approve")
-        await limit.reached()
-
-        await at.cyd.clicks(card, "Approve")
-
-        await have_run(at, 1)
-
-
 async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> None:
     """More of them than are drawn at once."""
     calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(20))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
 from itertools import count
@@ -15,12 +14,11 @@ from sqlalchemy import select, update
 from bot.agents import session_worker
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
-from bot.confirmation.model import OutcomeKind, SessionKey
+from bot.confirmation.model import OutcomeKind
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from bot.store.tables import confirmations, sessions
 from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
@@ -48,23 +46,11 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
         yield server
 
 
-class Counting(RemoteServer):
-    """Notes when a session is read."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url, "clerk", timeout=30.0)
-        self.read_at: list[float] = []
-
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
-        self.read_at.append(time.monotonic())
-        return await super().events(session)
-
-
 class Desk:
     """A bot with one thread, and an agent on google-adk's own server."""
 
-    def __init__(self, at: Backoffice, worker: SessionWorker, server: Counting) -> None:
-        self.at, self._worker, self.server = at, worker, server
+    def __init__(self, at: Backoffice, worker: SessionWorker) -> None:
+        self.at, self._worker = at, worker
 
     async def attends(self) -> None:
         lease = await try_lease(self.at.database, sessions, sessions.c.key == self.at.key)
@@ -95,11 +81,10 @@ async def desk(
         at = await stack.enter_async_context(backoffice(url, tmp_path, monkeypatch, capsys))
         at.policies(POLICIES)
         out = await stack.enter_async_context(outgoing())
-        server, rules = Counting(agents.url), at.rules
-        host = AdkHost(server)
+        host, rules = AdkHost(RemoteServer(agents.url, "clerk", timeout=30.0)), at.rules
         stack.push_async_callback(host.close)
         intake = Intake(out.directory, out.sender, rules)
-        yield Desk(at, SessionWorker(host, out.sender, at.database, intake, rules), server)
+        yield Desk(at, SessionWorker(host, out.sender, at.database, intake, rules))
 
 
 @pytest.mark.parametrize("gone", ["database", "lease"])
@@ -138,20 +123,6 @@ async def test_the_tool_is_not_interrupted(
     assert outcome is not None
     assert outcome.kind is OutcomeKind.DONE
     assert agents.lingered(word) == ["begun", "ended"]
-
-
-async def test_a_long_run_is_looked_at_less_and_less(desk: Desk, agents: Foreign) -> None:
-    """A look reads the whole session, which may be long."""
-    word = agents.holds()
-    await desk.approved(word)
-    running = asyncio.create_task(desk.attends())
-    await agents.has_begun(word)
-    begun = len(desk.server.read_at)
-    await until(lambda: len(desk.server.read_at) >= begun + 5)
-    agents.go_on(word)
-    await running
-    first, *_, last = desk.server.read_at[begun : begun + 5]
-    assert last - first > 0.05 * (2 + 4 + 8)
 
 
 def _due_again(tx: Tx) -> None:

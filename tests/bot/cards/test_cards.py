@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
 from bot.confirmation.model import OutcomeKind, Place
-from bot.sandbox.server.faults import Fault, Faults
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later
 from tests.support.deciding import ANNA, BEN, LEAD, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.states import every_state
-
-Break = Callable[[Faults, str], Fault]
-
-FAULTS: dict[str, Break] = {
-    "429": lambda faults, method: faults.limits(method, retry_after=2),
-    "a long 429": lambda faults, method: faults.limits(method, retry_after=60),
-    "500 before": lambda faults, method: faults.fails(method),
-    "500 after": lambda faults, method: faults.fails(method, acted=True),
-    "503 after": lambda faults, method: faults.fails(method, status=503, acted=True),
-    "cut before": lambda faults, method: faults.cuts(method),
-    "cut after": lambda faults, method: faults.cuts(method, acted=True),
-    "garbled": lambda faults, method: faults.garbles(method),
-    "fatal_error": lambda faults, method: faults.refuses(method, "fatal_error"),
-    "hang before": lambda faults, method: faults.hangs(method),
-    "hang after": lambda faults, method: faults.hangs(method, acted=True),
-    "cut after, twice": lambda faults, method: faults.cuts(method, acted=True, times=2),
-}
 
 
 @pytest.fixture
@@ -38,32 +20,6 @@ async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
     quick = "hang" in request.node.name or "late" in request.node.name
     async with outgoing(CallLimits(time_limit=1.0 if quick else 10.0)) as ready:
         yield ready
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_a_post_that_goes_wrong_leaves_one_card(out: Outgoing, fault: str) -> None:
-    out.open(make_policy(approvers=["user:U0ANNA"]))
-    FAULTS[fault](out.slack.faults, "chat.postMessage")
-
-    await out.drawn()
-
-    assert "through oncall · deploy" in out.card
-    assert "Approve" in out.card.buttons
-    assert out.desk.row.places[0].ts == out.card.ts
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_an_update_that_goes_wrong_ends_with_the_right_face(out: Outgoing, fault: str) -> None:
-    out.open(make_policy(approvers=["user:U0ANNA"]))
-    await out.drawn()
-    out.desk.deny(ANNA, "not during the sale")
-    FAULTS[fault](out.slack.faults, "chat.update")
-
-    await out.drawn()
-
-    assert "Denied: Deploy" in out.card
-    assert "not during the sale" in out.card
-    assert out.card.buttons == ("See everything", "History")
 
 
 async def test_a_post_that_slack_carries_out_late_is_cleared_away_with_the_next_drawing(out: Outgoing) -> None:

@@ -25,34 +25,6 @@ def mouth() -> Mouth:
     return the_mouth.begins_anew()
 
 
-async def streamed(at: Office, mouth: Mouth) -> str:
-    """Somebody's words, and a reply that is seen while it comes; the thread."""
-    said = await at.ann.says("@adk-confirm hello", at.deploys)
-    mouth.say("It is ", "**fine** ")
-    await grows(at, mouth, "today, ", said.thread)
-    return said.thread
-
-
-async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
-    """The agent goes on until these words are seen."""
-    await mouth.goes_on(at.slack, words, until=lambda: words in at.ann.sees(at.deploys, thread=thread))
-
-
-async def test_a_reply_is_streamed_and_posted_once(at: Office, mouth: Mouth) -> None:
-    thread = await streamed(at, mouth)
-    await grows(at, mouth, "tomorrow, ", thread)
-    assert at.slack.calls_of("chat.appendStream")
-    mouth.say("<!chan", "nel> ", "too.", None)
-
-    await at.ann.finds("too.", at.deploys, thread=thread)
-    replies = [seen for seen in at.ann.messages(at.deploys, thread=thread) if "It is" in seen]
-    assert len(replies) == 1
-    assert replies[0].message.streaming_since is None
-    assert "<!channel>" not in str(replies[0].message.blocks)
-    start = at.slack.calls_of("chat.startStream")[0]
-    assert start.args["recipient_user_id"] == at.ann.id
-
-
 async def test_a_short_reply_is_posted_whole(at: Office, mouth: Mouth) -> None:
     mouth.say("Hello ", "there.", None)
 

@@ -11,7 +11,6 @@ from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
 from bot.store.attempts import Attempts
-from tests.bot.cards.test_cards import FAULTS
 from tests.support.deciding import ANNA, BEN, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.purged import without_content
@@ -37,16 +36,6 @@ async def post(out: Outgoing, tries: int = 4) -> int:
         out.session = replace(out.session, told_seq=posted_to)
         return posted_to
     raise AssertionError("The lines could not be posted.")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_an_error_about_a_message_is_posted_once(out: Outgoing, fault: str) -> None:
-    FAULTS[fault](out.slack.faults, "chat.postMessage")
-    out.desk.deny(ANNA, "not today")
-
-    await post(out)
-
-    assert out.posted() == ["🚫 Denied by anna · asked by @dana\nnot today"]
 
 
 async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Outgoing) -> None:
@@ -91,22 +80,6 @@ async def test_nobody_is_pinged_by_what_a_model_wrote(out: Outgoing) -> None:
     )
     (text,) = out.posted()
     assert text == "‹!channel> ‹@U0ANNA> ‹!subteam^S0ONCALL> ‹#C0DEPLOYS> if a <!b then"
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_words_are_posted_once_whatever_happens_to_the_answer(out: Outgoing, fault: str) -> None:
-    FAULTS[fault](out.slack.faults, "chat.postMessage")
-    first = ""
-    for _ in range(4):
-        try:
-            first = await out.writer.say(out.lease, out.session, said("Hello."))
-            break
-        except SlackTrouble as trouble:
-            out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
-    assert out.posted() == ["Hello."]
-    again = await out.writer.say(out.lease, out.session, said("Hello."))
-    assert again == first  # and after a crash, the same again
-    assert out.posted() == ["Hello."]
 
 
 async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: Outgoing) -> None:

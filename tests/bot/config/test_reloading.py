@@ -4,11 +4,8 @@ policies. A faulty file changes nothing. The tests use a real process and its lo
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,11 @@ from bot.config.reload import PolicyReloader, stop_watching
 from bot.config.rules import Rules
 from bot.config.settings import load_settings
 from bot.sandbox.server.server import FakeSlack
-from tests.support.forked import ROOT
 from tests.support.office import Staff, config, environment
+from tests.support.service import Service, service
 from tests.support.waiting import until
 
+LAB = "tests.support.lab:agent"
 PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE_CALL = """
 [[policy]]
@@ -32,44 +30,16 @@ barred = [{barred}]
 pytestmark = pytest.mark.slow
 
 
-@dataclass
-class Service:
-    url: str
-    process: asyncio.subprocess.Process
-
-    async def logs(self, words: str) -> str:
-        """The first line from here on that says so."""
-        assert self.process.stderr is not None
-        while line := (await self.process.stderr.readline()).decode():
-            if words in line:
-                return line
-        raise AssertionError(f"it ended without saying: {words}")
-
-
 @asynccontextmanager
-async def serving(slack: FakeSlack, file: Path, database_url: str) -> AsyncIterator[Service]:
-    env = {**os.environ, **environment(slack, database_url), "PYTHONPATH": str(ROOT)}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot.cli", "serve", "--config", str(file)),
-        cwd=ROOT,
-        env=env | {"ADK_CONFIRM_DEMO_LOG": str(file.parent / "tools.log")},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        line = (await process.stdout.readline()).decode().strip()
-        assert line.startswith("Listening at "), line
-        service = Service(line.removeprefix("Listening at ").rstrip("."), process)
-        slack.sends_to(f"{service.url}/slack/events")
-        yield service
-    finally:
-        process.kill()
-        await process.communicate()
+async def serving(slack: FakeSlack, directory: Path, quorum: int) -> AsyncIterator[Service]:
+    rules = ONE_CALL.format(quorum=quorum, barred="")
+    async with service(slack, f"sqlite:///{directory / 'x.db'}", directory, rules, target=LAB) as running:
+        await running.starts()
+        yield running
 
 
 def policies(quorum: int, barred: str = "") -> str:
-    return config(ONE_CALL.format(quorum=quorum, barred=barred), "tests.support.lab:agent")
+    return config(ONE_CALL.format(quorum=quorum, barred=barred), LAB)
 
 
 async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> None:
@@ -86,20 +56,19 @@ async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> N
 
 async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
     file = tmp_path / "adk-confirm.toml"
-    file.write_text(policies(2))
-    async with FakeSlack() as slack, serving(slack, file, f"sqlite:///{tmp_path / 'x.db'}") as service:
+    async with FakeSlack() as slack, serving(slack, tmp_path, 2) as running:
         at = Staff.of(slack, tmp_path / "tools.log")
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
 
         file.write_text(policies(1).replace("quorum = 1", "quorum = 0"))
-        wrong = await service.logs("the policies stay as they were")
+        wrong = await running.logs("the policies stay as they were")
         assert "policy[0].quorum: must be at least 1, not 0" in wrong
         assert "Needs 2 approvals" in await at.ask(PAY)
 
         file.write_text(policies(1, '"user:U0BOB"'))
-        await service.logs("has changed: new calls come under its policies from now on")
+        await running.logs("has changed: new calls come under its policies from now on")
 
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("The approval of Pay (to Ada, amount 20) by bob no longer counts", at.deploys, thread=card)
@@ -117,9 +86,8 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
 
 async def test_a_file_that_is_gone_takes_no_policy_away(tmp_path: Path) -> None:
     file = tmp_path / "adk-confirm.toml"
-    file.write_text(policies(1))
-    async with FakeSlack() as slack, serving(slack, file, f"sqlite:///{tmp_path / 'x.db'}") as service:
+    async with FakeSlack() as slack, serving(slack, tmp_path, 1) as running:
         at = Staff.of(slack, tmp_path / "tools.log")
         file.unlink()
-        assert "there is no such file" in await service.logs("the policies stay as they were")
+        assert "there is no such file" in await running.logs("the policies stay as they were")
         assert "Needs 1 approval" in await at.ask(PAY)

@@ -256,32 +256,6 @@ class TestTheClock:
         assert refusal is not None
         assert (refusal.reason, refusal.state) == (Reason.TOO_LATE, "expired")
 
-    def test_reminded_once(self) -> None:
-        desk = Desk(make_policy(remind_after="10m", expires_after="1h"))
-        desk.wait(minutes=10)
-        desk.wait(minutes=10)
-        assert desk.kinds == [LineKind.ASKED, LineKind.REMINDED]
-
-    def test_what_expires_is_not_reminded_of_first(self) -> None:
-        desk = Desk(
-            make_policy(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], expires_after="1h")
-        )
-        desk.wait(hours=5)
-        assert desk.kinds == [LineKind.ASKED, LineKind.EXPIRED]
-
-    def test_leads_decide_from_the_escalation_on(self) -> None:
-        desk = Desk(make_policy(escalate_after="20m", escalate_to=["user:U0LEAD"]))
-        desk.wait(minutes=19)
-        assert why(desk.approve(LEAD)) is Reason.NOT_APPROVER
-        desk.now += timedelta(minutes=1)
-        assert desk.approve(LEAD) is None, "the time counts, not when the clock was looked at"
-
-    def test_an_escalation_line_names_the_people_it_reached(self) -> None:
-        desk = Desk(make_policy(escalate_after="20m", escalate_to=["group:S0LEADS"]))
-        desk.wait(minutes=20)
-        assert desk.steps[-1].kind is LineKind.ESCALATED
-        assert desk.steps[-1].entries == ("group:S0LEADS",)
-
 
 class TestBarred:
     def test_a_bar_takes_an_earlier_vote_with_it(self) -> None:

@@ -16,9 +16,8 @@ from google.adk.runners import Runner
 
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
 from bot.hosts.adk_host import AdkHost
-from bot.hosts.adk_in_process import AdkServer, open_adk
+from bot.hosts.adk_in_process import AdkServer
 from bot.hosts.host import CallAltered, RequestLost, Unreachable
-from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import Json, JsonObject
 from runtime.target import BadTarget, load_object
 from tests.support.environments import environment, run
@@ -89,19 +88,6 @@ async def test_their_plugin_is_not_added_again_and_answers_to_its_own_secret() -
         assert ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
-@pytest.mark.parametrize("name", ["clerk", "office", "shop", "guarded"])
-async def test_our_plugin_is_there_once_and_first(name: str) -> None:
-    target = load_object(f"{TARGETS}:{name}")
-    host = open_adk(target, name, "sqlite://")
-    await host.close()
-    again = open_adk(target, name, "sqlite://")
-    await again.close()
-    assert isinstance(again, AdkHost)
-    assert isinstance(again.server, AdkServer)
-    plugins = again.server.runner.plugin_manager.plugins
-    assert [isinstance(one, ConfirmationPlugin) for one in plugins] == [True]
-
-
 async def test_an_approval_is_of_the_call_that_people_saw() -> None:
     async with visiting("clerk") as visit:
         request = await visit.asks("please pay 1500")
@@ -147,19 +133,6 @@ async def test_a_request_that_appears_twice_is_answered_by_nothing() -> None:
 
 
 # Holding nobody up
-
-
-async def test_a_tool_that_blocks_holds_up_no_one_in_slack(tmp_path: Path) -> None:
-    hold(tmp_path, "long")
-    async with visiting("stalling") as visit:
-        with all_let_go(tmp_path):
-            request = await visit.asks("please linger long")
-            approving = asyncio.create_task(visit.approve(request))
-            await until(ran)  # this loop goes on, though the tool gives nothing back
-            looking = asyncio.create_task(visit.became(request))  # their session is read when the tool is done
-        await approving
-        assert await looking in (OutcomeKind.RUNNING, OutcomeKind.DONE)
-        assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]
 
 
 class Late(AdkServer):

@@ -103,18 +103,6 @@ async def test_without_the_tick_nothing_is_granted(at: Office) -> None:
     assert len(at.ran()) == 1
 
 
-async def test_another_service_and_another_session_ask(at: Office) -> None:
-    card = await granted(at)
-
-    await again(at, card, service="search", version="2.0.0")
-    other = await waiting(at, card)
-    assert "search" in other
-    elsewhere = await at.ask("deploy checkout 2.4.2 to prod")
-
-    assert "Approve…" in elsewhere.buttons
-    assert len(at.ran()) == 1
-
-
 async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> None:
     card = await granted(at)
     done = at.ann.now(card)
@@ -173,18 +161,6 @@ async def test_it_ends_with_its_time(at: Office) -> None:
 # Rights that were lost
 
 
-async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
-    """Bob approves ann's call with a grant, and then asks for one like it."""
-    card = await granted(at)
-
-    await at.bob.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
-
-    await waiting(at, card)
-    await at.bob.clicks(await waiting(at, card), "Approve")
-    await at.bob.gets_modal("You asked for this, so somebody else has to decide")
-    assert len(at.ran()) == 1
-
-
 async def test_who_left_the_group_grants_nothing_from_that_moment_on(at: Office) -> None:
     card = await granted(at)
     at.slack.group("oncall", at.cyd, id="S0ONCALL")
@@ -209,18 +185,6 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
     await at.ann.finds("Deploy checkout 2.4.3 to prod runs without asking, because", at.deploys, thread=card)
     await at.rests()
     assert "Revoke grant" in at.ann.now(card).buttons
-
-
-async def test_under_a_changed_policy_it_lets_nothing_through(at: Office) -> None:
-    card = await granted(at)
-    await at.bob.opens_home("Your grants (1)")
-    await at.rests()
-    await at.stops()
-    await at.starts(GRANTING.replace('grant = "30m"', 'grant = "30m"\nedit = false'))
-
-    await again(at, card)
-    await waiting(at, card)
-    assert len(at.ran()) == 1
 
 
 async def test_who_is_barred_grants_nothing_and_nor_does_who_can_not_be_looked_up(at: Office) -> None:

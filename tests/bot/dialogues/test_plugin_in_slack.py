@@ -61,17 +61,6 @@ async def test_an_edit_has_the_tool_s_types_and_reaches_it(at: Office, server: F
     assert server.ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
-async def test_a_tool_that_asks_itself_is_edited_as_well(at: Office, server: Foreign) -> None:
-    card = await at.ask("please wipe sda")
-    await at.bob.clicks(card, "Edit…")
-    form = await at.bob.gets_modal("Edit")
-    assert "denies this call" not in str(form)
-    await form.submits({"disk": "sdb"})
-
-    await at.ann.finds("Done: Wipe", at.deploys, thread=card)
-    assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
-
-
 async def test_a_reason_reaches_the_model_in_the_same_turn(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
     await at.bob.clicks(card, "Deny…")

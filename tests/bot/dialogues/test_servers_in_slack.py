@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 
 from bot.audit.ledger import LineKind
-from bot.sandbox.people.seen import Seen
 from bot.store.ledger_lines import read_lines
 from bot.store.repository import chain_of
 from tests.support.foreign import kept
@@ -23,7 +22,7 @@ from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
 from tests.support.foreign.rig import Foreign, foreign, replay
-from tests.support.office import POLICY, Office, office
+from tests.support.office import Office, office
 
 SERVERS = [
     pytest.param("adk-go", id="replayed"),
@@ -133,20 +132,6 @@ async def test_requests_of_one_turn_are_reported_together(at: Office, server: Fo
     assert sorted(str(line["tool"]) for line in server.ran()) == ["deploy", "reimburse"]
 
 
-async def test_a_chat_waits_until_the_tool_is_done(at: Office, server: Foreign) -> None:
-    word = server.holds()
-    card = await at.ask(f"please linger {word}")
-    await at.bob.clicks(card, "Approve")
-    await server.has_begun(word)
-    await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
-    await at.ann.finds("Running:", at.deploys, thread=card)
-    server.go_on(word)
-
-    await at.ann.finds("Done: Linger", at.deploys, thread=card)
-    await at.ann.finds("I see: hello", at.deploys, thread=card)
-    assert server.lingered(word) == ["begun", "ended"]
-
-
 # Answered elsewhere
 
 
@@ -160,17 +145,6 @@ async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign,
     alarmed = await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
     assert alarmed.buttons == ("See everything", "History")
     assert len(server.ran()) == confirmed
-
-
-async def test_what_was_approved_elsewhere_does_not_run_again_here(at: Office, server: Foreign) -> None:
-    card = await at.ask("please pay 1500")
-    await answered_by_others(server, at, card, confirmed=True)
-    await at.bob.clicks(card, "Approve")
-
-    await at.ann.finds("was approved outside this app", at.deploys, thread=card)
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    await at.rests()
-    assert len(server.ran()) == 1
 
 
 async def test_what_was_denied_elsewhere_does_not_run_here_and_is_an_alarm(at: Office, server: Foreign) -> None:
@@ -213,23 +187,6 @@ async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign)
     await at.ann.finds("I see: hello", at.deploys, thread=said, timeout=LONG)
 
 
-async def test_what_can_not_begin_in_time_lapses(
-    server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = f'{POLICY}start_within = "2s"\n'
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, policy, target=agent(server), time_moves=True) as at:
-        card = await at.ask("please pay 1500")
-        server.kill()
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("The agent can't be reached", at.deploys, thread=card)
-        await at.later(seconds=3)
-        await at.ann.finds("Not started in time", at.deploys, thread=card, timeout=LONG)
-        server.start()
-        await at.later(minutes=1)
-        await at.ann.finds("I got", at.deploys, thread=card, timeout=LONG)
-        assert server.ran() == []
-
-
 async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_any_more(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,40 +208,3 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
             await at.later(seconds=2)
             await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
-
-
-# Killed while it ran
-
-
-async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
-    """The word that it lingers over, and the card that asks what became of it."""
-    word = server.holds()
-    card = await at.ask(f"please linger {word}")
-    await at.bob.clicks(card, "Approve")
-    await server.has_begun(word)
-    server.kill()
-    server.start()
-    return word, await at.bob.finds("It took effect", at.deploys, thread=card, timeout=LONG)
-
-
-@pytest.mark.parametrize(("button", "answer"), [("It took effect", "it happened"), ("It did not", "it did not happen")])
-async def test_killed_while_it_ran_people_say_what_happened(
-    at: Office, server: Foreign, button: str, answer: str
-) -> None:
-    word, unknown = await killed_in_the_tool(at, server)
-    await at.bob.clicks(unknown, button, sure=True)
-    heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=unknown.thread)
-    assert answer in heard
-    settled = await at.ann.finds("effect: Linger", at.deploys, thread=unknown.thread)
-    assert settled.buttons == ("See everything", "History")
-    assert server.lingered(word) == ["begun"]
-
-
-async def test_killed_while_it_ran_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> None:
-    word, unknown = await killed_in_the_tool(at, server)
-    assert server.lingered(word) == ["begun"]
-    server.go_on(word)
-    await at.cyd.clicks(unknown, "Run again", sure=True)
-    await at.ann.finds("Done: Linger", at.deploys, thread=unknown.thread, timeout=LONG)
-    await at.ann.finds("Approved by cyd · ran again", at.deploys, thread=unknown.thread)
-    assert server.lingered(word) == ["begun", "begun", "ended"]

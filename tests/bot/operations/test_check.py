@@ -9,7 +9,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from sqlalchemy import text
 
 from bot.cli import main
 from bot.sandbox.server.server import FakeSlack
@@ -254,15 +253,6 @@ async def test_stores(at: Setup) -> None:
     said = await at.says(DATABASE_URL="postgresql://nobody:t0psecret@127.0.0.1:9/x")
     assert "FIX store PostgreSQL at postgresql://nobody@127.0.0.1:9/x can't be reached" in said
     assert "t0psecret" not in said
-
-
-async def test_a_store_of_a_newer_version(at: Setup) -> None:
-    at.people()
-    database = await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)
-    await database.run(lambda tx: tx.execute(text("UPDATE adk_confirm_versions SET version = 9")))
-    await database.close()
-    said = await at.says(code=1)
-    assert "FIX tables of bot The store's bot tables are of version 9, and this program's 1: a newer" in said
 
 
 async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:

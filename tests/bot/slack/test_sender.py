@@ -16,7 +16,6 @@ from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
-from bot.slack.outbound.methods import UPDATE
 from runtime.jsontypes import JsonObject
 from tests.support.outgoing import Outgoing, outgoing
 
@@ -251,26 +250,6 @@ async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second
     waited = len(out.waits)
     await out.sender.post(other.id, PLAIN)
     assert len(out.waits) == waited
-
-
-async def test_each_that_is_sent_away_is_told_a_time_of_its_own_to_come_back(out: Outgoing) -> None:
-    """But for what will not come back: words that are shown as they are spoken, a view for a trigger."""
-    ts = await post(out)
-
-    async def sent_away(patience: float | None = None) -> float:
-        with pytest.raises(Later) as later:
-            await out.sender.ask(
-                UPDATE,
-                lambda client: client.chat_update(channel=out.deploys.id, ts=ts, text="x"),
-                patience=patience,
-            )
-        return later.value.after
-
-    for n in range(50):
-        await out.sender.update(out.deploys.id, ts, Message(f"{n}", ()))
-    first, _, _, second, third = [await sent_away(patience) for patience in (None, 0.0, 0.0, None, None)]
-    assert second == pytest.approx(first + 60 / 50, abs=0.5)
-    assert third == pytest.approx(second + 60 / 50, abs=0.5)
 
 
 async def test_slacks_own_limit_on_a_channel_is_obeyed(out: Outgoing) -> None:

@@ -175,17 +175,6 @@ async def test_what_somebody_wrote_over_stops_no_checkpoint(store: Database, clo
     assert report.broken.why == "checkpoint 1 was not sealed with this secret"
 
 
-async def test_of_several_replicas_one_does_it(postgres_url: str, clock: Clock) -> None:
-    replicas = [await open_store(postgres_url, SECRET, clock) for _ in range(3)]
-    try:
-        await replicas[0].run(write, "a")
-        made = await asyncio.gather(*(sealed(replica) for replica in replicas))
-        assert sorted(made, key=str) == [None, None, ["a"]]
-    finally:
-        for replica in replicas:
-            await replica.close()
-
-
 # As a part of the service
 
 
