@@ -20,14 +20,13 @@ async def fill(
     """Stores waiting confirmations, each in a session of its own, and returns what a click on each carries. `first`:
     their numbers begin there."""
     from bot.config.settings import WaitingLimits, parse_settings
-    from bot.confirmation.model import Place
-    from bot.hosts.host import HostRequest
+    from bot.confirmation.model import HostRequest, Place
     from bot.policy.approvers import Person
     from bot.policy.model import CallFacts, GoverningPolicy
     from bot.store.incoming_words import SlackMessage, store_message
     from bot.store.open import open_store
     from bot.store.repository import chain_of, lock_session
-    from bot.store.requests import Opening, open_request
+    from bot.store.requests import Opening, asked_call, open_request
     from runtime.store.database import Tx
 
     policies = parse_settings(config.format(port=0), {}).policies
@@ -55,9 +54,11 @@ async def fill(
             left = timedelta(seconds=expires_at - tx.now())
             governs = replace(governs, policy=governs.policy.model_copy(update={"expires_after": left}))
         place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)
-        at = lock_session(tx, key).place
+        session = lock_session(tx, key)
         asker = Person("T0ACME", f"U0ASKS{number}")  # for one person only so many may wait
-        opening = Opening(place=at, request=request, asked_by=asker, governs=governs, places=(place,))
+        opening = Opening(
+            place=session.place, asked=asked_call(session, request, asker), governs=governs, places=(place,)
+        )
         many = WaitingLimits(waiting_per_session=10_000_000, waiting_per_person=10_000_000)
         row = open_request(tx, key, opening, many)
         assert row is not None

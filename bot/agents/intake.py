@@ -18,8 +18,7 @@ from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import is_for
-from bot.confirmation.model import Ask, Confirmation, Grant, Place, Vote
-from bot.hosts.host import HostRequest
+from bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
 from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
@@ -51,29 +50,30 @@ class Intake:
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether the policy lets people decide how this long-running operation ends."""
-        return self._rules.policies.decides_operation(request_facts(session, request))
+        return self._rules.policies.decides_operation(asked_call(session, request, session.starter).facts())
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
         asked_by, at = await lease.read(lambda tx: (who_asked(tx, session, request.invocation_id, letter), now(tx)))
-        call = replace(request_facts(session, request), asker=asked_by.user)
+        asked = asked_call(session, request, asked_by)
+        call = asked.facts()
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
             found = await self._governing_policy(call)
         if request.misfit and isinstance(found, GoverningPolicy):
             why = Redactor(found.policy.redact, request.arguments).mask_text(f"{request.misfit:.600}")
             found = CallRefusal(CallRefusalReason.MISFIT, found.index, why)
-        opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
+        opening = Opening(place=session.place, asked=asked, governs=found)
         if isinstance(found, CallRefusal):
             return opening
-        row = open_confirmation("", asked_call(session, opening), found.policy, at).row
+        row = open_confirmation("", asked, found.policy, at).row
         if not can_be_shown(card_view(row)):
             too_long = own_words(decision_texts.TOO_LONG)
             return replace(opening, governs=CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, found.index, too_long))
         places = await self._places(session, found, call)
         if isinstance(places, CallRefusal):
             return replace(opening, governs=places)
-        return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
+        return replace(opening, places=places, rights=await self._rights(lease, session, asked, found.policy))
 
     async def _governing_policy(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
         policies = self._rules.policies
@@ -81,9 +81,9 @@ class Intake:
             return policies.resolve(call)
         return await asyncio.to_thread(policies.resolve, call)  # a `when` condition may take up to 0.1 s
 
-    async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
+    async def _rights(self, lease: Lease, session: Session, asked: AskedCall, policy: Policy) -> Rights:
         """Looks up the current rights of everyone whose grant covers this call. They may have changed since."""
-        asked, (at, stored) = asked_call(session, opening), await lease.read(read_grants, session.key)
+        at, stored = await lease.read(read_grants, session.key)
         given = [grant for grant in stored if is_for(grant, asked, policy, at)]
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
@@ -151,22 +151,6 @@ def _answer_or_wait(answer: T) -> T:
     if isinstance(answer, Unresolved) and answer.after is not None:
         raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
     return answer
-
-
-def request_facts(session: Session, request: HostRequest) -> CallFacts:
-    """The facts about a call that a policy may look at, without the person who asked."""
-    return CallFacts(
-        tool=request.tool,
-        args=request.arguments,
-        session=session.session.id,
-        channel=session.channel,
-        agent=request.agent,
-        app=session.session.app,
-        team=session.team,
-        question=request.ask is Ask.INPUT,
-        payload=request.payload,
-        words=request.hint if request.ask is Ask.INPUT else "",
-    )
 
 
 def _unshowable(request: HostRequest) -> CallRefusal | None:

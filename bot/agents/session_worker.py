@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
-from bot.agents.intake import Intake, request_facts, session_id
+from bot.agents.intake import Intake, session_id
 from bot.agents.streaming import RunDisplay
 from bot.config.rules import Rules
 from bot.confirmation import decision_texts
-from bot.confirmation.model import Confirmation, OutcomeKind, turn_of
+from bot.confirmation.model import Confirmation, OutcomeKind
 from bot.confirmation.outcome import copy_outcome
 from bot.hosts.host import (
     AgentMessage,
@@ -50,7 +50,7 @@ from bot.store.mailbox import (
 )
 from bot.store.outbox import say_later, say_waits, spoken_events
 from bot.store.repository import Session, note_turn, now, session_confirmations
-from bot.store.requests import open_request
+from bot.store.requests import asked_call, open_request
 from bot.store.stops import STOPS
 from bot.store.transactions import follow_outcome, record_out_of_reach
 from bot.telemetry.tracing import work_span
@@ -59,7 +59,6 @@ from runtime.jsontypes import JsonObject
 from runtime.run.arrival import invocation_of
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
-from runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)
 
@@ -372,12 +371,11 @@ class _LeasedSession:
                 await self._lease.run(say_waits, session.key, waits)
         known = {row.asked.request_id for row in rows}
         new = [request for request in (*look.requests, *operations) if request.request_id not in known]
-        turns = {turn_of(request.ask, request.siblings, request.invocation_id) for request in new}
+        turns = {request.turn for request in new}
         for request in new:
             with work_span("ask", session=session.session, tool=request.tool):
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
-                opening = replace(opening, trace=tracing.traceparent())
                 await self._lease.run(open_request, session.key, opening, self._rules.limits)
         if {request.request_id for request in new} & look.outcomes.keys():
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
@@ -386,7 +384,7 @@ class _LeasedSession:
         """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
         text = said.text
         for request in look.open_requests:
-            hidden = self._rules.policies.redactor(request_facts(session, request))
+            hidden = self._rules.policies.redactor(asked_call(session, request, session.starter).facts())
             text = hidden.mask_text(text)
         return replace(said, text=text)
 

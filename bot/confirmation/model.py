@@ -97,18 +97,14 @@ class SessionKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedCall:
-    """The request as it came, and the people behind it. It never changes."""
+class HostRequest:
+    """A request that an agent made in a session."""
 
-    session: SessionKey
     request_id: str
     call_id: str
     tool: str
     arguments: ExactObject  # all that the tool gets
     agent: str
-    asked_by: Person  # who spoke in the turn
-    team: str
-    channel: str = ""
     invocation_id: str = ""
     hint: str = ""
     wants_payload: bool = False
@@ -117,13 +113,35 @@ class AskedCall:
     tool_schema: ExactObject | None = None
     defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
     title: str | None = None  # the tool's own, as a format string over the arguments
+    misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
-    speakers: frozenset[Person] = field(default_factory=frozenset)
-    trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it
     ask: Ask = Ask.CONFIRMATION
     ends_turn: bool = False  # the agents that follow will not run, whatever is decided
     siblings: str = ""  # the same for all requests of one agent in one turn and branch
+
+    @property
+    def question(self) -> bool:
+        """Whether it wants an answer, not an approval."""
+        return self.ask is Ask.INPUT
+
+    @property
+    def turn(self) -> str:
+        """Requests of one turn may have to be answered together. The nodes of a workflow each wait for their own
+        answer."""
+        return (self.siblings or self.invocation_id) if self.ask is Ask.CONFIRMATION else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedCall(HostRequest):
+    """The request as it came, and the people behind it. It never changes."""
+
+    session: SessionKey
+    asked_by: Person  # who spoke in the turn
+    team: str
+    channel: str = ""
+    speakers: frozenset[Person] = field(default_factory=frozenset)
+    trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it. With other arguments: as the policy would see the edited call."""
@@ -138,26 +156,12 @@ class AskedCall:
             team=self.team,
             question=self.question,
             payload=self.payload,
+            words=self.hint if self.question else "",
         )
-
-    @property
-    def question(self) -> bool:
-        """Whether it wants an answer, not an approval."""
-        return self.ask is Ask.INPUT
-
-    @property
-    def turn(self) -> str:
-        """Requests of one turn may have to be answered together. The nodes of a workflow each wait for their own
-        answer."""
-        return turn_of(self.ask, self.siblings, self.invocation_id)
 
     def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
         """The same call, asked for again by the same person with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
-
-
-def turn_of(ask: Ask, siblings: str, invocation_id: str) -> str:
-    return (siblings or invocation_id) if ask is Ask.CONFIRMATION else ""
 
 
 @dataclass(frozen=True, kw_only=True)

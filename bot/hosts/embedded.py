@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.confirmation.effects import Settlement
-from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import SLACK, Ask, HostRequest, OutcomeKind, SessionKey, VoteKind
 from bot.hosts.events import run_output
 from bot.hosts.host import (
     AgentMessage,
     Capabilities,
     HostAnswer,
-    HostRequest,
     RequestLost,
     RunOutput,
     SendSeparately,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.confirmation.effects import Settlement
-from bot.confirmation.model import Ask, SessionKey
+from bot.confirmation.model import Ask, HostRequest, SessionKey
 from bot.confirmation.outcome import HostOutcome
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
@@ -118,31 +118,6 @@ class HostAnswer:
     arguments: JsonObject | None = None  # of the original call; for an approval, the tool's
     ask: Ask = Ask.CONFIRMATION
     approved: Approved | None = None  # the call to run, including edits; the host must run no other
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostRequest:
-    """A request that an agent made in a session."""
-
-    request_id: str
-    call_id: str
-    tool: str
-    arguments: JsonObject
-    agent: str
-    invocation_id: str
-    hint: str = ""
-    wants_payload: bool = False
-    payload: Json = None
-    payload_schema: JsonObject | None = None
-    tool_schema: JsonObject | None = None
-    defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
-    title: str | None = None  # the tool's own, as a format string over the arguments
-    misfit: str = ""  # what is wrong with the arguments, as far as the server says what the tool takes
-    unbound: bool = False  # nobody says which arguments the tool takes
-    can_edit: bool = True  # whether an edit of the arguments reaches the tool
-    ask: Ask = Ask.CONFIRMATION
-    ends_turn: bool = False  # the agents that follow will not run, whatever is decided
-    siblings: str = ""  # the same for all requests of one agent in one turn and branch
 
 
 @dataclass(frozen=True, kw_only=True)

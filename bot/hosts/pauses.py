@@ -14,8 +14,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from bot.confirmation.model import Ask
-from bot.hosts.host import AgentMessage, HostRequest, UnansweredWait
+from bot.confirmation.model import Ask, HostRequest
+from bot.hosts.host import AgentMessage, UnansweredWait
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
 from runtime.confirming import Answer, Request, answer_to_question, read_answer
 from runtime.errors import Invalid

@@ -18,7 +18,7 @@ from itertools import count
 from math import inf
 from operator import itemgetter
 
-from bot.confirmation.model import Ask, OutcomeKind
+from bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from bot.confirmation.outcome import HostOutcome
 from bot.hosts.events import (
     ABORTED,
@@ -35,7 +35,7 @@ from bot.hosts.events import (
     told_as,
     unread,
 )
-from bot.hosts.host import AgentMessage, HostRequest, SessionSnapshot, UnansweredWait
+from bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import (
     CHOICE_TOOL,

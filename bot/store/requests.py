@@ -15,8 +15,7 @@ from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import approve_by_grant, open_confirmation
 from bot.confirmation.effects import Step
-from bot.confirmation.model import AskedCall, Confirmation, Place, State
-from bot.hosts.host import HostRequest
+from bot.confirmation.model import AskedCall, Confirmation, HostRequest, Place, State
 from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
 from bot.policy.redaction import own_words
@@ -30,6 +29,7 @@ from bot.store.waiting_index import asker
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
+from runtime.telemetry import tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,10 @@ class Opening:
     """A host's request, with the places for its card and what was looked up about it."""
 
     place: tuple[str | None, ...]
-    request: HostRequest
-    asked_by: Person
+    asked: AskedCall
     governs: GoverningPolicy | CallRefusal
     places: tuple[Place, ...] = ()
     rights: Mapping[Person, Facts] = field(default_factory=dict)  # of the people whose grant covers this call
-    trace: str | None = None
 
 
 _KNOWN = Prepared(
@@ -76,17 +74,16 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
     A refused request stays refused, even if its agent does not know yet.
     """
     session = lock_session(tx, key)
-    request = opening.request
-    if _KNOWN.first(tx, key_=key, request_=request.request_id) is not None or has_mail(tx, key, _refusal_mark(request)):
+    asked, at = replace(opening.asked, speakers=session.speakers), now(tx)
+    if _KNOWN.first(tx, key_=key, request_=asked.request_id) is not None or has_mail(tx, key, _refusal_mark(asked)):
         return None
-    asked, at = asked_call(session, opening), now(tx)
     found = opening.governs
     if not session_is_sealed(tx, session) or opening.place != session.place:
         found = CallRefusal(CallRefusalReason.SESSION_CHANGED)
         warn_of_session(tx, session)
-    elif storable(request.tool) != request.tool:
+    elif storable(asked.tool) != asked.tool:
         found = CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=own_words(decision_texts.ODD_NAME))
-    elif isinstance(found, GoverningPolicy) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
+    elif isinstance(found, GoverningPolicy) and too_many_denials(found.policy, _denials(tx, key, asked.tool), at):
         found = CallRefusal(CallRefusalReason.TOO_MANY_DENIALS, found.index)
     grant = grant_for(tx, key, asked, found.policy, opening.rights) if isinstance(found, GoverningPolicy) else None
     if grant is None and isinstance(found, GoverningPolicy):
@@ -102,34 +99,16 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
     return save(tx, session, change, new=True)
 
 
-def asked_call(session: Session, opening: Opening) -> AskedCall:
+def asked_call(session: Session, request: HostRequest, asked_by: Person) -> AskedCall:
     """The call as people will see it."""
-    request = opening.request
     return AskedCall(
+        **vars(request),
         session=session.session,
-        request_id=request.request_id,
-        call_id=request.call_id,
-        tool=request.tool,
-        arguments=request.arguments,
-        defaults=request.defaults,
-        title=request.title,
-        unbound=request.unbound,
-        agent=request.agent,
-        asked_by=opening.asked_by,
+        asked_by=asked_by,
         team=session.team,
         channel=session.channel,
-        invocation_id=request.invocation_id,
-        hint=request.hint,
-        wants_payload=request.wants_payload,
-        payload=request.payload,
-        payload_schema=request.payload_schema,
-        tool_schema=request.tool_schema,
-        can_edit=request.can_edit,
-        ask=request.ask,
-        siblings=request.siblings,
-        ends_turn=request.ends_turn,
         speakers=session.speakers,
-        trace=opening.trace,
+        trace=tracing.traceparent(),
     )
 
 
@@ -175,5 +154,5 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
     write_step(tx, session.key, step, None, storable(asked.tool))
 
 
-def _refusal_mark(asked: HostRequest | AskedCall) -> str:
+def _refusal_mark(asked: AskedCall) -> str:
     return storable(f"refused:{asked.request_id}")

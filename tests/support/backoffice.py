@@ -27,10 +27,9 @@ from bot.cli import main
 from bot.config.rules import Rules
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Ask, Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
+from bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
 from bot.confirmation.outcome import HostOutcome
 from bot.confirmation.stored_json import delivery_from_json
-from bot.hosts.host import HostRequest
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.casting import CastResult, SubmittedVote, cast
@@ -39,7 +38,7 @@ from bot.store.mailbox import letters_done, next_letters, read_session, session_
 from bot.store.open import open_store
 from bot.store.outbox import mark_all_posted, posted_up_to
 from bot.store.repository import read_confirmation, session_confirmations
-from bot.store.requests import Opening, open_request
+from bot.store.requests import Opening, asked_call, open_request
 from bot.store.tables import chains, ledger, mail, sessions
 from bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
 from runtime.jsontypes import Json, JsonObject
@@ -175,7 +174,9 @@ class Backoffice:
         place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
         governs = self.rules.policies.resolve(call)
         session = await self.database.read(read_session, key)
-        opening = Opening(place=session.place, request=request, asked_by=ASKER, governs=governs, places=(place,))
+        opening = Opening(
+            place=session.place, asked=asked_call(session, request, ASKER), governs=governs, places=(place,)
+        )
         opening = replace(opening, rights=rights or {})
         return await self.database.run(open_request, key, opening, self.rules.limits)
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.model import Ask, OutcomeKind
+from bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from bot.confirmation.outcome import HostOutcome
 from bot.hosts.events import event_from
-from bot.hosts.host import HostRequest, SessionSnapshot
+from bot.hosts.host import SessionSnapshot
 from bot.hosts.reading import RequestStatus, SessionReading, read
 from runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
 from runtime.errors import Invalid

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bot.config.settings import AgentSettings
-from bot.confirmation.model import OutcomeKind
+from bot.confirmation.model import HostRequest, OutcomeKind
 from bot.hosts import open_host
 from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import HostRequest, RequestLost
+from bot.hosts.host import RequestLost
 from bot.store.open import open_store
 from runtime.confirming import Answer
 from runtime.wire import Content

@@ -19,9 +19,9 @@ from aiohttp import web
 from aiohttp.client import DEFAULT_TIMEOUT
 
 from bot.config.settings import AgentSettings
-from bot.confirmation.model import OutcomeKind, SessionKey
+from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
 from bot.hosts import open_host
-from bot.hosts.host import DeliveryUnknown, HostRequest, RunOutput, UserWords
+from bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
 from runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go

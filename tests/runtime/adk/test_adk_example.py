@@ -15,9 +15,9 @@ import pytest
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from bot.config.settings import AgentSettings, Settings, parse_settings
-from bot.confirmation.model import Ask, OutcomeKind
+from bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from bot.hosts import open_host
-from bot.hosts.host import Host, HostRequest
+from bot.hosts.host import Host
 from bot.operations.agent_tools import tools_of
 from bot.operations.coverage import coverage_findings
 from bot.policy.model import CallFacts, GoverningPolicy

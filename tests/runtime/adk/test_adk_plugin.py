@@ -10,8 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.confirmation.model import OutcomeKind
-from bot.hosts.host import HostRequest, Unreachable
+from bot.confirmation.model import HostRequest, OutcomeKind
+from bot.hosts.host import Unreachable
 from runtime.adk.turns import Turns
 from runtime.adk.type_checks import check_edit
 from runtime.errors import Invalid

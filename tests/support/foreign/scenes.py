@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from bot.confirmation.model import OutcomeKind, VoteKind
+from bot.confirmation.model import HostRequest, OutcomeKind, VoteKind
 from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import DeliveryUnknown, HostRequest, RequestLost, Unreachable
+from bot.hosts.host import DeliveryUnknown, RequestLost, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign

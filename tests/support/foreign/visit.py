@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import count, groupby
 
 from bot.confirmation.effects import Settlement
-from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind, turn_of
+from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey, VoteKind
 from bot.confirmation.outcome import HostOutcome
 from bot.hosts.host import (
     AgentMessage,
     Host,
     HostAnswer,
-    HostRequest,
     RunOutput,
     UserWords,
 )
@@ -78,7 +77,7 @@ class Visit:
 
         def turn(answer: tuple[HostRequest, HostAnswer]) -> str:
             request = answer[0]
-            return turn_of(request.ask, request.siblings, request.invocation_id) if together else request.request_id
+            return request.turn if together else request.request_id
 
         for _, group in groupby(answers, turn):
             said += await self._texts(self.host.answer(self.session, [answer for _, answer in group]))
