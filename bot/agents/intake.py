@@ -8,8 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from sqlalchemy import select
-
 from blocks.full_view import can_be_shown
 from bot.cards.card_presenter import card_view
 from bot.config.rules import Rules
@@ -31,7 +29,7 @@ from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from bot.store.requests import Opening, asked_call
 from bot.store.rows import letter_is_sealed
-from bot.store.tables import mail, storable
+from bot.store.tables import storable
 from runtime.errors import Invalid
 from runtime.jsontypes import texts
 from runtime.run.arrival import invocation_of
@@ -168,8 +166,7 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> P
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
-    said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id)
-    for one in tx.execute(said):
+    for one in tx.all("SELECT * FROM bot_mail WHERE session = :key AND kind = 'words' ORDER BY id", key=session.key):
         began = one.turn == storable(invocation_id) or invocation_of(session_id(session), one.mark) == invocation_id
         if began and letter_is_sealed(tx, one):
             return _speaker(tx, session, one.person)

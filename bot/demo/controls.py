@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import or_, select
-
 from bot.demo.orders import AHEAD, CRASH_IN_CALL
 from bot.sandbox.page.controls import BotState
 from bot.sandbox.server.server import FakeSlack
-from bot.store.tables import cards, confirmations, replies, sessions, threads
+from bot.store.repository import ATTENDED
 from runtime.errors import ConfirmError, Invalid
 from runtime.store.database import Database, Tx
 
@@ -132,11 +130,7 @@ class DemoBot:
 def is_busy(tx: Tx) -> bool:
     """Whether something is due now, or being worked on."""
     now = tx.now()
-    return any(
-        tx.execute(
-            select(table.c.due_at).where(
-                table.c.parked_at.is_(None), or_(table.c.due_at <= now, table.c.lease_until > now)
-            )
-        ).first()
-        for table in (confirmations, sessions, cards, threads, replies)
-    )
+    return any(tx.first(_BUSY.format(table=kind.table), now=now) is not None for kind in ATTENDED.values())
+
+
+_BUSY = "SELECT 1 FROM {table} WHERE parked_at IS NULL AND (due_at <= :now OR lease_until > :now) LIMIT 1"

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from sqlalchemy import select
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation
 from bot.demo.tour import Tour
@@ -19,11 +17,9 @@ from bot.sandbox.page.panel import Item, answer_item, ledger_item, request_item
 from bot.sandbox.workspace.changes import Changes
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation
-from bot.store.tables import confirmations, ledger
 from runtime import REQUEST_CONFIRMATION, Event
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
-from runtime.store.tables import events
 
 _LOOK_AGAIN = 0.2
 
@@ -51,7 +47,7 @@ class DatabaseObserver:
             await asyncio.sleep(_LOOK_AGAIN)
 
     def _look(self, tx: Tx) -> tuple[list[Item], list[Confirmation]]:
-        ids = tx.execute(select(confirmations.c.id).order_by(confirmations.c.created)).scalars()
+        ids = tx.column("SELECT id FROM bot_confirmations ORDER BY created")
         return new_items(tx, self.names, self._events, self._lines), [
             row for each in ids if (row := read_confirmation(tx, each))
         ]
@@ -60,14 +56,12 @@ class DatabaseObserver:
 def new_items(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dict[str, int]) -> list[Item]:
     """What is new, in the order of its time."""
     items: list[Item] = []
-    for row in tx.execute(
-        select(events.c.session, events.c.seq, events.c.body).order_by(events.c.session, events.c.seq)
-    ):
+    for row in tx.all("SELECT session, seq, body FROM runtime_events ORDER BY session, seq"):
         if row.seq < seen_events.get(row.session, 0):
             continue
         seen_events[row.session] = row.seq + 1
         items += _items(Event.model_validate_json(row.body))
-    for row in tx.execute(select(ledger).order_by(ledger.c.chain, ledger.c.seq)):
+    for row in tx.all("SELECT * FROM bot_ledger ORDER BY chain, seq"):
         if row.seq > seen_lines.get(row.chain, 0):
             seen_lines[row.chain] = row.seq
             asked = read_confirmation(tx, row.confirmation) if row.kind == LineKind.EDITED else None

@@ -10,19 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-
-from sqlalchemy import Column, Double, Integer, Table, bindparam, select, update
 
 from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError, StoreError
-from runtime.store.database import Database, Tx, Waiter, for_update
+from runtime.store.database import Database, Tx, Waiter
 from runtime.store.frozen import end_frozen
 from runtime.store.lease import TERM, Lease, LeaseLost
-from runtime.store.prepared import Prepared
 from runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
@@ -117,12 +114,12 @@ class LeaseLoop:
 
     @property
     def name(self) -> str:
-        return self._kind.table.name.removeprefix("bot_")
+        return self._kind.table.removeprefix("bot_")
 
     @property
     def at_work(self) -> list[str]:
         """The keys of the rows that are being processed."""
-        return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
+        return [f"{self._kind.table} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
         if self._kind.can_wait:
@@ -160,8 +157,7 @@ class LeaseLoop:
 
     async def _attend(self, key: str, claim: ClaimedRow) -> None:
         kind = self._kind
-        where = kind.key == key
-        lease = Lease(self._database, kind.table, where, claim.token, term=self._term, topic=kind.topic)
+        lease = Lease(self._database, kind.row(key), claim.token, term=self._term, topic=kind.topic)
         with kind.log_context(key):
             try:
                 async with lease:
@@ -169,10 +165,10 @@ class LeaseLoop:
                         await self._call_overtaken(key)
                     await self._attend_once(key, claim, lease)
             except LeaseLost:
-                log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)
+                log.info("%s %s was taken over by another process; nothing more was written here", kind.table, key)
                 await self._call_overtaken(key)
             except StoreError as error:
-                log.warning("the store did not answer; %s %s is tried again: %s", kind.table.name, key, error)
+                log.warning("the store did not answer; %s %s is tried again: %s", kind.table, key, error)
                 await self._call_overtaken(
                     key
                 )  # or so this process believes: after a freeze the connections break first
@@ -187,7 +183,7 @@ class LeaseLoop:
                 return
             except StoreError as error:
                 if attempt == OVERTAKEN_TRIES:
-                    log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
+                    log.warning("%s %s may show what was sent last: %s", self._kind.table, key, error)
                     return
             await asyncio.sleep(AGAIN)  # even while the process stops, since no other process can do this
 
@@ -203,7 +199,7 @@ class LeaseLoop:
                 raise
             except Exception:
                 lease.stop()  # releasing its lease would make it due again at once, without end
-                log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
+                log.exception("%s %s could not be put off, and is left to its lease", self._kind.table, key)
 
     async def _put_off(self, key: str, claim: ClaimedRow, lease: Lease, error: Exception) -> None:
         if isinstance(error, PutOff):
@@ -211,13 +207,13 @@ class LeaseLoop:
             after, why = error.after, str(error)
             first = await lease.finish(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
-            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
+            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table, key, error.after, error)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
                 logging.WARNING if expected else logging.ERROR,
                 "%s %s will be tried again: %s",
-                self._kind.table.name,
+                self._kind.table,
                 key,
                 error if expected else type(error).__name__,
                 exc_info=not expected and error,
@@ -243,8 +239,7 @@ def postpone(
 
     The time since when the row waits is kept. Parked rows are counted apart. Returns whether this is the first time.
     """
-    find, put_off = _postponing(kind.table, kind.key)
-    row = find.first(tx, row=key)
+    row = tx.first(kind.sql(_LOCK), row=key)
     if row.due_at != due_at:
         return False
     failures = row.failures + (1 if counted else 0)
@@ -255,31 +250,26 @@ def postpone(
     pause = max(pause, min((now - since) * lag, LONGEST_LAG))
     deadline = kind.deadline(tx, key)
     again = deadline if parked else min(now + pause, deadline or math.inf)
-    put_off(
-        tx,
+    tx.run(
+        kind.sql(_PUT_OFF),
         row=key,
         again=again,
         failed=failures,
-        why=why[:500],
+        why=_UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", why[:500]),
         since=None if parked else since,
         parked=now if parked else None,
     )
     return row.owed_since is None
 
 
-@cache
-def _postponing(table: Table, key: Column[str] | Column[int]) -> tuple[Prepared, Prepared]:
-    """The statements that read the row and put it off."""
-    here = key == bindparam("row")
-    values = {
-        "due_at": bindparam("again", type_=Double),
-        "failures": bindparam("failed", type_=Integer),
-        "trouble": bindparam("why", type_=table.c.trouble.type),
-        "owed_since": bindparam("since", type_=Double),
-        "parked_at": bindparam("parked", type_=Double),
-    }
-    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(here)
-    return Prepared(for_update(found)), Prepared(update(table).where(here).values(values))
+_LOCK = "SELECT failures, owed_since, due_at FROM {table} WHERE {key} = :row FOR UPDATE"
+_PUT_OFF = """
+    UPDATE {table} SET
+        due_at = :again, failures = :failed, trouble = :why, owed_since = :since, parked_at = :parked
+    WHERE {key} = :row
+"""
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that no database takes. The trouble may quote an agent's server, which may say anything."""
 
 
 def _words(error: Exception) -> str:

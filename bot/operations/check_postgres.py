@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import text
-
 from bot.operations.findings import Finding, fix, warn
 from runtime.store.database import Tx
 
@@ -17,14 +15,13 @@ _RISKS = {
         "twice"
     ),
 }
-_SETTINGS = text("SELECT name, setting FROM pg_settings WHERE name = ANY (:names)")
-_IN_RECOVERY = text("SELECT pg_is_in_recovery()")
-_FOLLOWERS = text(
-    # Ignore logical subscribers, which are not promoted, and base backups, which do not follow.
-    "SELECT application_name AS name, sync_state FROM pg_stat_replication"
-    " WHERE coalesce(state, '') <> 'backup' AND pid NOT IN"
-    " (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)"
-)
+_SETTINGS = "SELECT name, setting FROM pg_settings WHERE name IN :names ORDER BY name"
+_FOLLOWERS = """
+    SELECT application_name AS name, sync_state FROM pg_stat_replication
+    -- Logical subscribers are not promoted, and base backups do not follow.
+    WHERE coalesce(state, '') <> 'backup' AND pid NOT IN
+        (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+"""
 
 
 def durability(tx: Tx) -> list[Finding]:
@@ -33,18 +30,17 @@ def durability(tx: Tx) -> list[Finding]:
 
 
 def _settings(tx: Tx) -> Iterator[Finding]:
-    found = tx.execute(_SETTINGS, {"names": list(_RISKS)})
-    for name, setting in sorted((row.name, row.setting) for row in found):
+    for name, setting in tx.all(_SETTINGS, names=list(_RISKS)):
         if setting == "off":
             yield warn(name, f"is off: {_RISKS[name]}. Set {name} = on")
 
 
 def _standbys(tx: Tx) -> Iterator[Finding]:
-    if tx.execute(_IN_RECOVERY).scalar_one():
+    if tx.value("SELECT pg_is_in_recovery()"):
         said = "this server is a standby and takes no writes: name the primary in the store's URL, or all hosts"
         yield fix("standby", said)
         return
-    for row in tx.execute(_FOLLOWERS):
+    for row in tx.all(_FOLLOWERS):
         if row.sync_state is None:
             said = "a standby follows, and this user may not see how: GRANT pg_read_all_stats to it, or look yourself"
             yield warn("standby", said)

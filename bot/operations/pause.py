@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import and_, delete, or_, select
-
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
-from bot.confirmation.model import State
 from bot.confirmation.states import Transition, next_version
 from bot.policy.approvers import OPERATOR, Person
 from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.mailbox import PAUSED
 from bot.store.repository import lock_confirmation, now, save
-from bot.store.tables import confirmations, switches
 from runtime.jsontypes import canonical
 from runtime.store.database import Database, Tx
-from runtime.store.upsert import insert_if_absent
 
 AT_ONCE = 50
 """How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
@@ -40,14 +35,14 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     at = now(tx)
     named = by.user if by != OPERATOR else None
     row = {"name": PAUSED, "value": canonical({"at": stamp(at), "by": named, "reason": reason})}
-    if tx.execute(insert_if_absent(tx.dialect, switches), row).rowcount != 1:
+    if not tx.insert("bot_switches", row, if_absent=True):
         return False
     write_step(tx, SYSTEM, Step(kind=LineKind.PAUSED, at=at, who=by, text=own_words(reason) if reason else None))
     return True
 
 
 def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
-    if tx.execute(delete(switches).where(switches.c.name == PAUSED)).rowcount != 1:
+    if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
         return False
     write_step(tx, SYSTEM, Step(kind=LineKind.RESUMED, at=now(tx), who=by, text=own_words(reason) if reason else None))
     return True
@@ -63,13 +58,14 @@ async def _redraw(database: Database) -> None:
 def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
     """Marks the cards of calls that wait, or are approved and have not started, for drawing. Returns where to
     continue."""
-    open_ = or_(
-        confirmations.c.state == str(State.WAITING),
-        and_(confirmations.c.state == str(State.APPROVED), confirmations.c.outcome.is_(None)),
-    )
-    found = select(confirmations.c.id).where(open_, confirmations.c.id > after).order_by(confirmations.c.id)
-    ids = tx.execute(found.limit(at_once)).scalars().all()
+    ids = tx.column(_OPEN, after=after, most=at_once)
     for confirmation in ids:
         session, row = lock_confirmation(tx, confirmation)
         save(tx, session, Transition(row=next_version(row, now(tx))))
     return str(ids[-1]) if len(ids) == at_once else None
+
+
+_OPEN = """
+    SELECT id FROM bot_confirmations
+    WHERE (state = 'waiting' OR (state = 'approved' AND outcome IS NULL)) AND id > :after ORDER BY id LIMIT :most
+"""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Row, or_, select, tuple_, update
-
 from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
+from bot.confirmation.model import Confirmation, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.model import may_decide
 from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
-from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, moment, now
+from bot.store.repository import ATTENDED, moment, now
 from bot.store.rows import STORED, load
-from bot.store.slack_lanes import CARDS, THREADS
-from bot.store.tables import ATTENDED, cards, confirmations, replies, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
@@ -75,29 +71,28 @@ class ParkedRow:
 async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
     """What waits, oldest first. A confirmation that somebody changed is returned as `ParkedRow`: this program
     can't read it."""
-    waits = or_(confirmations.c.state == State.WAITING, confirmations.c.outcome == OutcomeKind.UNKNOWN)
-    async for stored in stored_confirmations(database, waits):
+    async for stored in stored_confirmations(database, "(c.state = 'waiting' OR c.outcome = 'unknown')"):
         row = await database.read(load, stored)
         trouble = "Somebody changed it in the database. It ends when it is looked at."
         yield _pending_row(row) if row else ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=trouble)
 
 
-async def stored_confirmations(database: Database, which: ColumnElement[bool]) -> AsyncIterator[Row[*tuple[Any, ...]]]:
-    """These confirmations as they are stored, oldest first. They are read page by page."""
-    place = (confirmations.c.created, confirmations.c.id)
-    found = STORED.where(which).order_by(*place).limit(PAGE)
+async def stored_confirmations(database: Database, which: str) -> AsyncIterator[Any]:
+    """The confirmations for which this condition holds, as they are stored, oldest first. They are read page by
+    page."""
+    page = f"{STORED} WHERE {which} AND (c.created, c.id) > (:at, :id) ORDER BY c.created, c.id LIMIT :most"
 
-    def read(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple[Any, ...]]]:
-        return tx.execute(found if after is None else found.where(tuple_(*place) > after)).all()
+    def read(tx: Tx, at: float, id_: str) -> list[Any]:
+        return tx.all(page, at=at, id=id_, most=PAGE)
 
-    after: tuple[float, str] | None = None
+    at, id_ = 0.0, ""
     while True:
-        page = await database.read(read, after)
-        for stored in page:
+        found = await database.read(read, at, id_)
+        for stored in found:
             yield stored
-        if len(page) < PAGE:
+        if len(found) < PAGE:
             return
-        after = page[-1].created, page[-1].id
+        at, id_ = found[-1].created, found[-1].id
 
 
 def _pending_row(row: Confirmation) -> Pending:
@@ -122,36 +117,27 @@ def _pending_row(row: Confirmation) -> Pending:
     )
 
 
-_KEYS: Mapping[str, tuple[Column[str], str]] = {
-    "session": (sessions.c.key, SESSIONS),
-    "confirmation": (confirmations.c.id, CONFIRMATIONS),
-    "card": (cards.c.confirmation, CARDS),
-    "thread": (threads.c.session, THREADS),
-    "reply": (replies.c.vote, REPLIES),
-}
-"""The key and the topic of each table in `ATTENDED`."""
+_PARKED = """
+    SELECT {key} AS name, parked_at, trouble FROM {table} WHERE parked_at IS NOT NULL ORDER BY parked_at
+"""
+_RETRY = "UPDATE {table} SET parked_at = NULL, failures = 0, trouble = NULL, due_at = :now WHERE {key} = :name"
 
 
 def read_parked(tx: Tx) -> list[ParkedRow]:
     return [
         ParkedRow(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
-        for kind, table in ATTENDED.items()
-        for row in tx.execute(
-            select(_KEYS[kind][0].label("name"), table.c.parked_at, table.c.trouble)
-            .where(table.c.parked_at.is_not(None))
-            .order_by(table.c.parked_at)
-        )
+        for kind, attended in ATTENDED.items()
+        for row in tx.all(_PARKED.format(table=attended.table, key=attended.key))
     ]
 
 
 def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[ParkedRow]:
     """Retries parked rows whose name begins with `name`, or all of them, as if they had never failed."""
     found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
-    again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}
     for one in found:
-        key, topic = _KEYS[one.kind]
-        tx.execute(update(ATTENDED[one.kind]).where(key == one.name).values(again))
-        tx.notify(topic)
+        attended = ATTENDED[one.kind]
+        tx.run(_RETRY.format(table=attended.table, key=attended.key), name=one.name, now=tx.now())
+        tx.notify(attended.topic)
     if found:
         named = [f"{one.kind} {one.name}" for one in found[:NAMED]]
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

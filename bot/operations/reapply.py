@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row
-
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import decision_texts
@@ -25,7 +23,6 @@ from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.redaction import own_words
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
 from bot.store.rows import load
-from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
@@ -74,7 +71,7 @@ async def reapply_all(
     by: Operator = NOBODY_NAMED,
 ) -> AsyncIterator[ReapplyResult]:
     """Each waiting confirmation that these policies would treat differently."""
-    async for stored in stored_confirmations(database, confirmations.c.state == str(State.WAITING)):
+    async for stored in stored_confirmations(database, "c.state = 'waiting'"):
         done = await _reapply_one(database, people, policies, stored, by, dry_run=dry_run)
         if done is not None:
             yield done
@@ -84,7 +81,7 @@ async def _reapply_one(
     database: Database,
     people: PeopleLookup,
     policies: Policies,
-    stored: Row[*tuple[Any, ...]],
+    stored: Any,
     by: Operator,
     *,
     dry_run: bool,

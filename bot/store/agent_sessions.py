@@ -7,11 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import func, select, update
-
-from bot.confirmation.model import State
 from bot.store.slack_lanes import mark_thread_due
-from bot.store.tables import confirmations, mail, threads
 from runtime.jsontypes import as_text
 from runtime.store.database import Tx
 
@@ -46,18 +42,19 @@ class ShownStatus:
 def begin_work(tx: Tx, key: str) -> None:
     """The agent has been at work for a while: people see that, and can stop it."""
     mark_thread_due(tx, key)
-    tx.execute(update(threads).where(threads.c.session == key).values(at_work=1))
+    tx.run("UPDATE bot_threads SET at_work = 1 WHERE session = :key", key=key)
 
 
 def end_work(tx: Tx, key: str) -> None:
     """A run has ended."""
-    if tx.execute(update(threads).where(threads.c.session == key, threads.c.at_work == 1).values(at_work=0)).rowcount:
+    if tx.run("UPDATE bot_threads SET at_work = 0 WHERE session = :key AND at_work = 1", key=key):
         mark_thread_due(tx, key)
 
 
 def note_status(tx: Tx, key: str, status: AgentStatus | None) -> None:
     """Slack shows this status now."""
-    tx.execute(update(threads).where(threads.c.session == key).values(status=status and str(status)))
+    shown = status and str(status)
+    tx.run("UPDATE bot_threads SET status = :status WHERE session = :key", key=key, status=shown)
 
 
 def note_stopped(tx: Tx, key: str) -> None:
@@ -67,14 +64,11 @@ def note_stopped(tx: Tx, key: str) -> None:
 
 
 def read_status(tx: Tx, key: str) -> ShownStatus:
-    row = tx.execute(select(threads.c.status, threads.c.at_work).where(threads.c.session == key)).first()
+    row = tx.first("SELECT status, at_work FROM bot_threads WHERE session = :key", key=key)
     shown = None if row is None or row.status is None else AgentStatus(row.status)
     if row is not None and row.at_work:
         return ShownStatus(shown, AgentStatus.PROCESSING)
-    waiting = select(func.min(confirmations.c.created)).where(
-        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
-    )
-    since = tx.execute(waiting).scalar_one()
+    since = tx.value("SELECT min(created) FROM bot_confirmations WHERE session = :key AND state = 'waiting'", key=key)
     wait = 0.0 if since is None else since + SUSPENDED_AFTER - tx.now()
     if wait > 0:  # people may decide in a moment
         turn = AgentStatus.ACTIVE if shown is AgentStatus.PROCESSING else shown
@@ -84,8 +78,7 @@ def read_status(tx: Tx, key: str) -> ShownStatus:
 
 def first_words(tx: Tx, key: str) -> str:
     """What somebody said first in the thread, as its title."""
-    found = select(mail.c.body).where(mail.c.session == key, mail.c.kind == "words").order_by(mail.c.id).limit(1)
-    body = tx.execute(found).scalar_one_or_none()
+    body = tx.value("SELECT body FROM bot_mail WHERE session = :key AND kind = 'words' ORDER BY id LIMIT 1", key=key)
     return title_of(as_text(json.loads(body).get("text"))) if body else ""
 
 

@@ -11,18 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, insert, select, update
-
-from bot.store.tables import attempts
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
-from runtime.store.prepared import Prepared
 
-_HERE = (attempts.c.scope == bindparam("scope_"), attempts.c.mark == bindparam("mark_"))
-_EARLIER = Prepared(select(attempts.c.at, attempts.c.tries).where(*_HERE))
-_ONE_MORE = Prepared(update(attempts).where(*_HERE).values(tries=attempts.c.tries + 1))
-_FIRST = Prepared(insert(attempts))
-_OLD = Prepared(delete(attempts).where(attempts.c.scope == bindparam("scope_"), attempts.c.at < bindparam("before_")))
 KEPT = 30 * 86_400.0
 
 
@@ -39,21 +30,24 @@ def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     lease."""
     before, now = earlier_attempts(tx, scope, mark), tx.now()
     if before is not None:
-        _ONE_MORE(tx, scope_=scope, mark_=mark)
+        tx.run(
+            "UPDATE bot_attempts SET tries = tries + 1 WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark
+        )
         return before
-    _OLD(tx, scope_=scope, before_=now - KEPT)
-    _FIRST(tx, scope=scope, mark=mark, at=now, tries=1)
+    tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND at < :before", scope=scope, before=now - KEPT)
+    tx.insert("bot_attempts", {"scope": scope, "mark": mark, "at": now, "tries": 1})
     return None
 
 
 def earlier_attempts(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
-    row = _EARLIER.first(tx, scope_=scope, mark_=mark)
+    found = "SELECT at, tries FROM bot_attempts WHERE scope = :scope AND mark = :mark"
+    row = tx.first(found, scope=scope, mark=mark)
     return None if row is None else EarlierAttempts(row.at, row.tries)
 
 
 def forget_attempt(tx: Tx, scope: str, mark: str) -> None:
     """Deletes the marks of an attempt that is settled: nothing of it is in Slack, or its result is stored."""
-    tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.mark == mark))
+    tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark)
 
 
 class Attempts:

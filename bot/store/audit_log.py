@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from sqlalchemy import Row, Select, select, tuple_
-
 from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation, seconds
-from bot.store.tables import chains, confirmations, ledger, sessions
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.store.database import Database, Tx
 
@@ -48,22 +46,26 @@ async def pages(database: Database, wanted: LineFilter, *, size: int = PAGE) -> 
 
 
 def read_page(tx: Tx, wanted: LineFilter, after: LedgerLine | None, size: int) -> list[LedgerLine]:
-    found = select(ledger).order_by(ledger.c.at, ledger.c.chain, ledger.c.seq).limit(size)
-    if wanted.since is not None:
-        found = found.where(ledger.c.at >= seconds(wanted.since))
-    if wanted.until is not None:
-        found = found.where(ledger.c.at < seconds(wanted.until))
-    if wanted.chain is not None:
-        found = found.where(ledger.c.chain == wanted.chain)
-    if wanted.tool is not None and not _is_pattern(wanted.tool):
-        found = found.where(ledger.c.tool == wanted.tool)
+    exact = wanted.tool if wanted.tool is not None and not _is_pattern(wanted.tool) else None
+    asked = {
+        "at >= :since": ("since", seconds(wanted.since)),
+        "at < :until": ("until", seconds(wanted.until)),
+        "chain = :of_chain": ("of_chain", wanted.chain),
+        "tool = :tool": ("tool", exact),
+    }
+    where = {condition: given for condition, given in asked.items() if given[1] is not None}
+    values = dict(where.values())
+    conditions = ["1 = 1", *where]
     if after is not None:
-        place = tuple_(ledger.c.at, ledger.c.chain, ledger.c.seq)
-        found = found.where(place > (seconds(after.at), after.chain, after.seq))
-    return [read_line(row) for row in tx.execute(found)]
+        conditions.append("(at, chain, seq) > (:at, :chain, :seq)")
+        values |= {"at": seconds(after.at), "chain": after.chain, "seq": after.seq}
+    return [read_line(row) for row in tx.all(_PAGE.format(" AND ".join(conditions)), **values, size=size)]
 
 
-def read_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
+_PAGE = "SELECT * FROM bot_ledger WHERE {} ORDER BY at, chain, seq LIMIT :size"
+
+
+def read_line(row: Any) -> LedgerLine:
     try:
         return line_of(row)
     except ValueError as error:
@@ -86,10 +88,9 @@ def _matches_tool(line: LedgerLine, tool: str | None) -> bool:
 
 def find_chain(tx: Tx, name: str) -> str:
     """The chain of a session, named by its id or its whole key, or `system`."""
-    known = tx.execute(select(chains.c.chain).where(chains.c.chain == name)).scalar_one_or_none()
-    if known is not None or name == SYSTEM:
+    if name == SYSTEM or tx.first("SELECT 1 FROM bot_chains WHERE chain = :name", name=name) is not None:
         return name
-    keys = tx.execute(select(sessions.c.key).where(sessions.c.id == name).order_by(sessions.c.key)).scalars().all()
+    keys = tx.column("SELECT key FROM bot_sessions WHERE id = :name ORDER BY key", name=name)
     if not keys:
         raise NotFound(
             f"There is no session {name} in this store. A session's id looks like "
@@ -119,20 +120,25 @@ def too_short(name: str) -> str:
 
 def _confirmation_ids(tx: Tx, name: str) -> list[str]:
     """Ids of confirmations, also of purged ones, of which only ledger lines are left."""
-    begins = name if len(name) >= SHORTEST_ID else None
-    ids: set[str] = set()
-    for column in (confirmations.c.id, ledger.c.confirmation):
-        match = column == name if begins is None else column.startswith(begins, autoescape=True)
-        ids |= {str(value) for value in tx.execute(select(column).where(match).distinct().limit(5)).scalars()}
+    begins = re.sub(r"[/%_]", r"/\g<0>", name) + ("%" if len(name) >= SHORTEST_ID else "")
+    ids = {
+        *tx.column("SELECT id FROM bot_confirmations WHERE id LIKE :begins ESCAPE '/' LIMIT 5", begins=begins),
+        *tx.column(
+            "SELECT DISTINCT confirmation FROM bot_ledger WHERE confirmation LIKE :begins ESCAPE '/' LIMIT 5",
+            begins=begins,
+        ),
+    }
     return [name] if name in ids else sorted(ids)
+
+
+_RECENT = "SELECT id FROM bot_confirmations ORDER BY created DESC, id LIMIT :most"
+_RECENT_OF_TOOL = "SELECT id FROM bot_confirmations WHERE tool = :tool ORDER BY created DESC, id LIMIT :most"
 
 
 def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
     """The latest confirmations, newest first, without those that this version can't read."""
-    found = select(confirmations.c.id).order_by(confirmations.c.created.desc(), confirmations.c.id)
-    if tool is not None:
-        found = found.where(confirmations.c.tool == tool)
-    rows = (read_confirmation(tx, str(one)) for one in tx.execute(found.limit(limit)).scalars())
+    found = _RECENT if tool is None else _RECENT_OF_TOOL
+    rows = (read_confirmation(tx, one) for one in tx.column(found, **({"tool": tool} if tool else {}), most=limit))
     return [row for row in rows if row is not None]
 
 
@@ -152,10 +158,10 @@ def read_record(tx: Tx, name: str) -> AuditRecord:
     ids = _confirmation_ids(tx, name)
     if not ids:
         chain = _chain_or_nothing(tx, name)
-        lines = _lines(tx, select(ledger).where(ledger.c.chain == chain))
+        lines = _lines(tx.all("SELECT * FROM bot_ledger WHERE chain = :chain ORDER BY seq", chain=chain))
         return AuditRecord(f"Session {chain}" if chain != SYSTEM else "This installation", lines, _rows(tx, lines))
     confirmation = find_confirmation(tx, name)
-    lines = _lines(tx, select(ledger).where(ledger.c.confirmation == confirmation))
+    lines = _lines(tx.all("SELECT * FROM bot_ledger WHERE confirmation = :id ORDER BY chain, seq", id=confirmation))
     return AuditRecord(f"Confirmation {confirmation}", lines, _rows(tx, lines))
 
 
@@ -169,8 +175,8 @@ def _chain_or_nothing(tx: Tx, name: str) -> str:
         ) from error
 
 
-def _lines(tx: Tx, found: Select[*tuple[Any, ...]]) -> tuple[LedgerLine, ...]:
-    return tuple(read_line(row) for row in tx.execute(found.order_by(ledger.c.chain, ledger.c.seq)))
+def _lines(rows: Iterable[Any]) -> tuple[LedgerLine, ...]:
+    return tuple(read_line(row) for row in rows)
 
 
 def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-
-from sqlalchemy import Row, and_, func, or_, select
-from sqlalchemy.exc import DBAPIError
 
 from bot.audit.checkpoints import Anchor
 from bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
@@ -16,11 +14,8 @@ from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints,
 from bot.store.checkpoints import stored_checkpoints
 from bot.store.ledger_lines import line_of
 from bot.store.repository import seconds
-from bot.store.tables import chains, ledger
 from runtime.store.database import Tx
 from runtime.store.seal import Seal
-
-PAGE = 1000
 
 
 class _Odd(Exception):
@@ -42,25 +37,24 @@ def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None) -> Report:
             broken = _wrong_index(tx, sealed)
     except _Odd as odd:
         return Report(finding=Integrity.BROKEN, broken=odd.broken)
-    except DBAPIError as error:
-        if not _is_undecodable(error):
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):  # SQLite can store bytes as text that can't be decoded
             raise
         return Report(
             finding=Integrity.BROKEN,
-            broken=Broken("the store", None, f"it holds something that is not text ({error.orig})"),
+            broken=Broken("the store", None, f"it holds something that is not text ({error})"),
         )
     return report if broken is None else replace(report, finding=Integrity.BROKEN, broken=broken)
 
 
 def _all_lines(tx: Tx) -> Iterator[LedgerLine]:
-    found = select(ledger).order_by(ledger.c.chain, ledger.c.seq).execution_options(yield_per=PAGE)
-    for row in tx.execute(found):
+    for row in tx.each("SELECT * FROM bot_ledger ORDER BY chain, seq"):
         yield _exact_line(row)
 
 
 def _purge_lines(tx: Tx) -> Iterator[LedgerLine]:
-    found = select(ledger).where(ledger.c.chain == SYSTEM, ledger.c.kind == str(LineKind.PURGED))
-    for row in tx.execute(found.order_by(ledger.c.seq).execution_options(yield_per=PAGE)):
+    found = "SELECT * FROM bot_ledger WHERE chain = :chain AND kind = :kind ORDER BY seq"
+    for row in tx.each(found, chain=SYSTEM, kind=str(LineKind.PURGED)):
         yield _exact_line(row)
 
 
@@ -68,7 +62,7 @@ _TEXTS = ("chain", "stamp", "kind", "digest", "previous", "hash", "sealed")
 _PERHAPS = ("confirmation", "tool", "content", "salt")
 
 
-def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
+def _exact_line(row: Any) -> LedgerLine:
     """Checks that each cell has the exact form that this program writes. SQLite accepts anything in any column, and a
     time can be written in many ways."""
     of_a_kind = all(isinstance(getattr(row, name), str) for name in _TEXTS) and isinstance(row.seq, int)
@@ -86,28 +80,25 @@ def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
     return line
 
 
-def _is_undecodable(error: DBAPIError) -> bool:
-    return "decode" in str(error.orig)  # SQLite can store bytes as text that can't be decoded
-
-
 def _wrong_head(tx: Tx) -> Broken | None:
     """Compares each chain's last line with the stored head, to find lines missing or added at the end."""
-    last = select(ledger.c.chain, func.max(ledger.c.seq).label("seq")).group_by(ledger.c.chain).subquery()
-    here = and_(ledger.c.chain == chains.c.chain, ledger.c.seq == chains.c.seq)
-    found = (
-        select(chains.c.chain, chains.c.seq, last.c.seq.label("last"))
-        .outerjoin(last, last.c.chain == chains.c.chain)
-        .outerjoin(ledger, here)
-        .where(or_(last.c.seq.is_(None), last.c.seq != chains.c.seq, ledger.c.hash != chains.c.hash))
-        .order_by(chains.c.chain)
-        .limit(1)
-    )
-    row = tx.execute(found).first()
+    row = tx.first(_WRONG_HEAD)
     if row is not None:
         return _fault_at_end(row.chain, row.seq, row.last or 0)
-    loose = select(last.c.chain).where(last.c.chain.not_in(select(chains.c.chain))).order_by(last.c.chain).limit(1)
-    chain = tx.execute(loose).scalar_one_or_none()
+    chain = tx.value(_NEVER_BEGUN)
     return None if chain is None else Broken(chain, 1, "its chain was never begun")
+
+
+_WRONG_HEAD = """
+    SELECT head.chain, head.seq, lines.last FROM bot_chains head
+    LEFT JOIN (SELECT chain, max(seq) AS last FROM bot_ledger GROUP BY chain) lines ON lines.chain = head.chain
+    LEFT JOIN bot_ledger line ON line.chain = head.chain AND line.seq = head.seq
+    WHERE lines.last IS NULL OR lines.last <> head.seq OR line.hash <> head.hash
+    ORDER BY head.chain LIMIT 1
+"""
+_NEVER_BEGUN = """
+    SELECT DISTINCT chain FROM bot_ledger WHERE chain NOT IN (SELECT chain FROM bot_chains) ORDER BY chain LIMIT 1
+"""
 
 
 def _fault_at_end(chain: str, sealed_end: int, last: int) -> Broken:
@@ -121,8 +112,7 @@ def _fault_at_end(chain: str, sealed_end: int, last: int) -> Broken:
 def _wrong_index(tx: Tx, sealed: SealedCheckpoints) -> Broken | None:
     """Checks the column that says how far each chain is sealed. Only the next checkpoint uses it; somebody could change
     it to leave a chain out."""
-    found = select(chains.c.chain, chains.c.sealed_hash).order_by(chains.c.chain).execution_options(yield_per=PAGE)
-    for row in tx.execute(found):
+    for row in tx.each("SELECT chain, sealed_hash FROM bot_chains ORDER BY chain"):
         if row.sealed_hash != sealed.last_hash(row.chain):
             return Broken(row.chain, None, "how far the database says it is sealed is not what the checkpoints say")
     return None

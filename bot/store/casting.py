@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import and_, func, select, update
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
@@ -20,11 +18,8 @@ from bot.policy.model import Policies
 from bot.store.refused_clicks import without_repeats
 from bot.store.repository import REPLIES, lock_confirmation, now, save
 from bot.store.speakers import with_speakers
-from bot.store.tables import replies
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
-from runtime.store.lease import free
-from runtime.store.upsert import insert_if_absent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +140,7 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     made = {**reply, "person": person, "failures": 0}
     if answered:
         made |= {"due_at": None, "told_at": tx.now()}
-    if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:
+    if not tx.insert("bot_replies", made, if_absent=True):
         return False
     _replace_older_answers(tx, vote.id, person, change.row.id)
     if not answered:
@@ -155,14 +150,29 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
 
 def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:
     """Drops older answers for the same person and confirmation, and takes over the time when they were due."""
-    now, same = tx.now(), and_(replies.c.person == person, replies.c.matter == matter, replies.c.due_at.is_not(None))
-    waits = free(replies, now)
-    due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()
-    if due_at is None and tx.execute(select(replies.c.id).where(same)).first() is not None:
+    now, about = tx.now(), {"person": person, "matter": matter}
+    older = tx.all(_OLDER_ANSWERS, **about)
+    waiting = [row.due_at for row in older if row.lease_until is None or row.lease_until <= now]
+    due_at = min(waiting, default=None)
+    if due_at is None and older:
         due_at = now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
-    tx.execute(update(replies).where(same, waits).values(due_at=None, owed_since=None, told_at=now))
-    values = {"matter": matter} if due_at is None else {"matter": matter, "due_at": due_at}
-    tx.execute(update(replies).where(replies.c.vote == vote).values(values))
+    tx.run(_DROP_OLDER_ANSWERS, **about, now=now)
+    tx.run(
+        "UPDATE bot_replies SET matter = :matter, due_at = coalesce(:due_at, due_at) WHERE vote = :vote",
+        vote=vote,
+        matter=matter,
+        due_at=due_at,
+    )
+
+
+_OLDER_ANSWERS = """
+    SELECT due_at, lease_until FROM bot_replies WHERE person = :person AND matter = :matter AND due_at IS NOT NULL
+"""
+_DROP_OLDER_ANSWERS = """
+    UPDATE bot_replies SET due_at = NULL, owed_since = NULL, told_at = :now
+    WHERE person = :person AND matter = :matter AND due_at IS NOT NULL
+      AND (lease_until IS NULL OR lease_until <= :now)
+"""
 
 
 def _verdict(change: Transition) -> str:

@@ -9,12 +9,9 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
-
 from bot.audit.checkpoints import Checkpoint, checkpoint_is_sealed
 from bot.audit.ledger import Head, stamp
 from bot.store.repository import moment
-from bot.store.tables import chains, checkpoints, ledger
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.seal import seal_of
@@ -25,19 +22,12 @@ _TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).diges
 def take_turn(tx: Tx) -> None:
     """Takes the lock that lets one process at a time make a checkpoint."""
     if tx.dialect == "postgresql":
-        tx.execute(select(func.pg_advisory_xact_lock(_TURNS)))
+        tx.first("SELECT pg_advisory_xact_lock(:turns)", turns=_TURNS)
 
 
 def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
-    tx.execute(
-        insert(checkpoints).values(
-            number=made.number,
-            at=stamp(made.at),
-            heads=_heads_text(made.heads),
-            previous=made.previous,
-            sealed=made.sealed,
-        )
-    )
+    row = {"number": made.number, "at": stamp(made.at), "heads": _heads_text(made.heads)}
+    tx.insert("bot_checkpoints", {**row, "previous": made.previous, "sealed": made.sealed})
     if made.heads:
         save_sealed_heads(tx, {chain: head.hash for chain, head in made.heads.items()})
     return made
@@ -45,24 +35,23 @@ def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
 
 def save_sealed_heads(tx: Tx, hashes: Mapping[str, str]) -> None:
     """Notes in each chain's row the last line that the checkpoint covers."""
-    tx.execute(_SAY_SEALED, [{"chain_": chain, "hash_": hash_} for chain, hash_ in hashes.items()])
-
-
-_SAY_SEALED = update(chains).where(chains.c.chain == bindparam("chain_")).values(sealed_hash=bindparam("hash_"))
+    tx.many(
+        "UPDATE bot_chains SET sealed_hash = :hash WHERE chain = :chain",
+        [{"chain": chain, "hash": hash_} for chain, hash_ in hashes.items()],
+    )
 
 
 def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
     """The stored checkpoints by number. One whose text is not exactly as this program writes it is returned without a
     fingerprint, so that verification reports it."""
-    found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
-    for row in tx.execute(found):
+    for row in tx.each("SELECT * FROM bot_checkpoints ORDER BY number"):
         point = checkpoint_of(row)
         exact = row.at == stamp(point.at) and row.heads == _heads_text(point.heads) and isinstance(row.previous, str)
         yield point if exact and isinstance(row.sealed, str) else replace(point, sealed="")
 
 
 def last_checkpoint(tx: Tx) -> Checkpoint | None:
-    row = tx.execute(select(checkpoints).order_by(checkpoints.c.number.desc()).limit(1)).one_or_none()
+    row = tx.first("SELECT * FROM bot_checkpoints ORDER BY number DESC LIMIT 1")
     return None if row is None else checkpoint_of(row)
 
 
@@ -77,19 +66,18 @@ def secret_fits(tx: Tx) -> bool:
     seal, point = seal_of(tx), last_checkpoint(tx)
     if point is not None and checkpoint_is_sealed(point, seal):
         return True
-    latest = select(ledger).order_by(ledger.c.at.desc())
-    rows = tx.execute(latest.limit(_LATEST)).all()
+    rows = tx.all("SELECT chain, seq, hash, sealed FROM bot_ledger ORDER BY at DESC LIMIT :most", most=_LATEST)
     if point is None and not rows:
         return True
     return any(seal.fits(row.sealed, "line", row.chain, row.hash, row.seq) for row in rows)
 
 
 def is_there(tx: Tx, point: Checkpoint) -> bool:
-    found = select(checkpoints.c.sealed).where(checkpoints.c.number == point.number)
-    return tx.execute(found).scalar_one_or_none() == point.sealed
+    sealed: str | None = tx.value("SELECT sealed FROM bot_checkpoints WHERE number = :number", number=point.number)
+    return sealed == point.sealed
 
 
-def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
+def checkpoint_of(row: Any) -> Checkpoint:
     """Reads a stored checkpoint. If somebody changed it, this does not fail: its fingerprint will not fit, and that is
     reported."""
     return Checkpoint(

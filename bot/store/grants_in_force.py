@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, select
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import open_confirmation, revoke
@@ -18,9 +16,7 @@ from bot.policy.approvers import SLACK, Person
 from bot.policy.model import Policy
 from bot.store.ledger_lines import content_of, unbroken_lines
 from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
-from bot.store.tables import grants, ledger
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 
 FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
 """Looks up the facts about a voter that `authorise` needs."""
@@ -28,13 +24,10 @@ FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
 Rights = dict[Person, Facts]
 
 
-_OPEN = select(grants.c.id).where(grants.c.until > bindparam("now_"))
-_OF_SESSION = Prepared(_OPEN.where(grants.c.session == bindparam("key_")))
-
-
 def grants_in(tx: Tx, key: str) -> list[Grant]:
     """The grants of a session that have not ended."""
-    found = _granted(tx, (row.id for row in _OF_SESSION.all(tx, key_=key, now_=tx.now())))
+    ids = tx.column("SELECT id FROM bot_grants WHERE session = :key AND until > :now", key=key, now=tx.now())
+    found = _granted(tx, ids)
     return [grant for grant in found if chain_of(grant.session) == key]
 
 
@@ -45,7 +38,7 @@ def grants_by(tx: Tx, person: Person) -> list[Grant]:
 
 def all_grants(tx: Tx) -> list[Grant]:
     """The grants of all sessions that have not ended. Those that end first come first."""
-    return _granted(tx, tx.execute(_OPEN.order_by(grants.c.until, grants.c.id), {"now_": tx.now()}).scalars())
+    return _granted(tx, tx.column("SELECT id FROM bot_grants WHERE until > :now ORDER BY until, id", now=tx.now()))
 
 
 def _granted(tx: Tx, ids: Iterable[str]) -> list[Grant]:
@@ -65,8 +58,8 @@ def _with_uses(tx: Tx, grant: Grant) -> Grant:
 def uses_of(tx: Tx, grant: Grant) -> int | None:
     """How many calls the grant let through, by the ledger. Purged lines count too. None if the ledger can't say: a line
     since the grant is missing or was changed."""
-    given = ledger.c.confirmation == grant.id, ledger.c.kind == str(LineKind.GRANTED)
-    first = tx.execute(select(func.min(ledger.c.seq)).where(*given)).scalar_one()
+    given = "SELECT min(seq) FROM bot_ledger WHERE confirmation = :id AND kind = :kind"
+    first = tx.value(given, id=grant.id, kind=str(LineKind.GRANTED))
     lines = None if first is None else unbroken_lines(tx, chain_of(grant.session), first)
     if lines is None:
         return None

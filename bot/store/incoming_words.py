@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import bindparam, exists, select, update
-
-from bot.confirmation.model import SLACK, SessionKey, State
+from bot.confirmation.model import SLACK, SessionKey
 from bot.policy.approvers import Person
 from bot.store.attempts import begin
 from bot.store.mailbox import PAUSED
 from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
-from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
-from runtime.store.upsert import prepared_insert_if_absent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +77,7 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     session = lock_session(tx, key)
     present = session.present | {heard.person}
     if present != session.present:
-        tx.execute(update(sessions).where(sessions.c.key == key).values(present=people_text(present)))
+        tx.run("UPDATE bot_sessions SET present = :present WHERE key = :key", key=key, present=people_text(present))
     waiting = _waiting_calls(tx, key)
     if len(present) == 1 and not (stops and waiting):
         return receive_mention(tx, heard, stops)
@@ -94,9 +89,15 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     return MessageResult(sign=MessageHint.HINT if first else None, session=key)
 
 
+_WAITING = """
+    SELECT mark, EXISTS (SELECT 1 FROM bot_switches WHERE name = :switch) AS paused FROM bot_mail
+    WHERE session = :key AND done_at IS NULL ORDER BY id
+"""
+
+
 def why_it_waits(tx: Tx, key: str, mark: str) -> MessageHint | None:
     """Why the agent can't read a message now: runs are paused, or other messages come first. None if it can."""
-    waiting = _WAITING.all(tx, key_=key)
+    waiting = tx.all(_WAITING, key=key, switch=PAUSED)
     if all(one.mark != mark for one in waiting):
         return None
     if waiting[0].paused:
@@ -105,10 +106,8 @@ def why_it_waits(tx: Tx, key: str, mark: str) -> MessageHint | None:
 
 
 def _waiting_calls(tx: Tx, key: str) -> tuple[str, ...]:
-    found = select(confirmations.c.id).where(
-        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
-    )
-    return tuple(tx.execute(found.order_by(confirmations.c.created)).scalars())
+    found = "SELECT id FROM bot_confirmations WHERE session = :key AND state = 'waiting' ORDER BY created"
+    return tuple(tx.column(found, key=key))
 
 
 def store_message(tx: Tx, heard: SlackMessage) -> bool:
@@ -137,36 +136,24 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
         told_seq=0,
     )
     # Slack sends two events for one mention, perhaps to two replicas at once.
-    _BEGIN(
-        tx,
-        key_=key,
-        app_=heard.app,
-        user_id_=heard.session.user,
-        id_=heard.id,
-        team_=heard.team,
-        channel_=heard.channel,
-        thread_ts_=heard.thread_ts,
-        starter_=heard.person.user,
-        speakers_=people_text(people),
-        present_=people_text(people),
-        told_seq_=0,
-        created_=tx.now(),
-        sealed_=session_seal(tx, session),
-    )
+    row = {
+        "key": key,
+        "app": heard.app,
+        "user_id": heard.session.user,
+        "id": heard.id,
+        "team": heard.team,
+        "channel": heard.channel,
+        "thread_ts": heard.thread_ts,
+        "starter": heard.person.user,
+        "speakers": people_text(people),
+        "present": people_text(people),
+        "told_seq": 0,
+        "created": tx.now(),
+        "sealed": session_seal(tx, session),
+    }
+    tx.insert("bot_sessions", row, if_absent=True)
 
 
 def _session_at(tx: Tx, heard: SlackMessage) -> str | None:
-    found = _SESSION_AT.first(tx, app_=heard.app, id_=heard.id)
-    return None if found is None else str(found.key)
-
-
-_STARTED = ("key", "app", "user_id", "id", "team", "channel", "thread_ts", "starter")
-_BEGIN = prepared_insert_if_absent(sessions, *_STARTED, "speakers", "present", "told_seq", "created", "sealed")
-_WAITING = Prepared(
-    select(mail.c.mark, exists().where(switches.c.name == PAUSED).label("paused"))
-    .where(mail.c.session == bindparam("key_"), mail.c.done_at.is_(None))
-    .order_by(mail.c.id)
-)
-_SESSION_AT = Prepared(
-    select(sessions.c.key).where(sessions.c.app == bindparam("app_"), sessions.c.id == bindparam("id_"))
-)
+    key: str | None = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=heard.app, id=heard.id)
+    return key

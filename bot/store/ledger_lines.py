@@ -7,34 +7,20 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, bindparam, insert, select, update
-
 from bot.audit.ledger import Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
 from bot.store.slack_lanes import mark_thread_due
-from bot.store.tables import chains, ledger
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx, for_update
-from runtime.store.prepared import Prepared
+from runtime.store.database import Tx
 from runtime.store.seal import seal_in, seal_of
-from runtime.store.upsert import prepared_insert_if_absent
 
 LINES = "bot:lines"
 """The topic that is notified when a line is written."""
 
-_ANY_HEAD = select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))
-_FIND_HEAD, _HEAD = Prepared(_ANY_HEAD), Prepared(for_update(_ANY_HEAD))
-_BEGIN_CHAIN = prepared_insert_if_absent(chains, "chain", "seq", "hash")
-_MOVE_HEAD = Prepared(
-    update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
-)
-_LINES = Prepared(
-    select(ledger)
-    .where(ledger.c.chain == bindparam("chain_"), ledger.c.seq > bindparam("after_"))
-    .order_by(ledger.c.seq)
-)
-_WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.name}_") for column in ledger.c}))
+
+_FIND_HEAD = "SELECT seq, hash FROM bot_chains WHERE chain = :chain"
+_LOCK_HEAD = f"{_FIND_HEAD} FOR UPDATE"
 
 
 def write_step(
@@ -53,7 +39,9 @@ def write_step(
         confirmation=confirmation,
         tool=tool,
     )
-    _MOVE_HEAD(tx, chain_=chain, seq_=line.seq, hash_=line.hash)
+    tx.run(
+        "UPDATE bot_chains SET seq = :seq, hash = :hash WHERE chain = :chain", chain=chain, seq=line.seq, hash=line.hash
+    )
     stored = {
         "chain": chain,
         "seq": line.seq,
@@ -69,7 +57,7 @@ def write_step(
         "hash": line.hash,
         "sealed": line.sealed,
     }
-    _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
+    tx.insert("bot_ledger", stored)
     tx.report(line)
     mark_thread_due(tx, chain, wait)
     tx.notify(LINES)
@@ -77,23 +65,24 @@ def write_step(
 
 
 def find_head(tx: Tx, chain: str) -> Head:
-    found = _FIND_HEAD.first(tx, chain_=chain)
+    found = tx.first(_FIND_HEAD, chain=chain)
     return Head() if found is None else Head(found.seq, found.hash)
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
-    head = _HEAD.first(tx, chain_=chain)
+    head = tx.first(_LOCK_HEAD, chain=chain)
     if head is None:
         # If another replica begins the chain at this moment, its line comes first.
         begun = Head()
-        _BEGIN_CHAIN(tx, chain_=chain, seq_=begun.seq, hash_=begun.hash)
-        head = _HEAD.first(tx, chain_=chain)
+        tx.insert("bot_chains", {"chain": chain, "seq": begun.seq, "hash": begun.hash}, if_absent=True)
+        head = tx.first(_LOCK_HEAD, chain=chain)
     return Head(head.seq, head.hash)
 
 
 def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
     """A chain's lines after number `after`."""
-    return [line_of(row) for row in _LINES.all(tx, chain_=chain, after_=after)]
+    found = "SELECT * FROM bot_ledger WHERE chain = :chain AND seq > :after ORDER BY seq"
+    return [line_of(row) for row in tx.all(found, chain=chain, after=after)]
 
 
 def unbroken_lines(tx: Tx, chain: str, first: int) -> list[LedgerLine] | None:
@@ -121,11 +110,11 @@ def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
 
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
     """All lines about one confirmation, in order."""
-    found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
-    return [to_show(line_of(row), seal_of(tx)) for row in tx.execute(found)]
+    found = "SELECT * FROM bot_ledger WHERE confirmation = :id ORDER BY seq"
+    return [to_show(line_of(row), seal_of(tx)) for row in tx.all(found, id=confirmation)]
 
 
-def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:
+def line_of(row: Any) -> LedgerLine:
     return LedgerLine(
         chain=row.chain,
         seq=row.seq,

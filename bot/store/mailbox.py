@@ -9,8 +9,6 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Row, bindparam, case, exists, null, select, update
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, UnsealedPart
 from bot.confirmation.model import Confirmation, State
@@ -20,26 +18,19 @@ from bot.store.attempts import earlier_attempts
 from bot.store.ledger_lines import content_of, unbroken_lines, write_step
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
 from bot.store.rows import letter_is_sealed
-from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, objects
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 
 ANSWERS = ("answer", "refusal")
 
-_LETTERS = select(mail).where(mail.c.session == bindparam("session_"), mail.c.done_at.is_(None)).order_by(mail.c.id)
 _MOST_AT_ONCE = 50
-_WAITING, _NEXT_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(_MOST_AT_ONCE))
-_DONE = Prepared(update(mail).where(mail.c.id == bindparam("id_")).values(done_at=bindparam("at_")))
-_DECIDED = exists().where(mail.c.session == sessions.c.key, mail.c.done_at.is_(None), mail.c.confirmation.is_not(None))
-WHOSE_TURN = case((_DECIDED.correlate(sessions), null()), else_=sessions.c.starter)
+WHOSE_TURN = """
+    CASE WHEN NOT EXISTS (
+        SELECT 1 FROM bot_mail m WHERE m.session = bot_sessions.key AND m.done_at IS NULL AND m.confirmation IS NOT NULL
+    ) THEN starter END
+"""
 """Sessions with a decision for their agent need not take turns. The others take turns by the person who began them."""
-_REST = Prepared(
-    update(sessions)
-    .where(sessions.c.key == bindparam("key_"))
-    .values(due_at=bindparam("due_at_"), owed_since=None, failures=0, trouble=None)
-)
 
 
 @dataclass(frozen=True)
@@ -83,6 +74,10 @@ class DecisionsAhead:
     turns: Collection[str] = ()
 
 
+_WAITING = "SELECT * FROM bot_mail WHERE session = :key AND done_at IS NULL ORDER BY id"
+_NEXT = f"{_WAITING} LIMIT :most"
+
+
 def next_letters(
     tx: Tx, key: str, *, together: bool, several: bool = False, decisions_ahead: DecisionsAhead | None = None
 ) -> tuple[Letter, ...]:
@@ -91,7 +86,7 @@ def next_letters(
     `together`: an answer waits until every request of its turn is decided, then all are sent. Messages do not wait.
     `several`: all waiting answers are sent in one message, even if other requests are undecided.
     """
-    rows = (_WAITING if together or decisions_ahead else _NEXT_WAITING).all(tx, session_=key)
+    rows = tx.all(_WAITING, key=key) if together or decisions_ahead else tx.all(_NEXT, key=key, most=_MOST_AT_ONCE)
     letters = [_letter(tx, row) for row in rows]
     if decisions_ahead is not None:
         letters = [one for one in letters if one.kind != "words" and one.id not in decisions_ahead.sent]
@@ -156,7 +151,7 @@ def finish_and_read_next(
     return replace(mail, ended=True)
 
 
-def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
+def _letter(tx: Tx, row: Any) -> Letter:
     if not letter_is_sealed(tx, row):
         return Letter(row.id, row.kind, row.mark, {}, None, row.confirmation, sealed=False)
     return Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation, row.line)
@@ -206,7 +201,7 @@ def letters_done(tx: Tx, key: str, letters: Sequence[Letter]) -> None:
     """Marks letters as received, or as no longer needed. The ledger has a line for each message, so that nobody can
     make the agent hear it again."""
     for letter in letters:
-        _DONE(tx, id_=letter.id, at_=tx.now())
+        tx.run("UPDATE bot_mail SET done_at = :now WHERE id = :id", id=letter.id, now=tx.now())
         if letter.kind == "words" and letter.sealed:
             write_step(tx, key, Step(kind=LineKind.HEARD, at=now(tx), text=own_words(letter.mark)))
 
@@ -227,7 +222,7 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
     if letter.confirmation is not None:
-        tx.execute(update(confirmations).where(confirmations.c.id == letter.confirmation).values(due_at=tx.now()))
+        tx.run("UPDATE bot_confirmations SET due_at = :now WHERE id = :id", id=letter.confirmation, now=tx.now())
         tx.notify(CONFIRMATIONS)
 
 
@@ -241,13 +236,16 @@ def session_done(tx: Tx, key: str, *, together: bool = False, again: float | Non
 
 def _set_due(tx: Tx, key: str, due_at: float | None) -> None:
     """Stores that a run has ended, and when the session is due again."""
-    _REST(tx, key_=key, due_at_=due_at)
+    tx.run(
+        "UPDATE bot_sessions SET due_at = :due_at, owed_since = NULL, failures = 0, trouble = NULL WHERE key = :key",
+        key=key,
+        due_at=due_at,
+    )
     end_work(tx, key)
 
 
 PAUSED = "paused"
 """The name of the switch that pauses runs."""
-_SWITCH = Prepared(select(switches.c.value).where(switches.c.name == bindparam("name_")))
 
 
 @dataclass(frozen=True)
@@ -261,11 +259,11 @@ class PausedRuns:
 
 def read_pause(tx: Tx) -> PausedRuns | None:
     """Returns the pause if `adk-confirm pause` stopped all runs, otherwise None."""
-    found = _SWITCH.first(tx, name_=PAUSED)
+    found = tx.value("SELECT value FROM bot_switches WHERE name = :name", name=PAUSED)
     if found is None:
         return None
     try:
-        stored = json.loads(found.value)
+        stored = json.loads(found)
         return PausedRuns(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
     except (ValueError, KeyError, TypeError, AttributeError):  # unreadable, but runs are paused anyway
         return PausedRuns(now(tx))

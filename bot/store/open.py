@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import make_url, select, update
+from sqlalchemy import make_url
 
 from bot.store.checkpoints import secret_fits
 from bot.store.outbox import note_possible_copies
-from bot.store.tables import ATTENDED, metadata, sessions
+from bot.store.repository import ATTENDED
+from bot.store.tables import metadata
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
 from runtime.store.open import SCHEMA as RUNTIME_SCHEMA
@@ -61,11 +62,13 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
 def free_all(tx: Tx) -> None:
     """Frees all leases, since no other process serves this store, and commands take none."""
     free_sessions(tx)
-    for key in tx.execute(select(sessions.c.key).where(sessions.c.lease_token.is_not(None))).scalars().all():
+    for key in tx.column("SELECT key FROM bot_sessions WHERE lease_token IS NOT NULL"):
         note_possible_copies(tx, key)  # of the reply that its process was writing
-    for table in ATTENDED.values():
-        held = update(table).where(table.c.lease_token.is_not(None))
-        tx.execute(held.values(lease_token=None, lease_until=None))
+    for kind in ATTENDED.values():
+        tx.run(_FREE.format(table=kind.table))
+
+
+_FREE = "UPDATE {table} SET lease_token = NULL, lease_until = NULL WHERE lease_token IS NOT NULL"
 
 
 def sqlite_file(url: str) -> Path | None:

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import bindparam, func, insert, select, update
-
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import AgentMessage, UnansweredWait
 from bot.store.agent_sessions import ShownStatus, read_status
@@ -21,38 +19,12 @@ from bot.store.ledger_lines import find_head, lines_to_tell
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
-from bot.store.tables import attempts, ledger, sessions, spoken
+from bot.store.tables import storable
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
-from runtime.store.upsert import insert_if_absent
 
 _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
-_WORDS = Prepared(
-    select(spoken)
-    .where(spoken.c.session == bindparam("key_"), spoken.c.body.is_not(None))
-    .order_by(spoken.c.number)
-    .limit(1)
-)
-_SPOKEN = Prepared(select(spoken.c.event).where(spoken.c.session == bindparam("key_")))
-_HAS_SPOKEN = Prepared(
-    select(spoken.c.ts).where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
-)
-_POSTED = Prepared(
-    update(spoken)
-    .where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
-    .values(ts=bindparam("ts_"), body=None)
-)
-_POSTED_UP_TO = Prepared(
-    update(sessions)
-    .where(sessions.c.key == bindparam("key_"), sessions.c.told_seq < bindparam("seq_"))
-    .values(told_seq=bindparam("seq_"))
-)
-_LAST_NUMBER = Prepared(select(func.max(spoken.c.number).label("number")).where(spoken.c.session == bindparam("key_")))
-_SAID = ("session", "event", "ts", "body", "after_seq", "number")
-_SAY = Prepared(insert(spoken).values({name: bindparam(f"{name}_") for name in _SAID}))
-_LAST_POSTED = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
 @dataclass(frozen=True)
@@ -80,9 +52,10 @@ def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, in
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
         return False
-    number = (_LAST_NUMBER.first(tx, key_=key).number or 0) + 1
-    body = canonical(_message_json(said, retry, into))
-    _SAY(tx, session_=key, event_=said.event, ts_="", body_=body, after_seq_=find_head(tx, key).seq, number_=number)
+    number = tx.value("SELECT coalesce(max(number), 0) + 1 FROM bot_spoken WHERE session = :key", key=key)
+    after = find_head(tx, key).seq
+    row = {"session": key, "event": storable(said.event), "ts": "", "after_seq": after, "number": number}
+    tx.insert("bot_spoken", {**row, "body": canonical(_message_json(said, retry, into))})
     mark_thread_due(tx, key)
     return True
 
@@ -102,8 +75,13 @@ def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
         tx.report(Unanswered(waits.kind))
 
 
+_NEXT_WORDS = """
+    SELECT event, body, after_seq FROM bot_spoken WHERE session = :key AND body IS NOT NULL ORDER BY number LIMIT 1
+"""
+
+
 def next_post(tx: Tx, key: str) -> NextPost | None:
-    words = _WORDS.first(tx, key_=key)
+    words = tx.first(_NEXT_WORDS, key=key)
     lines = lines_to_tell(tx, key, last_posted(tx, key))
     if words is None:
         return NextPost(lines=lines) if lines else None
@@ -127,8 +105,7 @@ def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None
 def note_possible_copies(tx: Tx, key: str) -> None:
     """Makes the thread's next lease holder look for copies: a process that lost the lease may have posted the same
     things, or a reply was seen that did not come."""
-    looked_for = {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}
-    tx.execute(insert_if_absent(tx.dialect, attempts), looked_for)
+    tx.insert("bot_attempts", {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}, if_absent=True)
     mark_thread_due(tx, key)
 
 
@@ -148,12 +125,13 @@ def note_copy_search(tx: Tx, key: str) -> None:
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
     """Whether the event's text is posted in the thread, or will be."""
-    return _HAS_SPOKEN.first(tx, key_=key, event_=event) is not None
+    found = "SELECT 1 FROM bot_spoken WHERE session = :key AND event = :event"
+    return tx.first(found, key=key, event=storable(event)) is not None
 
 
 def spoken_events(tx: Tx, key: str) -> set[str]:
     """The ids of the agent's events that are posted in the thread, or will be."""
-    return {row.event for row in _SPOKEN.all(tx, key_=key)}
+    return set(tx.column("SELECT event FROM bot_spoken WHERE session = :key", key=key))
 
 
 def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = None) -> None:
@@ -161,16 +139,21 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
     if seq is not None:
         posted_up_to(tx, key, seq)
     if said is not None:
-        _POSTED(tx, key_=key, event_=said.event, ts_=said.ts)
+        tx.run(
+            "UPDATE bot_spoken SET ts = :ts, body = NULL WHERE session = :key AND event = :event",
+            key=key,
+            event=storable(said.event),
+            ts=said.ts,
+        )
 
 
 def last_posted(tx: Tx, key: str) -> int:
-    seq: int = _LAST_POSTED.first(tx, key_=key).told_seq
+    seq: int = tx.value("SELECT told_seq FROM bot_sessions WHERE key = :key", key=key)
     return seq
 
 
 def posted_up_to(tx: Tx, key: str, seq: int) -> None:
-    _POSTED_UP_TO(tx, key_=key, seq_=seq)
+    tx.run("UPDATE bot_sessions SET told_seq = :seq WHERE key = :key AND told_seq < :seq", key=key, seq=seq)
 
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
@@ -178,16 +161,16 @@ def thread_is_behind(tx: Tx, key: str) -> bool:
     return last_posted(tx, key) < find_head(tx, key).seq or not _nothing_to_say(tx, key)
 
 
+_REFUSALS = "SELECT seq, content FROM bot_ledger WHERE confirmation = :confirmation AND kind = :kind ORDER BY seq"
+
+
 def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
     """The numbers of lines that record a person's third refused vote on a card."""
     refused = [line for line in lines if line.kind is LineKind.VOTE_REFUSED and line.confirmation is not None]
     thirds: set[int] = set()
     for confirmation in {line.confirmation for line in refused}:
-        found = select(ledger.c.seq, ledger.c.content).where(
-            ledger.c.confirmation == confirmation, ledger.c.kind == str(LineKind.VOTE_REFUSED)
-        )
         tries: Counter[str] = Counter()
-        for seq, content in tx.execute(found.order_by(ledger.c.seq)):
+        for seq, content in tx.all(_REFUSALS, confirmation=confirmation, kind=str(LineKind.VOTE_REFUSED)):
             who = canonical(json.loads(content or "{}").get("who"))
             tries[who] += 1
             if tries[who] == TRIES:
@@ -219,4 +202,4 @@ def _stored_words(event: str, part: JsonObject) -> NextPost:
 
 
 def _nothing_to_say(tx: Tx, key: str) -> bool:
-    return _WORDS.first(tx, key_=key) is None
+    return tx.first(_NEXT_WORDS, key=key) is None

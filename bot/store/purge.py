@@ -22,33 +22,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, false, or_, select, update
-
 from bot.audit.ledger import SYSTEM, LineKind
 from bot.audit.purges import group_emptied
 from bot.confirmation.effects import Step
-from bot.confirmation.model import OutcomeKind, State
+from bot.confirmation.model import OutcomeKind
 from bot.policy.approvers import OPERATOR
 from bot.policy.redaction import own_words
 from bot.store.ledger_lines import write_step
 from bot.store.open import sqlite_file
 from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
-from bot.store.tables import cards, confirmations, grants, ledger, mail, replies, sessions, spoken, threads
-from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
-from runtime.store.database import Database, Tx, for_update
+from runtime.store.database import Database, Tx
 from runtime.store.desk import Writer
-from runtime.store.lease import free
-from runtime.store.records import InvocationStatus, SessionId
+from runtime.store.records import SessionId
 from runtime.store.sessions import delete_session
-from runtime.store.tables import calls, invocations, shared_state
-from runtime.store.tables import sessions as histories
 
 AT_ONCE = 50
 """How many sessions are purged in one transaction."""
-
-_EVIDENCE = (str(LineKind.PURGED), str(LineKind.CHECKPOINT))
-"""Lines that are never emptied: they name nobody, and record what was done to the ledger itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +105,15 @@ _Lines = Sequence[tuple[str, int]]
 """Ledger lines, by chain and number."""
 
 
-def _empty_lines(tx: Tx, *where: ColumnElement[bool]) -> _Lines:
-    forgotten = update(ledger).where(*where, ledger.c.content.is_not(None)).values(content=None, salt=None)
-    return [(row.chain, row.seq) for row in tx.execute(forgotten.returning(ledger.c.chain, ledger.c.seq))]
+# Lines that name nobody, and record what was done to the ledger itself, are never emptied.
+_EMPTY_OWN_LINES = """
+    UPDATE bot_ledger SET content = NULL, salt = NULL
+    WHERE chain = :chain AND at < :at AND kind NOT IN ('purged', 'checkpoint') AND content IS NOT NULL
+    RETURNING chain, seq
+"""
+_EMPTY_LINES = """
+    UPDATE bot_ledger SET content = NULL, salt = NULL WHERE chain = :chain AND content IS NOT NULL RETURNING chain, seq
+"""
 
 
 # Data without a session
@@ -126,9 +122,8 @@ def _empty_lines(tx: Tx, *where: ColumnElement[bool]) -> _Lines:
 def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
     with _overwriting(tx):
         at = seconds(before)
-        tx.execute(delete(replies).where(replies.c.parked_at < at))
-        old = ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.kind.not_in(_EVIDENCE)
-        emptied = _empty_lines(tx, *old)
+        tx.run("DELETE FROM bot_replies WHERE parked_at < :at", at=at)
+        emptied = [(row.chain, row.seq) for row in tx.all(_EMPTY_OWN_LINES, chain=SYSTEM, at=at)]
         return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)
 
 
@@ -145,8 +140,8 @@ async def _key_pages(database: Database, before: datetime) -> AsyncIterator[Sequ
 
 
 def read_keys(tx: Tx, before: datetime, after: str) -> Sequence[str]:
-    found = select(sessions.c.key).where(sessions.c.created < seconds(before), sessions.c.key > after)
-    return tx.execute(found.order_by(sessions.c.key).limit(AT_ONCE)).scalars().all()
+    found = "SELECT key FROM bot_sessions WHERE created < :before AND key > :after ORDER BY key LIMIT :most"
+    return tx.column(found, before=seconds(before), after=after, most=AT_ONCE)
 
 
 def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime) -> PurgeResult:
@@ -157,63 +152,62 @@ def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime) -> PurgeResult
 
 
 def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) -> PurgeResult:
-    row = tx.execute(for_update(select(sessions).where(sessions.c.key == key))).one()
+    row = tx.first("SELECT * FROM bot_sessions WHERE key = :key FOR UPDATE", key=key)
     if not _has_ended(tx, row, at):
         return PurgeResult(kept=1)
     session = lock_session(tx, key)
     stood = session_is_sealed(tx, session)
-    ours = select(confirmations.c.id).where(confirmations.c.session == key)
-    tx.execute(delete(cards).where(cards.c.confirmation.in_(ours)))
-    lines = _empty_lines(tx, ledger.c.chain == key)
+    tx.run(
+        "DELETE FROM bot_cards WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)", key=key
+    )
+    lines = [(line.chain, line.seq) for line in tx.all(_EMPTY_LINES, chain=key)]
     emptied += lines
     forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at)
-    tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
+    tx.run("UPDATE bot_spoken SET body = NULL WHERE session = :key AND body IS NOT NULL", key=key)
     if forgotten:
         # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
-        tx.execute(delete(spoken).where(spoken.c.session == key))
+        tx.run("DELETE FROM bot_spoken WHERE session = :key", key=key)
         session = replace(session, speakers=frozenset(), present=frozenset())
     gone = PurgeResult(
         lines=len(lines),
-        letters=tx.execute(delete(mail).where(mail.c.session == key)).rowcount,
-        grants=tx.execute(delete(grants).where(grants.c.session == key)).rowcount,
-        confirmations=tx.execute(delete(confirmations).where(confirmations.c.session == key)).rowcount,
+        letters=tx.run("DELETE FROM bot_mail WHERE session = :key", key=key),
+        grants=tx.run("DELETE FROM bot_grants WHERE session = :key", key=key),
+        confirmations=tx.run("DELETE FROM bot_confirmations WHERE session = :key", key=key),
         histories=int(forgotten),
     )
     save_people(tx, session, stood=stood)
     return gone
 
 
-def _has_ended(tx: Tx, row: Row[*tuple[Any, ...]], at: float) -> bool:
+def _has_ended(tx: Tx, row: Any, at: float) -> bool:
     """Whether nothing happened in the session since that day, and nothing is left to do in it. What was given up is not
     left to do."""
     given_up = row.parked_at is not None
     leased = row.lease_until is not None and row.lease_until > tx.now()
     if leased or (row.due_at is not None and not given_up):
         return False
-    unread = mail.c.done_at.is_(None) if not given_up else false()
-    in_use = [
-        select(confirmations.c.id).where(confirmations.c.session == row.key, ~_SETTLED),
-        select(ledger.c.seq).where(ledger.c.chain == row.key, ledger.c.at >= at),
-        select(mail.c.id).where(mail.c.session == row.key, or_(mail.c.stored_at >= at, unread)),
-        select(grants.c.id).where(grants.c.session == row.key, grants.c.until >= at),
-        select(threads.c.session).where(
-            threads.c.session == row.key, threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
-        ),
-    ]
-    return not any(tx.execute(found.limit(1)).first() for found in in_use)
+    return tx.first(_IN_USE, key=row.key, at=at, given_up=int(given_up), ended=_ENDED) is None
 
 
-_SETTLED = and_(
-    or_(
-        confirmations.c.state.in_([State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED]),
-        and_(confirmations.c.state == State.ELSEWHERE, confirmations.c.outcome.is_(None)),
-        confirmations.c.outcome.in_(set(OutcomeKind) - {OutcomeKind.RUNNING, OutcomeKind.UNKNOWN}),
-    ),
-    or_(confirmations.c.due_at.is_(None), confirmations.c.parked_at.is_not(None)),
-    ~exists().where(
-        cards.c.confirmation == confirmations.c.id, cards.c.due_at.is_not(None), cards.c.parked_at.is_(None)
-    ),
-)
+_ENDED = [str(kind) for kind in OutcomeKind if kind not in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)]
+_IN_USE = """
+    SELECT 1 FROM bot_confirmations c WHERE session = :key AND NOT (
+        (
+            state IN ('denied', 'expired', 'withdrawn', 'lapsed')
+            OR (state = 'elsewhere' AND outcome IS NULL)
+            OR coalesce(outcome, '') IN :ended
+        )
+        AND (due_at IS NULL OR parked_at IS NOT NULL)
+        AND NOT EXISTS (
+            SELECT 1 FROM bot_cards k WHERE k.confirmation = c.id AND k.due_at IS NOT NULL AND k.parked_at IS NULL
+        )
+    )
+    UNION ALL SELECT 1 FROM bot_ledger WHERE chain = :key AND at >= :at
+    UNION ALL SELECT 1 FROM bot_mail WHERE session = :key AND (stored_at >= :at OR (done_at IS NULL AND :given_up = 0))
+    UNION ALL SELECT 1 FROM bot_grants WHERE session = :key AND until >= :at
+    UNION ALL SELECT 1 FROM bot_threads WHERE session = :key AND due_at IS NOT NULL AND parked_at IS NULL
+    LIMIT 1
+"""
 
 
 # The agent's own record
@@ -230,11 +224,14 @@ async def _own_sessions(database: Database, before: datetime) -> AsyncIterator[S
 
 
 def read_histories(tx: Tx, before: datetime, after: int) -> Sequence[tuple[int, SessionId]]:
-    ours = exists().where(
-        sessions.c.app == histories.c.app, sessions.c.user_id == histories.c.user_id, sessions.c.id == histories.c.id
-    )
-    found = select(histories).where(histories.c.key > after, histories.c.updated < seconds(before), ~ours)
-    rows = tx.execute(found.order_by(histories.c.key).limit(AT_ONCE))
+    found = """
+        SELECT key, app, user_id, id FROM runtime_sessions h
+        WHERE key > :after AND updated < :before AND NOT EXISTS (
+            SELECT 1 FROM bot_sessions b WHERE b.app = h.app AND b.user_id = h.user_id AND b.id = h.id
+        )
+        ORDER BY key LIMIT :most
+    """
+    rows = tx.all(found, after=after, before=seconds(before), most=AT_ONCE)
     return [(row.key, SessionId(row.app, row.user_id, row.id)) for row in rows]
 
 
@@ -246,24 +243,26 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime) -> Pur
 
 def _purge_history(tx: Tx, name: SessionId, at: float) -> bool:
     """Deletes one session of our runtime. Returns False if it is gone, or somebody or something still waits in it."""
-    open_call = exists().where(calls.c.session == histories.c.key, calls.c.state.not_in([str(s) for s in SETTLED]))
-    open_turn = exists().where(
-        invocations.c.session == histories.c.key, invocations.c.status != str(InvocationStatus.ENDED)
-    )
-    of_user = (histories.c.app == name.app, histories.c.user_id == name.user_id)
-    found = select(histories.c.key).where(
-        *of_user, histories.c.id == name.id, histories.c.updated < at, free(histories, tx.now()), ~open_call, ~open_turn
-    )
-    if tx.execute(found).first() is None:
+    user = {"app": name.app, "user_id": name.user_id}
+    if tx.first(_OVER, **user, id=name.id, at=at, now=tx.now()) is None:
         return False
     try:
         delete_session(tx, name, Writer(desk=True))
     except Conflict:
         return False  # somebody came back to it just now
-    if tx.execute(select(histories.c.key).where(*of_user).limit(1)).first() is None:
-        of_nobody = and_(shared_state.c.app == name.app, shared_state.c.user_id == name.user_id)
-        tx.execute(delete(shared_state).where(of_nobody, shared_state.c.user_id != ""))
+    if tx.first("SELECT 1 FROM runtime_sessions WHERE app = :app AND user_id = :user_id LIMIT 1", **user) is None:
+        # What is kept for '' is the whole app's.
+        tx.run("DELETE FROM runtime_shared_state WHERE app = :app AND user_id = :user_id AND user_id <> ''", **user)
     return True
+
+
+_OVER = """
+    SELECT 1 FROM runtime_sessions h
+    WHERE app = :app AND user_id = :user_id AND id = :id AND updated < :at
+      AND (lease_until IS NULL OR lease_until <= :now)
+      AND NOT EXISTS (SELECT 1 FROM runtime_calls WHERE session = h.key AND state NOT IN ('done', 'refused'))
+      AND NOT EXISTS (SELECT 1 FROM runtime_invocations WHERE session = h.key AND status <> 'ended')
+"""
 
 
 # The file
@@ -275,11 +274,11 @@ def _overwriting(tx: Tx) -> Iterator[None]:
     if tx.dialect != "sqlite":
         yield
         return
-    tx.connection.exec_driver_sql("PRAGMA secure_delete=ON").close()
+    tx.first("PRAGMA secure_delete=ON")
     try:
         yield
     finally:
-        tx.connection.exec_driver_sql("PRAGMA secure_delete=OFF").close()
+        tx.first("PRAGMA secure_delete=OFF")
 
 
 async def _wipe(database: Database) -> None:

@@ -10,13 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import step_content
-from bot.store.tables import ledger
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 
@@ -39,10 +36,9 @@ def without_repeats(tx: Tx, change: Transition) -> Transition:
     refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
     if not refused:
         return change
-    lines = select(ledger.c.content).where(
-        ledger.c.confirmation == change.row.id, ledger.c.kind == str(LineKind.VOTE_REFUSED)
-    )
-    known = [_identity(json.loads(content)) for content in tx.execute(lines).scalars() if content is not None]
+    lines = "SELECT content FROM bot_ledger WHERE confirmation = :id AND kind = :kind AND content IS NOT NULL"
+    stored = tx.column(lines, id=change.row.id, kind=str(LineKind.VOTE_REFUSED))
+    known = [_identity(json.loads(content)) for content in stored]
     repeats = [step for step in refused if known.count(_identity_of(step)) >= TRIES]
     if not repeats:
         return change

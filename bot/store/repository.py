@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
-
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from typing import Any, NamedTuple
 
 from bot.audit.ledger import LedgerLine
 from bot.confirmation.effects import AnswerDelivery, Delivery
@@ -21,19 +19,36 @@ from bot.confirmation.void import KnownStep, end_void, from_ledger
 from bot.policy.approvers import Person
 from bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
 from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places
-from bot.store.slack_lanes import mark_cards_due, seconds_until_posted
-from bot.store.tables import cards, confirmations, grants, mail, sessions, storable
+from bot.store.slack_lanes import CARDS, THREADS, mark_cards_due, seconds_until_posted
+from bot.store.tables import storable
 from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
 from runtime.jsontypes import Json
-from runtime.store.database import Tx, for_update
-from runtime.store.prepared import Prepared
+from runtime.store.database import Tx
 from runtime.store.seal import seal_of
 
 SESSIONS = "bot:sessions"
 CONFIRMATIONS = "bot:confirmations"
 REPLIES = "bot:replies"
 """Topics, notified when a row of this kind may be due."""
+
+
+class Attended(NamedTuple):
+    """A table whose rows get attention: its key, and the topic that is notified when a row may be due."""
+
+    table: str
+    key: str
+    topic: str
+
+
+ATTENDED = {
+    "session": Attended("bot_sessions", "key", SESSIONS),
+    "confirmation": Attended("bot_confirmations", "id", CONFIRMATIONS),
+    "card": Attended("bot_cards", "confirmation", CARDS),
+    "thread": Attended("bot_threads", "session", THREADS),
+    "reply": Attended("bot_replies", "vote", REPLIES),
+}
+"""These tables, by the name of one row."""
 
 
 def moment(seconds: float) -> datetime:
@@ -67,61 +82,17 @@ class Session:
         return (*fixed, self.starter.team, self.starter.user)
 
 
-_SESSION = select(sessions).where(sessions.c.key == bindparam("key_"))
-_FIND_SESSION, _LOCK_SESSION = Prepared(_SESSION), Prepared(for_update(_SESSION))
-_CONFIRMATION = STORED.where(confirmations.c.id == bindparam("id_"))
-_FIND_CONFIRMATION, _LOCK_CONFIRMATION = Prepared(_CONFIRMATION), Prepared(for_update(_CONFIRMATION))
-_SAVED = (
-    "state",
-    "outcome",
-    "decided_at",
-    "version",
-    "due_at",
-    "owed_since",
-    "parked_at",
-    "failures",
-    "body",
-    "sealed",
-)
-_SAVE = Prepared(
-    update(confirmations)
-    .where(confirmations.c.id == bindparam("id_"))
-    .values({name: bindparam(f"{name}_") for name in _SAVED})
-)
-_OPENED = ("id", "session", "request_id", "call_id", "tool", "team", "asked_by", "created", *_SAVED)
-_OPEN = Prepared(insert(confirmations).inline().values({name: bindparam(f"{name}_") for name in _OPENED}))
-_OWE = Prepared(
-    update(sessions)
-    .where(sessions.c.key == bindparam("key_"))
-    .values(due_at=bindparam("due_at_"), parked_at=None, failures=0)
-)
-_KNOWN_MAIL = Prepared(
-    select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
-)
-_LETTER = ("session", "kind", "mark", "body", "person", "confirmation", "stored_at", "turn", "line", "sealed")
-_PUT_MAIL = Prepared(insert(mail).inline().values({name: bindparam(f"{name}_") for name in _LETTER}))
-_LAST_WORDS = Prepared(
-    select(func.coalesce(func.max(mail.c.id), 0).label("id")).where(
-        mail.c.session == bindparam("session_"), mail.c.kind == "words"
-    )
-)
-_SAVE_PEOPLE = Prepared(
-    update(sessions)
-    .where(sessions.c.key == bindparam("key_"))
-    .values({name: bindparam(f"{name}_") for name in ("speakers", "present", "sealed")})
-)
-_OF_SESSION = Prepared(STORED.where(confirmations.c.session == bindparam("session_")).order_by(confirmations.c.created))
-_PLACES: dict[str, object] = {name: bindparam(f"{name}_") for name in ("places", "sealed")}
-_SAVE_PLACES = Prepared(update(cards).where(cards.c.confirmation == bindparam("id_")).values(_PLACES))
-_NEW_PLACES = Prepared(
-    insert(cards)
-    .inline()
-    .values(
-        confirmation=bindparam("id_"),
-        session=bindparam("session_"),
-        **_PLACES,
-    )
-)
+_FIND_SESSION = "SELECT * FROM bot_sessions WHERE key = :key"
+_LOCK_SESSION = f"{_FIND_SESSION} FOR UPDATE"
+_FIND_CONFIRMATION = f"{STORED} WHERE c.id = :id"
+_LOCK_CONFIRMATION = f"{_FIND_CONFIRMATION} FOR UPDATE"
+_SAVE = """
+    UPDATE bot_confirmations SET
+        state = :state, outcome = :outcome, decided_at = :decided_at, version = :version, due_at = :due_at,
+        owed_since = NULL, parked_at = NULL, failures = 0, body = :body, sealed = :sealed
+    WHERE id = :id
+"""
+_LAST_WORDS = "SELECT coalesce(max(id), 0) FROM bot_mail WHERE session = :key AND kind = 'words'"
 
 
 def chain_of(session: SessionKey) -> str:
@@ -138,18 +109,18 @@ def now(tx: Tx) -> datetime:
 
 
 def lock_session(tx: Tx, key: str) -> Session:
-    row = _LOCK_SESSION.first(tx, key_=key)
+    row = tx.first(_LOCK_SESSION, key=key)
     if row is None:
         raise NotFound(f"There is no session {key}.")
     return _session(row)
 
 
 def find_session(tx: Tx, key: str) -> Session | None:
-    row = _FIND_SESSION.first(tx, key_=key)
+    row = tx.first(_FIND_SESSION, key=key)
     return None if row is None else _session(row)
 
 
-def _session(row: Row[*tuple[Any, ...]]) -> Session:
+def _session(row: Any) -> Session:
     return Session(
         key=row.key,
         session=SessionKey(row.app, row.user_id, row.id),
@@ -175,40 +146,44 @@ def people_text(people: Iterable[Person]) -> str:
 
 def session_is_sealed(tx: Tx, session: Session) -> bool:
     """Whether the session's place and speakers are as this app saved them: it is sealed."""
-    last = _LAST_WORDS.first(tx, session_=session.key).id
+    last: int = tx.value(_LAST_WORDS, key=session.key)
     body: list[Json] = [*session.place, people_text(session.speakers)]
     return seal_of(tx).fits(session.sealed, "session", session.key, body, last)
 
 
 def session_seal(tx: Tx, session: Session) -> str:
     """Covers the last message in the mailbox, because an older row of the session would lack those who spoke since."""
-    last = _LAST_WORDS.first(tx, session_=session.key).id
+    last: int = tx.value(_LAST_WORDS, key=session.key)
     return seal_of(tx).of("session", session.key, [*session.place, people_text(session.speakers)], last)
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
     """Saves the session's speakers. `stood`: whether the session's seal fitted before. If it did not, the session is
     never sealed again."""
-    sealed = session_seal(tx, session) if stood else ""
-    people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
-    _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)
+    tx.run(
+        "UPDATE bot_sessions SET speakers = :speakers, present = :present, sealed = :sealed WHERE key = :key",
+        key=session.key,
+        speakers=people_text(session.speakers),
+        present=people_text(session.present),
+        sealed=session_seal(tx, session) if stood else "",
+    )
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
     """Locks the session and the confirmation, always in this order. What somebody changed in the database is ended."""
-    found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
+    found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
     session = lock_session(tx, found.session)
     if tx.dialect != "sqlite":  # SQLite has one writer, so nothing changes in between
-        found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
+        found = tx.first(_LOCK_CONFIRMATION, id=confirmation_id)
         if found is None:  # a purge was faster
             raise NotFound(f"There is no confirmation {confirmation_id}.")
     row = load(tx, found)
     return session, _end_void(tx, session, found) if row is None else row
 
 
-def _end_void(tx: Tx, session: Session, found: Row[*tuple[Any, ...]]) -> Confirmation:
+def _end_void(tx: Tx, session: Session, found: Any) -> Confirmation:
     """Ends a confirmation that somebody changed in the database, with an alarm. Only what the ledger says of it counts,
     and its row is written anew from that."""
     lines = [line for line in confirmation_lines(tx, found.id) if line.chain == session.key and line.confirmation]
@@ -240,12 +215,12 @@ def _later_than(body: str, places: Sequence[Place]) -> int:
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
     """None if there is none, or if somebody changed it."""
-    found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
+    found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
     return None if found is None else load(tx, found)
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
-    rows = (load(tx, found) for found in _OF_SESSION.all(tx, session_=key))
+    rows = (load(tx, found) for found in tx.all(f"{STORED} WHERE c.session = :key ORDER BY c.created", key=key))
     return [row for row in rows if row is not None]
 
 
@@ -257,31 +232,26 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
         write_step(tx, session.key, step, row.id, row.asked.tool, wait=wait)
     values = _columns(tx, session, row)
     if new:
-        _OPEN(
-            tx,
-            id_=row.id,
-            session_=session.key,
-            request_id_=row.asked.request_id,
-            call_id_=row.asked.call_id,
-            tool_=row.asked.tool,
-            team_=row.asked.team,
-            asked_by_=row.asked.asked_by.user,
-            created_=seconds(row.asked_at),
-            **{f"{name}_": value for name, value in values.items()},
-        )
+        asked = row.asked
+        opened = {
+            "id": row.id,
+            "session": session.key,
+            "request_id": storable(asked.request_id),
+            "call_id": storable(asked.call_id),
+            "tool": asked.tool,
+            "team": asked.team,
+            "asked_by": asked.asked_by.user,
+            "created": seconds(row.asked_at),
+        }
+        tx.insert("bot_confirmations", opened | values)
     else:
-        _SAVE(tx, id_=row.id, **{f"{name}_": value for name, value in values.items()})
+        tx.run(_SAVE, id=row.id, **values)
     update_waiting_index(tx, row, change.steps)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
     if change.grant is not None:
-        tx.execute(
-            insert(grants).values(
-                id=change.grant.id,
-                session=session.key,
-                until=seconds(change.grant.until),
-            )
-        )
+        until = seconds(change.grant.until)
+        tx.insert("bot_grants", {"id": change.grant.id, "session": session.key, "until": until})
     if (due := next_due(row)) is not None:
         tx.notify(CONFIRMATIONS, seconds(due))
     if change.steps:
@@ -295,16 +265,20 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
 
 def save_places(tx: Tx, session: str, row: Confirmation) -> None:
     """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
-    places = {f"{name}_": value for name, value in sealed_places(tx, row.id, row.places).items()}
-    if not _SAVE_PLACES(tx, id_=row.id, **places):
-        _NEW_PLACES(tx, id_=row.id, session_=session, **places)
+    places = sealed_places(tx, row.id, row.places)
+    move = "UPDATE bot_cards SET places = :places, sealed = :sealed WHERE confirmation = :id"
+    if not tx.run(move, id=row.id, **places):
+        tx.insert("bot_cards", {"confirmation": row.id, "session": session, **places})
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:
     """Sets the row's due time from its state, whatever the column says, after a `retry` or an upgrade."""
     _, row = lock_confirmation(tx, confirmation_id)
-    here = update(confirmations).where(confirmations.c.id == row.id)
-    tx.execute(here.values(due_at=seconds(next_due(row)), owed_since=None, failures=0, trouble=None))
+    tx.run(
+        "UPDATE bot_confirmations SET due_at = :due_at, owed_since = NULL, failures = 0, trouble = NULL WHERE id = :id",
+        id=row.id,
+        due_at=seconds(next_due(row)),
+    )
 
 
 def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
@@ -314,9 +288,6 @@ def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
         "decided_at": seconds(row.decision.at) if row.decision else None,
         "version": row.version,
         "due_at": seconds(next_due(row)),
-        "owed_since": None,
-        "parked_at": None,
-        "failures": 0,
         **sealed_body(tx, session.key, row),
     }
 
@@ -341,7 +312,8 @@ def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> 
 
 def has_mail(tx: Tx, session: str, mark: str) -> bool:
     """Whether this letter is in the mailbox, received or not."""
-    return _KNOWN_MAIL.first(tx, session_=session, mark_=mark) is not None
+    found = "SELECT 1 FROM bot_mail WHERE session = :session AND mark = :mark"
+    return tx.first(found, session=session, mark=mark) is not None
 
 
 def put_mail(
@@ -361,20 +333,18 @@ def put_mail(
         "turn": None,
         "line": find_head(tx, session).seq,
     }
-    letter["sealed"] = letter_seal(tx, letter)
-    _PUT_MAIL(tx, **{f"{name}_": value for name, value in letter.items()})
+    tx.insert("bot_mail", {**letter, "sealed": letter_seal(tx, letter)})
     mark_session_due(tx, session)
     return True
 
 
 def note_turn(tx: Tx, letter: int, turn: str) -> None:
     """Notes which invocation a person's message began: its author asked for all calls of that turn."""
-    here = mail.c.id == letter
-    found = tx.execute(for_update(select(mail).where(here))).one_or_none()
+    found = tx.first("SELECT * FROM bot_mail WHERE id = :id FOR UPDATE", id=letter)
     if found is not None and found.turn is None and letter_is_sealed(tx, found):
         turn = storable(turn)
-        values = {"turn": turn, "sealed": letter_seal(tx, {**found._mapping, "turn": turn})}
-        tx.execute(update(mail).where(here).values(values))
+        sealed = letter_seal(tx, {**found._asdict(), "turn": turn})
+        tx.run("UPDATE bot_mail SET turn = :turn, sealed = :sealed WHERE id = :id", id=letter, turn=turn, sealed=sealed)
 
 
 def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person) -> bool:
@@ -390,7 +360,9 @@ def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person)
 
 def mark_session_due(tx: Tx, key: str) -> None:
     """Marks the session as due, since it has mail."""
-    _OWE(tx, key_=key, due_at_=tx.now())
+    tx.run(
+        "UPDATE bot_sessions SET due_at = :now, parked_at = NULL, failures = 0 WHERE key = :key", key=key, now=tx.now()
+    )
     tx.notify(SESSIONS)
 
 

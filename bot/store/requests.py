@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
-from sqlalchemy import bindparam, func, select
-
 from bot.audit.ledger import LineKind
 from bot.config.settings import WaitingLimits
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
 from bot.confirmation.decision import approve_by_grant, open_confirmation
 from bot.confirmation.effects import Step
-from bot.confirmation.model import AskedCall, Confirmation, HostRequest, Place, State
+from bot.confirmation.model import AskedCall, Confirmation, HostRequest, Place
 from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
 from bot.policy.redaction import own_words
@@ -24,11 +22,10 @@ from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
 from bot.store.speakers import warn_of_session
-from bot.store.tables import confirmations, storable, waiting
+from bot.store.tables import storable
 from bot.store.waiting_index import asker
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 from runtime.telemetry import tracing
 
 
@@ -43,28 +40,16 @@ class Opening:
     rights: Mapping[Person, Facts] = field(default_factory=dict)  # of the people whose grant covers this call
 
 
-_KNOWN = Prepared(
-    select(confirmations.c.id).where(
-        confirmations.c.session == bindparam("key_"), confirmations.c.request_id == bindparam("request_")
-    )
-)
-_DENIALS = Prepared(
-    select(confirmations.c.decided_at).where(
-        confirmations.c.session == bindparam("key_"),
-        confirmations.c.tool == bindparam("tool_"),
-        confirmations.c.state == str(State.DENIED),
-        confirmations.c.decided_at > bindparam("since_"),
-    )
-)
-
-
-_WAITING = select(func.count().label("number")).where(confirmations.c.state == str(State.WAITING))
-_IN_SESSION = Prepared(_WAITING.where(confirmations.c.session == bindparam("key_")))
-_OF_PERSON = Prepared(
-    _WAITING.join_from(waiting, confirmations, confirmations.c.id == waiting.c.confirmation).where(
-        waiting.c.team == bindparam("team_"), waiting.c.whom == bindparam("whom_")
-    )
-)
+_KNOWN = "SELECT 1 FROM bot_confirmations WHERE session = :key AND request_id = :request"
+_DENIALS = """
+    SELECT decided_at FROM bot_confirmations
+    WHERE session = :key AND tool = :tool AND state = 'denied' AND decided_at > :since
+"""
+_IN_SESSION = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting' AND session = :key"
+_OF_PERSON = """
+    SELECT count(*) FROM bot_waiting w JOIN bot_confirmations c ON c.id = w.confirmation
+    WHERE w.team = :team AND w.whom = :whom AND c.state = 'waiting'
+"""
 
 
 def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> Confirmation | None:
@@ -75,7 +60,8 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
     """
     session = lock_session(tx, key)
     asked, at = replace(opening.asked, speakers=session.speakers), now(tx)
-    if _KNOWN.first(tx, key_=key, request_=asked.request_id) is not None or has_mail(tx, key, _refusal_mark(asked)):
+    known = tx.first(_KNOWN, key=key, request=storable(asked.request_id)) is not None
+    if known or has_mail(tx, key, _refusal_mark(asked)):
         return None
     found = opening.governs
     if not session_is_sealed(tx, session) or opening.place != session.place:
@@ -114,16 +100,16 @@ def asked_call(session: Session, request: HostRequest, asked_by: Person) -> Aske
 
 def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
     since = tx.now() - DENIALS_WINDOW.total_seconds()
-    return [moment(row.decided_at) for row in _DENIALS.all(tx, key_=key, tool_=tool, since_=since)]
+    return [moment(at) for at in tx.column(_DENIALS, key=key, tool=tool, since=since)]
 
 
 def _too_many_wait(tx: Tx, session: Session, asked: AskedCall, limits: WaitingLimits) -> CallRefusal | None:
-    if _IN_SESSION.first(tx, key_=session.key).number >= limits.waiting_per_session:
+    if tx.value(_IN_SESSION, key=session.key) >= limits.waiting_per_session:
         return CallRefusal(CallRefusalReason.SESSION_FULL, detail=own_words(str(limits.waiting_per_session)))
     whom = asker(asked.asked_by)
     if tx.dialect == "postgresql":  # another session of the person may count at the same time
-        tx.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{asked.team} {whom}", 0))))
-    if _OF_PERSON.first(tx, team_=asked.team, whom_=whom).number >= limits.waiting_per_person:
+        tx.first("SELECT pg_advisory_xact_lock(hashtextextended(:person, 0))", person=f"{asked.team} {whom}")
+    if tx.value(_OF_PERSON, team=asked.team, whom=whom) >= limits.waiting_per_person:
         return CallRefusal(CallRefusalReason.PERSON_FULL, detail=own_words(str(limits.waiting_per_person)))
     return None
 

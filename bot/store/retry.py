@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from sqlalchemy import select
-
 from bot.policy.approvers import Person
 from bot.store.repository import lock_session, put_words
 from bot.store.rows import letter_is_sealed
-from bot.store.tables import mail
 from runtime.store.database import Tx
 
 
@@ -24,7 +21,7 @@ class RetryResult(Enum):
 def say_again(tx: Tx, letter_id: int, person: Person) -> RetryResult:
     """Puts a person's message into the mailbox again. Its mark depends on the message, so that a second click adds
     nothing."""
-    row = tx.execute(select(mail).where(mail.c.id == letter_id, mail.c.kind == "words")).one_or_none()
+    row = tx.first("SELECT * FROM bot_mail WHERE id = :id AND kind = 'words'", id=letter_id)
     if row is None or not letter_is_sealed(tx, row):
         return RetryResult.GONE
     session = lock_session(tx, row.session)

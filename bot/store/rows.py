@@ -10,37 +10,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select
-
 from bot.confirmation.model import Confirmation, Place
 from bot.confirmation.stored_json import UnreadableRecord, places_from_json, places_to_json, row_from_json, row_to_json
-from bot.store.tables import cards, confirmations, ledger, storable
+from bot.store.tables import storable
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 from runtime.store.seal import seal_in, seal_of
 
-_ABOUT_IT = select(func.coalesce(func.max(ledger.c.seq), 0)).where(ledger.c.confirmation == confirmations.c.id)
-STORED = select(
-    confirmations.c.id,
-    confirmations.c.session,
-    confirmations.c.request_id,
-    confirmations.c.call_id,
-    confirmations.c.created,
-    confirmations.c.body,
-    confirmations.c.sealed,
-    _ABOUT_IT.scalar_subquery().label("last_line"),
-    select(cards.c.places).where(cards.c.confirmation == confirmations.c.id).scalar_subquery().label("places"),
-    select(cards.c.sealed).where(cards.c.confirmation == confirmations.c.id).scalar_subquery().label("places_sealed"),
-)
+STORED = """
+    SELECT c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed,
+        (SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = c.id) AS last_line,
+        (SELECT places FROM bot_cards WHERE confirmation = c.id) AS places,
+        (SELECT sealed FROM bot_cards WHERE confirmation = c.id) AS places_sealed
+    FROM bot_confirmations c
+"""
 """Confirmations as `load` reads them."""
 
-_LAST = Prepared(
-    select(func.coalesce(func.max(ledger.c.seq), 0).label("seq")).where(ledger.c.confirmation == bindparam("id_"))
-)
 _LETTER = ("kind", "person", "confirmation", "body", "turn", "line")
 
 
-def load(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation | None:
+def load(tx: Tx, found: Any) -> Confirmation | None:
     """The confirmation, if the row and the places of its cards are as this app saved them. Otherwise it is void, and
     None: `repository.lock_confirmation` ends it. A command that reads without the secret can't check."""
     seal, key = seal_in(tx.context), [found.id, found.session, found.request_id]
@@ -58,10 +46,8 @@ def load(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation | None:
 def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:
     """The row's text and seal. Call this after the ledger lines of the same change are written."""
     body, key = row_to_json(row), [row.id, session, storable(row.asked.request_id)]
-    return {
-        "body": body,
-        "sealed": seal_of(tx).of("confirmation", key, body, _LAST.first(tx, id_=row.id).seq),  # type: ignore[arg-type]
-    }
+    last: int = tx.value("SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = :id", id=row.id)
+    return {"body": body, "sealed": seal_of(tx).of("confirmation", key, body, last)}  # type: ignore[arg-type]
 
 
 def sealed_places(tx: Tx, confirmation: str, places: tuple[Place, ...]) -> dict[str, object]:
@@ -74,6 +60,6 @@ def letter_seal(tx: Tx, letter: Mapping[str, Any]) -> str:
     return seal_of(tx).of("letter", [letter["session"], letter["mark"]], [letter[name] for name in _LETTER])
 
 
-def letter_is_sealed(tx: Tx, stored: Row[*tuple[Any, ...]]) -> bool:
+def letter_is_sealed(tx: Tx, stored: Any) -> bool:
     key, body = [stored.session, stored.mark], [getattr(stored, name) for name in _LETTER]
     return seal_of(tx).fits(stored.sealed, "letter", key, body)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-
-from sqlalchemy import Row, select
+from typing import Any
 
 from bot.audit.checkpoints import checkpoint_is_sealed
 from bot.store.checkpoints import checkpoint_of, save_sealed_heads, take_turn
-from bot.store.tables import chains, checkpoints
 from runtime.store.database import Database, Tx
 from runtime.store.seal import Seal
 
@@ -51,8 +49,8 @@ class _Truth:
 
     def read_some(self, tx: Tx) -> bool:
         """Reads more checkpoints. Returns whether there are more. Those whose fingerprint does not fit are ignored."""
-        more = select(checkpoints).where(checkpoints.c.number > self.number).order_by(checkpoints.c.number)
-        rows = tx.execute(more.limit(_CHECKPOINTS)).all()
+        more = "SELECT * FROM bot_checkpoints WHERE number > :number ORDER BY number LIMIT :most"
+        rows = tx.all(more, number=self.number, most=_CHECKPOINTS)
         for point in (checkpoint_of(row) for row in rows):
             self.number = point.number
             if checkpoint_is_sealed(point, self.seal):
@@ -60,9 +58,9 @@ class _Truth:
         return len(rows) == _CHECKPOINTS
 
 
-def _read_chains(tx: Tx, after: str) -> Sequence[Row[str, str]]:
-    found = select(chains.c.chain, chains.c.sealed_hash).where(chains.c.chain > after)
-    return tx.execute(found.order_by(chains.c.chain).limit(_CHAINS)).all()
+def _read_chains(tx: Tx, after: str) -> Sequence[Any]:
+    found = "SELECT chain, sealed_hash FROM bot_chains WHERE chain > :after ORDER BY chain LIMIT :most"
+    return tx.all(found, after=after, most=_CHAINS)
 
 
 def _correct(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
@@ -71,8 +69,8 @@ def _correct(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
     take_turn(tx)
     while truth.read_some(tx):
         pass
-    found = select(chains.c.chain, chains.c.sealed_hash).where(chains.c.chain.in_(suspects))
-    wrong = [row.chain for row in tx.execute(found).all() if row.sealed_hash != truth.of(row.chain)]
+    found = tx.all("SELECT chain, sealed_hash FROM bot_chains WHERE chain IN :suspects", suspects=list(suspects))
+    wrong = [row.chain for row in found if row.sealed_hash != truth.of(row.chain)]
     if wrong:
         save_sealed_heads(tx, {chain: truth.of(chain) for chain in wrong})
     return wrong

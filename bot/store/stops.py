@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import select
-
 from blocks.ledger_kinds import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import SLACK, State
@@ -16,7 +14,6 @@ from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
 from bot.store.mailbox import next_letters, stop_mark
 from bot.store.repository import lock_session, now, session_confirmations
-from bot.store.tables import sessions
 from runtime.jsontypes import canonical
 from runtime.store.database import Tx
 
@@ -40,8 +37,7 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
     goes on. `together`: answers wait for each other, as in `next_letters`."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
-    found = select(sessions.c.key).where(sessions.c.app == stop.app, sessions.c.id == session)
-    key = tx.execute(found).scalar_one_or_none()
+    key = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=stop.app, id=session)
     if key is None:
         return False
     lock_session(tx, key)

@@ -4,15 +4,11 @@ checks."""
 from __future__ import annotations
 
 import hashlib
-import re
-from typing import Any
 
 from sqlalchemy import (
     DDL,
     BigInteger,
-    Boolean,
     Column,
-    DateTime,
     Dialect,
     Double,
     ForeignKey,
@@ -28,9 +24,8 @@ from sqlalchemy import (
     text,
 )
 
-from runtime.store.lease import lease_columns
 from runtime.store.records import is_storable_id
-from runtime.store.tables import partial_index
+from runtime.store.tables import lease_columns, partial_index
 
 metadata = MetaData()
 
@@ -53,19 +48,6 @@ class OutsideId(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
-class OutsideText(TypeDecorator[str]):
-    """A text that quotes somebody, such as an agent's server. The characters that no database takes are replaced."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
-        return None if value is None else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
-
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-
-
 def _attention_columns() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
     """Columns of rows that a worker processes: when they are due, since when they were put off, and failures."""
     return (
@@ -73,7 +55,7 @@ def _attention_columns() -> tuple[Column[float], Column[float], Column[float], C
         Column("owed_since", Double),
         Column("parked_at", Double),
         Column("failures", Integer, nullable=False, server_default="0"),
-        Column("trouble", OutsideText),
+        Column("trouble", Text),
     )
 
 
@@ -346,16 +328,7 @@ switches = Table(
     Column("value", Text, nullable=False),
 )
 
-ATTENDED = {
-    "session": sessions,
-    "confirmation": confirmations,
-    "card": cards,
-    "thread": threads,
-    "reply": replies,
-}
-"""The tables whose rows get attention, by the name of one row."""
-
-for _table in ATTENDED.values():
+for _table in (sessions, confirmations, cards, threads, replies):
     for _name, _column in {
         "leased": _table.c.lease_token,
         "owed": _table.c.owed_since,
@@ -363,55 +336,3 @@ for _table in ATTENDED.values():
     }.items():
         _set = _column.is_not(None)  # few rows are, and the others are not in these indexes
         partial_index(f"{_table.name}_{_name}", _column, where=_set)
-
-
-# The tables of slack_sdk's SQLAlchemy stores, with room for encrypted tokens.
-
-
-def _installation(name: str, *more: Column[Any], index: tuple[str, ...]) -> None:
-    table = Table(
-        name,
-        metadata,
-        Column("id", Integer, primary_key=True, autoincrement=True),
-        Column("client_id", String(32), nullable=False),
-        Column("app_id", String(32), nullable=False),
-        Column("enterprise_id", String(32)),
-        Column("enterprise_name", String(200)),
-        Column("team_id", String(32)),
-        Column("team_name", String(200)),
-        Column("bot_token", Text),
-        Column("bot_id", String(32)),
-        Column("bot_user_id", String(32)),
-        Column("bot_scopes", String(1000)),
-        Column("bot_refresh_token", Text),
-        Column("bot_token_expires_at", DateTime),
-        Column("is_enterprise_install", Boolean, nullable=False),
-        Column("installed_at", DateTime, nullable=False),
-        *more,
-    )
-    Index(f"{name}_idx", *(table.c[column] for column in index))
-
-
-_installation("bot_installed", index=("client_id", "enterprise_id", "team_id", "installed_at"))
-_installation(
-    "bot_installations",
-    Column("enterprise_url", String(200)),
-    Column("user_id", String(32), nullable=False),
-    Column("user_token", Text),
-    Column("user_scopes", String(1000)),
-    Column("user_refresh_token", Text),
-    Column("user_token_expires_at", DateTime),
-    Column("incoming_webhook_url", Text),
-    Column("incoming_webhook_channel", String(200)),
-    Column("incoming_webhook_channel_id", String(200)),
-    Column("incoming_webhook_configuration_url", String(200)),
-    Column("token_type", String(32)),
-    index=("client_id", "enterprise_id", "team_id", "user_id", "installed_at"),
-)
-Table(
-    "bot_oauth_states",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("state", String(200), nullable=False),
-    Column("expire_at", DateTime, nullable=False),
-)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlalchemy import bindparam, select
-
 from bot.confirmation.effects import Delivery
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import (
@@ -25,17 +23,12 @@ from bot.confirmation.schedule import needs_drawing, tick
 from bot.confirmation.states import Transition, next_version
 from bot.store.repository import chain_of, lock_confirmation, now, save, save_places
 from bot.store.slack_lanes import card_done
-from bot.store.tables import confirmations
+from bot.store.tables import storable
 from runtime.calls.call import Call, CallState, refuse_to_start
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId
 
-_ASKED = Prepared(
-    select(confirmations.c.id).where(
-        confirmations.c.session == bindparam("session_"), confirmations.c.request_id == bindparam("request_")
-    )
-)
+_ASKED = "SELECT id FROM bot_confirmations WHERE session = :session AND request_id = :request"
 
 
 def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
@@ -60,7 +53,7 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
         return after  # nothing has become of it yet; or people said what did, and the confirmation knows
     about = after.asked[-2:-1] if after.state is CallState.HELD else after.asked[-1:]
     key = chain_of(SessionKey(name.app, name.user_id, name.id))
-    found = _ASKED.first(tx, session_=key, request_=about[0].request_id) if about else None
+    found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None
     if after.state is CallState.RUNNING:
         if found is not None and _may_start(tx, found.id, after, again=was is CallState.RUNNING):
             return after

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from sqlalchemy import bindparam, delete, func, insert, select, tuple_, union
-
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, State
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import may_decide
 from bot.store.rows import STORED, load
-from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 
 ListPosition = tuple[float, str]
 """Where the next page of a list begins: when the confirmation was asked, and its id."""
@@ -42,9 +38,6 @@ _KEPT = frozenset(
 )
 """Steps after which a confirmation waits for the same people as before."""
 
-_GONE = Prepared(delete(waiting).where(waiting.c.confirmation == bindparam("id_")))
-_ENTER = Prepared(insert(waiting))
-
 
 # Written together with the row
 
@@ -53,13 +46,15 @@ def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step]) -> 
     """Updates the index when a row is saved, since the steps may change for whom it waits."""
     if all(step.kind in _KEPT for step in steps):
         return
-    _GONE(tx, id_=row.id)
+    tx.run("DELETE FROM bot_waiting WHERE confirmation = :id", id=row.id)
     entries = [
         {"team": row.asked.team, "whom": entry, "created": row.asked_at.timestamp(), "confirmation": row.id}
         for entry in sorted(index_entries(row))
     ]
-    if entries:
-        _ENTER.many(tx, entries)
+    tx.many(
+        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES (:team, :whom, :created, :confirmation)",
+        entries,
+    )
 
 
 def index_entries(row: Confirmation) -> set[str]:
@@ -88,8 +83,8 @@ def _distinct_entries(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
     """Steps from one entry to the next in the index, so that ten thousand rows with one entry cost one step."""
     after = first
     for _ in range(MOST_ENTRIES):
-        found = select(func.min(waiting.c.whom)).where(waiting.c.team == team, waiting.c.whom > after)
-        entry: str | None = tx.execute(found).scalar_one_or_none()
+        found = "SELECT min(whom) FROM bot_waiting WHERE team = :team AND whom > :after"
+        entry: str | None = tx.value(found, team=team, after=after)
         if entry is None or entry >= end:
             return
         yield entry
@@ -98,45 +93,37 @@ def _distinct_entries(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
 
 def page(tx: Tx, team: str, names: Collection[str], after: ListPosition | None, size: int) -> list[ListPosition]:
     """The oldest `size` confirmations after a position, each once, even if several of their entries match."""
+    at, id_ = after or (0.0, "")
     found: set[ListPosition] = set()
-    place = (waiting.c.created, waiting.c.confirmation)
     for name in names:
-        here = select(*place).where(waiting.c.team == team, waiting.c.whom == name).order_by(*place).limit(size)
-        if after is not None:
-            here = here.where(tuple_(*place) > after)
-        found.update((row.created, row.confirmation) for row in tx.execute(here))
+        found.update(map(tuple, tx.all(_PAGE, team=team, whom=name, at=at, id=id_, size=size)))
     return sorted(found)[:size]
+
+
+_PAGE = """
+    SELECT created, confirmation FROM bot_waiting
+    WHERE team = :team AND whom = :whom AND (created, confirmation) > (:at, :id)
+    ORDER BY created, confirmation LIMIT :size
+"""
 
 
 def count_after(tx: Tx, team: str, names: Collection[str], after: ListPosition) -> int:
     """How many follow a position, at most `MANY`: counting takes time, and nobody needs a larger number."""
-    if not names:
-        return 0
-    place = tuple_(waiting.c.created, waiting.c.confirmation)
-    after_it = [
-        select(waiting.c.confirmation)
-        .where(waiting.c.team == team, waiting.c.whom == name, place > after)
-        .order_by(waiting.c.created, waiting.c.confirmation)
-        .limit(MANY)
-        .subquery()
-        for name in sorted(names)
-    ]
-    each_once = union(*(select(found.c.confirmation) for found in after_it)).subquery()
-    return min(int(tx.execute(select(func.count()).select_from(each_once)).scalar_one()), MANY)
+    return len(page(tx, team, names, after, MANY))
 
 
 def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
     """The confirmations in the order of the ids, without those that somebody changed in the database."""
-    rows = {found.id: load(tx, found) for found in tx.execute(STORED.where(confirmations.c.id.in_(ids)))}
+    rows = {found.id: load(tx, found) for found in tx.all(f"{STORED} WHERE c.id IN :ids", ids=list(ids))}
     return [row for id_ in ids if (row := rows.get(id_)) is not None]
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
     """What a person asked for and what is decided, newest first."""
-    found = STORED.where(
-        confirmations.c.team == person.team,
-        confirmations.c.asked_by == person.user,
-        confirmations.c.created > since,
-        confirmations.c.state != str(State.WAITING),
-    ).order_by(confirmations.c.created.desc())
-    return [row for one in tx.execute(found.limit(most)) if (row := load(tx, one)) is not None]
+    found = f"""
+        {STORED}
+        WHERE c.team = :team AND c.asked_by = :user AND c.created > :since AND c.state <> 'waiting'
+        ORDER BY c.created DESC LIMIT :most
+    """
+    rows = tx.all(found, team=person.team, user=person.user, since=since, most=most)
+    return [row for one in rows if (row := load(tx, one)) is not None]

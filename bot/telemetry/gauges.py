@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Select, bindparam, func, literal_column, select, union_all
-
 from bot.store.mailbox import read_pause
-from bot.store.tables import ATTENDED, confirmations
+from bot.store.repository import ATTENDED
 from runtime.store.database import Tx
-from runtime.store.lease import free
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,37 +20,25 @@ class Gauges:
 
 
 # SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
-_COUNT = select(func.count()).select_from(confirmations)
-_WAITING = _COUNT.where(confirmations.c.state == literal_column("'waiting'"))
-_UNKNOWN = _COUNT.where(confirmations.c.outcome == literal_column("'unknown'"))
-_PARKED = {
-    kind: select(func.count()).select_from(table).where(table.c.parked_at.is_not(None))
-    for kind, table in ATTENDED.items()
-}
-
-
-def _oldest_waits() -> list[Select[float]]:
-    """Since when the oldest row of each kind has waited, whether it was never tried or was put off."""
-    found: list[Select[float]] = []
-    now = bindparam("now", type_=confirmations.c.due_at.type)
-    for table in ATTENDED.values():
-        overdue = select(table.c.due_at.label("since")).where(table.c.due_at <= now, free(table, now))
-        oldest = overdue.order_by(table.c.due_at).limit(1).subquery()
-        found.append(select(oldest.c.since))
-        found.append(select(func.min(table.c.owed_since)).where(table.c.owed_since.is_not(None)))
-    return found
-
-
-_SINCE = union_all(*_oldest_waits())
+_WAITING = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting'"
+_UNKNOWN = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'unknown'"
+_PARKED = "SELECT count(*) FROM {table} WHERE parked_at IS NOT NULL"
+# Since when the oldest row of a table has waited, whether it was never tried or was put off.
+_NEVER_TRIED = """
+    SELECT due_at FROM {table} WHERE due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    ORDER BY due_at LIMIT 1
+"""
+_PUT_OFF = "SELECT min(owed_since) FROM {table} WHERE owed_since IS NOT NULL"
 
 
 def read_gauges(tx: Tx) -> Gauges:
     now = tx.now()
-    since = [at for at in tx.execute(_SINCE, {"now": now}).scalars() if at is not None]
+    since = [tx.value(_NEVER_TRIED.format(table=kind.table), now=now) for kind in ATTENDED.values()]
+    since += [tx.value(_PUT_OFF.format(table=kind.table)) for kind in ATTENDED.values()]
     return Gauges(
-        waiting=tx.execute(_WAITING).scalar_one(),
-        unknown=tx.execute(_UNKNOWN).scalar_one(),
-        parked={kind: tx.execute(count).scalar_one() for kind, count in _PARKED.items()},
-        oldest_owed=max(0.0, now - min(since, default=now)),
+        waiting=tx.value(_WAITING),
+        unknown=tx.value(_UNKNOWN),
+        parked={name: tx.value(_PARKED.format(table=kind.table)) for name, kind in ATTENDED.items()},
+        oldest_owed=max(0.0, now - min((at for at in since if at is not None), default=now)),
         paused=read_pause(tx) is not None,
     )

@@ -16,16 +16,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from sqlalchemy import select
-
 from bot.audit.checkpoints import Checkpoint, checkpoint
 from bot.audit.ledger import Head
 from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.store.repository import now
 from bot.store.sealed_index import correct_index
-from bot.store.tables import chains
 from runtime.errors import ConfirmError, StoreError
-from runtime.store.database import Database, Tx, for_update
+from runtime.store.database import Database, Tx
 from runtime.store.frozen import end_frozen
 from runtime.store.seal import Seal
 
@@ -160,13 +157,13 @@ def seal_moved(
     if before is not None and not at_once and before.at <= at < before.at + every:
         return SealingResult(None, before.at + every - at, last=before, gone=gone)
     end_frozen(tx)  # what it keeps locked is in the next checkpoint
-    heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(_MOVED)}
+    heads = {row.chain: Head(row.seq, row.hash) for row in tx.all(_LOCK_MOVED, most=AT_ONCE)}
     if not heads:
         return SealingResult(None, every, last=before, gone=gone)
     made = store_checkpoint(tx, checkpoint(before, heads, at, seal))
     return SealingResult(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
 
 
-MOVED = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash).limit(AT_ONCE)
+MOVED = "SELECT chain, seq, hash FROM bot_chains WHERE hash <> sealed_hash LIMIT :most"
 # A chain that somebody is writing to is left out. Its next line is in the next checkpoint.
-_MOVED = for_update(MOVED, skip_locked=True)
+_LOCK_MOVED = f"{MOVED} FOR UPDATE SKIP LOCKED"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from sqlalchemy import delete, select, update
-
 from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
 from bot.cards.cards import Cards
@@ -28,9 +26,7 @@ from bot.store.grants_in_force import grants_in
 from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
 from bot.store.outbox import note_possible_copies
 from bot.store.repository import (
-    CONFIRMATIONS,
-    REPLIES,
-    SESSIONS,
+    ATTENDED,
     Session,
     chain_of,
     lock_confirmation,
@@ -39,8 +35,7 @@ from bot.store.repository import (
     recompute_due,
     session_in,
 )
-from bot.store.slack_lanes import CARDS, SOON, THREADS, count_due_cards, waits_for_end
-from bot.store.tables import cards, confirmations, replies, sessions, threads
+from bot.store.slack_lanes import SOON, count_due_cards, waits_for_end
 from bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from bot.telemetry.tracing import work_span
 from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
@@ -78,19 +73,19 @@ class Worker:
         self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
         kinds = (
             RowKind(
-                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
+                *(*ATTENDED["confirmation"], self._confirmation, 64, next_deadline),
                 log_context=lambda key: log_context(confirmation=key),
-                turn=confirmations.c.session,
+                turn="session",
             ),
             RowKind(
-                *(cards, cards.c.confirmation, CARDS, self._card, 16),
+                *(*ATTENDED["card"], self._card, 16),
                 log_context=lambda key: log_context(confirmation=key),
-                turn=cards.c.session,
+                turn="session",
                 overtaken=draw_again,
                 can_wait=True,
             ),
             RowKind(
-                *(sessions, sessions.c.key, SESSIONS, session_worker.attend, 512),
+                *(*ATTENDED["session"], session_worker.attend, 512),
                 log_context=lambda key: log_context(session=session_in(key)),
                 turn=WHOSE_TURN,
                 overtaken=note_possible_copies,
@@ -98,11 +93,11 @@ class Worker:
                 reserved=448,  # for decisions: those wait for no agent that thinks
             ),
             RowKind(
-                *(threads, threads.c.session, THREADS, thread_worker.attend, 16),
+                *(*ATTENDED["thread"], thread_worker.attend, 16),
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
-            RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person, can_wait=True),
+            RowKind(*ATTENDED["reply"], self._reply, turn="person", can_wait=True),
         )
         self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]
 
@@ -246,7 +241,7 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject]:
     """Reads where to show an answer, and the answer."""
-    row = tx.execute(select(replies.c.target, replies.c.body, replies.c.owed_since).where(replies.c.vote == vote)).one()
+    row = tx.first("SELECT target, body, owed_since FROM bot_replies WHERE vote = :vote", vote=vote)
     target: JsonObject = json.loads(row.target)
     if row.owed_since is not None:
         target.pop("trigger", None)  # it was put off: a trigger lives for three seconds
@@ -256,5 +251,8 @@ def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject]:
 def mark_shown(tx: Tx, vote: str) -> None:
     """Marks a voter's answer as shown. The row is kept for a day, to recognise the same click if Slack delivers it
     again."""
-    tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, owed_since=None, told_at=tx.now()))
-    tx.execute(delete(replies).where(replies.c.told_at < tx.now() - 86_400))
+    now = tx.now()
+    tx.run(
+        "UPDATE bot_replies SET due_at = NULL, owed_since = NULL, told_at = :now WHERE vote = :vote", vote=vote, now=now
+    )
+    tx.run("DELETE FROM bot_replies WHERE told_at < :old", old=now - 86_400)

@@ -20,7 +20,6 @@ from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.store.records import SessionId
 from runtime.store.sessions import give_back, row_of, topic
-from runtime.store.tables import sessions
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ class Sequencer:
     ) -> None:
         name = message.stored.name
         row = row_of(message.stored.key)
-        lease = Lease(app.database, sessions, row, message.token, topic=topic(name), term=app.lease_term)
+        lease = Lease(app.database, row, message.token, topic=topic(name), term=app.lease_term)
         async with lease:
             live = self._cache.take(message.before)
             live.stored = message.stored

@@ -10,19 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, select
-
 from runtime.errors import Forbidden
 from runtime.store.database import Tx
-from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId, StoredSession
-from runtime.store.tables import desks
-from runtime.store.upsert import upsert
-
-_OF_APP = select(desks.c.prefix).where(desks.c.app == bindparam("app_"))
-_PREFIX = Prepared(_OF_APP)
-RESERVED = _OF_APP.scalar_subquery().label("reserved")
-"""The prefix of the desk's names, for the statement that locks a session anyway. Its parameter is `app_`."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +29,12 @@ ANYBODY = Writer()
 def open_desk(tx: Tx, app: str, prefix: str) -> None:
     """Reserves names that begin with `prefix` for the desk."""
     if _prefix(tx, app) != prefix:
-        tx.execute(upsert(tx.dialect, desks), {"app": app, "prefix": prefix})
+        tx.run(
+            "INSERT INTO runtime_desks (app, prefix) VALUES (:app, :prefix)"
+            " ON CONFLICT (app) DO UPDATE SET prefix = excluded.prefix",
+            app=app,
+            prefix=prefix,
+        )
 
 
 def check_sender(
@@ -77,5 +72,5 @@ def check_against(
 
 
 def _prefix(tx: Tx, app: str) -> str | None:
-    found = _PREFIX.first(tx, app_=app)
-    return None if found is None else found.prefix
+    prefix: str | None = tx.value("SELECT prefix FROM runtime_desks WHERE app = :app", app=app)
+    return prefix

@@ -16,27 +16,12 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-
-from sqlalchemy import (
-    BinaryExpression,
-    BindParameter,
-    Column,
-    ColumnElement,
-    Double,
-    String,
-    Table,
-    bindparam,
-    or_,
-    select,
-    update,
-)
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from runtime.errors import Busy, StoreError
-from runtime.store.database import Database, Tx, Waiter, for_update
-from runtime.store.prepared import Prepared
+from runtime.store.database import Database, Tx, Waiter
 
 TERM = 10.0
 """Seconds until the lease of a dead process expires, unless a setting says otherwise."""
@@ -56,95 +41,68 @@ class LeaseLost(Busy):
         super().__init__("Another process took over; look at the session again before trying once more.")
 
 
-def lease_columns() -> tuple[Column[str], Column[float]]:
-    """The columns for a table whose rows are leased."""
-    return Column("lease_token", String(32)), Column("lease_until", Double)
-
-
 def new_token() -> str:
     return secrets.token_hex(16)
 
 
-def free(table: Table, now: float | BindParameter[float]) -> ColumnElement[bool]:
-    """The condition that nobody holds the row."""
-    return or_(table.c.lease_until.is_(None), table.c.lease_until <= now)
-
-
 @dataclass(frozen=True)
-class _Statements:
-    claim: Prepared
-    renew: Prepared
-    release: Prepared
-    holds: Prepared
-    remaining: Prepared
-    due: Prepared | None  # when the row is due next, in tables that say so
+class LeasedRow:
+    """A row with the columns `lease_token` and `lease_until`, named by the value of a column. `has_due_at`: it is
+    worked on when a column says so, and not at once."""
+
+    table: str
+    column: str
+    key: str | int
+    has_due_at: bool = True
+
+    def sql(self, statement: str) -> str:
+        return statement.format(table=self.table, here=f"{self.column} = :key")
 
 
-@cache
-def _statements(table: Table, column: Column[Any]) -> _Statements:
-    token = bindparam("claimed_token", type_=String)
-    until = bindparam("claimed_until", type_=Double)
-    named = column == bindparam("named")
-    is_held = named & (table.c.lease_token == token)
-    is_free = named & free(table, bindparam("claimed_at", type_=Double))
-    return _Statements(
-        claim=Prepared(update(table).where(is_free).values(lease_token=token, lease_until=until)),
-        renew=Prepared(update(table).where(is_held).values(lease_until=until)),
-        release=Prepared(update(table).where(is_held).values(lease_token=None, lease_until=None)),
-        holds=Prepared(for_update(select(table.c.lease_token).where(is_held))),
-        remaining=Prepared(select(table.c.lease_until).where(is_held)),
-        due=Prepared(select(table.c.due_at).where(named)) if "due_at" in table.c else None,
-    )
+_CLAIM = """
+    UPDATE {table} SET lease_token = :token, lease_until = :until
+    WHERE {here} AND (lease_until IS NULL OR lease_until <= :now)
+"""
+_RENEW = "UPDATE {table} SET lease_until = :until WHERE {here} AND lease_token = :token"
+_RELEASE = "UPDATE {table} SET lease_token = NULL, lease_until = NULL WHERE {here} AND lease_token = :token"
+_HELD = "SELECT lease_until FROM {table} WHERE {here} AND lease_token = :token"
+_LOCK_HELD = f"{_HELD} FOR UPDATE"
+_DUE = "SELECT due_at FROM {table} WHERE {here}"
 
 
-def _on(table: Table, where: ColumnElement[bool]) -> tuple[_Statements, object]:
-    """The statements for a condition `column == value`, and the value."""
-    assert isinstance(where, BinaryExpression)
-    assert isinstance(where.left, Column)
-    assert isinstance(where.right, BindParameter)
-    return _statements(table, where.left), where.right.value
-
-
-def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> str | None:
-    """Claims the row that `where` (`column == value`) names, and returns the token. None: there is no such row, or it
-    is held."""
-    token = new_token()
-    now = tx.now()
-    statements, value = _on(table, where)
-    claimed = statements.claim(tx, named=value, claimed_token=token, claimed_at=now, claimed_until=now + term)
+def claim(tx: Tx, row: LeasedRow, *, term: float) -> str | None:
+    """Claims the row and returns the token. None: there is no such row, or it is held."""
+    token, now = new_token(), tx.now()
+    claimed = tx.run(row.sql(_CLAIM), key=row.key, token=token, now=now, until=now + term)
     if claimed > 1:
-        raise ValueError(f"a lease is for one row, and this condition names {claimed}: {where}")
+        raise ValueError(f"a lease is for one row, and this names {claimed}: {row}")
     return token if claimed else None
 
 
-def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term: float) -> bool:
-    statements, value = _on(table, where)
-    return statements.renew(tx, named=value, claimed_token=token, claimed_until=tx.now() + term) == 1
+def renew(tx: Tx, row: LeasedRow, token: str, *, term: float) -> bool:
+    return tx.run(row.sql(_RENEW), key=row.key, token=token, until=tx.now() + term) == 1
 
 
-def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, topic: str | None = None) -> bool:
+def release(tx: Tx, row: LeasedRow, token: str, *, topic: str | None = None) -> bool:
     """Releases the row. Those who wait for the topic are woken when it is due: at once, later, or never."""
-    statements, value = _on(table, where)
-    released = statements.release(tx, named=value, claimed_token=token) == 1
+    released = tx.run(row.sql(_RELEASE), key=row.key, token=token) == 1
     if released and topic is not None:
-        if statements.due is None:
+        if not row.has_due_at:
             tx.notify(topic)
-        elif (due_at := statements.due.first(tx, named=value).due_at) is not None:
+        elif (due_at := tx.value(row.sql(_DUE), key=row.key)) is not None:
             tx.notify(topic, due_at)
     return released
 
 
-def holds(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> bool:
+def holds(tx: Tx, row: LeasedRow, token: str) -> bool:
     """Whether the row belongs to the token. If so, this stays true until the transaction ends."""
-    statements, value = _on(table, where)
-    return statements.holds.first(tx, named=value, claimed_token=token) is not None
+    return tx.first(row.sql(_LOCK_HELD), key=row.key, token=token) is not None
 
 
-def remaining(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> float | None:
+def remaining(tx: Tx, row: LeasedRow, token: str) -> float | None:
     """Seconds left on the lease. None if the row does not belong to the token."""
-    statements, value = _on(table, where)
-    held = statements.remaining.first(tx, named=value, claimed_token=token)
-    return None if held is None else held.lease_until - tx.now()
+    until: float | None = tx.value(row.sql(_HELD), key=row.key, token=token)
+    return None if until is None else until - tx.now()
 
 
 class Lease:
@@ -158,8 +116,7 @@ class Lease:
     def __init__(
         self,
         database: Database,
-        table: Table,
-        where: ColumnElement[bool],
+        row: LeasedRow,
         token: str,
         *,
         term: float,
@@ -168,8 +125,7 @@ class Lease:
         self.token = token
         self.lost = asyncio.Event()
         self._database = database
-        self._table = table
-        self._where = where
+        self._row = row
         self._topic = topic
         self._term = term
         self._keeping: asyncio.TimerHandle | None = None
@@ -195,7 +151,7 @@ class Lease:
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            if not holds(tx, self._table, self._where, self.token):
+            if not holds(tx, self._row, self.token):
                 raise LeaseLost
             return result
 
@@ -213,7 +169,7 @@ class Lease:
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            ours = (self._table, self._where, self.token)
+            ours = (self._row, self.token)
             if not (release(tx, *ours, topic=self._topic) if ended(result) else holds(tx, *ours)):
                 raise LeaseLost
             return result
@@ -244,7 +200,7 @@ class Lease:
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self._released):
             asked = clock()
-            left = await self._database.read(remaining, self._table, self._where, self.token)
+            left = await self._database.read(remaining, self._row, self.token)
             if left is None:
                 self.lost.set()
             elif left < self._term / 3:
@@ -257,7 +213,7 @@ class Lease:
     async def release(self) -> None:
         """Releases the row. Sets `lost` if the row belongs to somebody else."""
         self.stop()
-        if not await self._database.run(release, self._table, self._where, self.token, topic=self._topic):
+        if not await self._database.run(release, self._row, self.token, topic=self._topic):
             self.lost.set()
 
     def stop(self) -> None:
@@ -305,5 +261,5 @@ class Lease:
             await asyncio.sleep(self._term / 3)
 
     async def _renew(self) -> None:
-        if not await self._database.run(renew, self._table, self._where, self.token, term=self._term):
+        if not await self._database.run(renew, self._row, self.token, term=self._term):
             self.lost.set()

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, Double, bindparam, delete, insert, select, update
 
 from runtime.calls.call import Call, CallState, GateKind
 from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store import lease
-from runtime.store.database import Tx, for_update
-from runtime.store.desk import RESERVED, Writer, check_against, check_sender
-from runtime.store.lease import LeaseLost, free, new_token
+from runtime.store.database import Tx
+from runtime.store.desk import Writer, check_against, check_sender
+from runtime.store.lease import LeasedRow, LeaseLost, new_token
 from runtime.store.lookup import find_call
-from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, StoredSession
 from runtime.store.seal import seal_in
 from runtime.store.shared_state import merge_shared, read_shared, split_state
-from runtime.store.tables import calls, events, invocations, requests, sessions
-from runtime.store.upsert import insert_if_absent, upsert
 from runtime.wire import Event, json_text
 
 OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
@@ -40,35 +35,32 @@ def topic(name: SessionId) -> str:
     return f"runtime:session:{name.app}/{name.user_id}/{name.id}"
 
 
-@lru_cache(maxsize=4096)
-def row_of(key: int) -> ColumnElement[bool]:
-    """The condition that names the row of a session's lease. It is cached, since SQLAlchemy takes 50 µs to make one."""
-    return sessions.c.key == key
+def row_of(key: int) -> LeasedRow:
+    return LeasedRow("runtime_sessions", "key", key, has_due_at=False)
 
 
 # Looking
 
 
-_BY_NAME = select(sessions).where(
-    sessions.c.app == bindparam("app_"), sessions.c.user_id == bindparam("user_"), sessions.c.id == bindparam("id_")
-)
-_FIND, _LOCK = Prepared(_BY_NAME), Prepared(for_update(_BY_NAME.add_columns(RESERVED)))
-
-
 def find(tx: Tx, name: SessionId) -> StoredSession | None:
-    row = _row(tx, name, lock=False)
+    row = tx.first(_FIND, app=name.app, user_id=name.user_id, id=name.id)
     return None if row is None else as_stored(tx, row)
 
 
 def list_sessions(tx: Tx, app: str, user_id: str) -> list[StoredSession]:
-    rows = tx.execute(
-        select(sessions).where(sessions.c.app == app, sessions.c.user_id == user_id).order_by(sessions.c.key)
-    ).all()
-    return [as_stored(tx, row) for row in rows]
+    found = "SELECT * FROM runtime_sessions WHERE app = :app AND user_id = :user_id ORDER BY key"
+    return [as_stored(tx, row) for row in tx.all(found, app=app, user_id=user_id)]
 
 
-def _row(tx: Tx, name: SessionId, *, lock: bool) -> Any:
-    return (_LOCK if lock else _FIND).first(tx, app_=name.app, user_=name.user_id, id_=name.id)
+_FIND = "SELECT * FROM runtime_sessions WHERE app = :app AND user_id = :user_id AND id = :id"
+_LOCK = """
+    SELECT *, (SELECT prefix FROM runtime_desks WHERE runtime_desks.app = runtime_sessions.app) AS reserved
+    FROM runtime_sessions WHERE app = :app AND user_id = :user_id AND id = :id FOR UPDATE
+"""
+
+
+def _lock(tx: Tx, name: SessionId) -> Any:
+    return tx.first(_LOCK, app=name.app, user_id=name.user_id, id=name.id)
 
 
 def as_stored(tx: Tx, row: Any) -> StoredSession:
@@ -108,7 +100,7 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
         "created": now,
         "updated": now,
     }
-    if tx.execute(insert_if_absent(tx.dialect, sessions), row).rowcount != 1:
+    if not tx.insert("runtime_sessions", row, if_absent=True):
         return False
     merge_shared(tx, name.app, name.user_id, user, app)
     return True
@@ -128,25 +120,27 @@ def create_with(
 
 def take_over_session(tx: Tx, session: StoredSession) -> None:
     """Makes the desk the only writer of a session that others made."""
-    tx.execute(update(sessions).where(sessions.c.key == session.key).values(opened_by="desk"))
+    tx.run("UPDATE runtime_sessions SET opened_by = 'desk' WHERE key = :key", key=session.key)
 
 
 def set_aside(tx: Tx, session: StoredSession) -> None:
     """Renames a session. It keeps its content."""
     name = f"{session.name.id[:200]}~{session.key}"
-    tx.execute(update(sessions).where(sessions.c.key == session.key).values(id=name))
+    tx.run("UPDATE runtime_sessions SET id = :id WHERE key = :key", key=session.key, id=name)
 
 
 def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
-    row = _row(tx, name, lock=True)
+    row = _lock(tx, name)
     if row is None:
         return False
     check_against(row.reserved, sender, name, as_stored(tx, row))
     if row.lease_token is not None and row.lease_until > tx.now():
         raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
-    for table in (events, calls, requests, invocations):
-        tx.execute(delete(table).where(table.c.session == row.key))
-    tx.execute(delete(sessions).where(sessions.c.key == row.key))
+    tx.run("DELETE FROM runtime_events WHERE session = :key", key=row.key)
+    tx.run("DELETE FROM runtime_calls WHERE session = :key", key=row.key)
+    tx.run("DELETE FROM runtime_requests WHERE session = :key", key=row.key)
+    tx.run("DELETE FROM runtime_invocations WHERE session = :key", key=row.key)
+    tx.run("DELETE FROM runtime_sessions WHERE key = :key", key=row.key)
     return True
 
 
@@ -164,7 +158,7 @@ class LockedSession:
 
 def lock(tx: Tx, name: SessionId) -> LockedSession | None:
     """Locks a session. None: there is no such session."""
-    row = _row(tx, name, lock=True)
+    row = _lock(tx, name)
     if row is None:
         return None
     is_free = row.lease_until is None or row.lease_until <= tx.now()
@@ -181,47 +175,54 @@ def claim(tx: Tx, name: SessionId, term: float) -> tuple[StoredSession, str] | N
 
 def claim_locked(tx: Tx, locked: LockedSession, *, term: float) -> str:
     """Leases a locked session on which nobody works."""
-    token = lease.claim(tx, sessions, row_of(locked.session.key), term=term)
+    token = lease.claim(tx, row_of(locked.session.key), term=term)
     if token is None:
         raise LeaseLost
     return token
 
 
 def give_back(tx: Tx, session: StoredSession, token: str) -> None:
-    lease.release(tx, sessions, row_of(session.key), token, topic=topic(session.name))
+    lease.release(tx, row_of(session.key), token, topic=topic(session.name))
 
 
 def free_all(tx: Tx) -> None:
     """Frees all leases. For a process that knows that it is the only one, so that the holders are dead."""
-    tx.execute(update(sessions).where(sessions.c.lease_token.is_not(None)).values(lease_token=None, lease_until=None))
+    tx.run("UPDATE runtime_sessions SET lease_token = NULL, lease_until = NULL WHERE lease_token IS NOT NULL")
 
 
-_WRITE = (
-    update(sessions)
-    # Check the version, since a write with an unknown outcome could otherwise be repeated.
-    .where(sessions.c.key == bindparam("key_"), sessions.c.version == bindparam("before_"))
-    .values(
-        state=bindparam("state_"),
-        agent=bindparam("agent_"),
-        events=bindparam("events_"),
-        turn=bindparam("turn_"),
-        version=bindparam("version_"),
-        updated=bindparam("updated_"),
-    )
-)
-_HELD = _WRITE.where(sessions.c.lease_token == bindparam("token_"))
-_WRITE_ROW, _WRITE_ROW_AND_RELEASE = Prepared(_HELD), Prepared(_HELD.values(lease_token=None, lease_until=None))
-_WRITE_ROW_AND_CLAIM = Prepared(
-    _WRITE.where(free(sessions, bindparam("now_", type_=Double))).values(
-        lease_token=bindparam("token_"), lease_until=bindparam("until_")
-    )
-)
-_ADD_EVENTS = Prepared(insert(events))
-_PUT_ROWS = {
-    "calls": Prepared(partial(upsert, table=calls, fixed="turn")),
-    "requests": Prepared(partial(upsert, table=requests)),
-    "invocations": Prepared(partial(upsert, table=invocations)),
-}
+# The version is checked, since a write with an unknown outcome could otherwise be repeated.
+_WRITE = """
+    UPDATE runtime_sessions SET
+        state = :state, agent = :agent, events = :events, turn = :turn, version = :version, updated = :updated
+    WHERE key = :key AND version = :before AND lease_token = :token
+"""
+_WRITE_AND_RELEASE = """
+    UPDATE runtime_sessions SET
+        state = :state, agent = :agent, events = :events, turn = :turn, version = :version, updated = :updated,
+        lease_token = NULL, lease_until = NULL
+    WHERE key = :key AND version = :before AND lease_token = :token
+"""
+_WRITE_AND_CLAIM = """
+    UPDATE runtime_sessions SET
+        state = :state, agent = :agent, events = :events, turn = :turn, version = :version, updated = :updated,
+        lease_token = :token, lease_until = :until
+    WHERE key = :key AND version = :before AND (lease_until IS NULL OR lease_until <= :now)
+"""
+_ADD_EVENT = "INSERT INTO runtime_events (session, seq, body) VALUES (:session, :seq, :body)"
+_PUT_CALL = """
+    INSERT INTO runtime_calls (session, id, turn, state, since, body, sealed)
+    VALUES (:session, :id, :turn, :state, :since, :body, :sealed)
+    ON CONFLICT (session, id) DO UPDATE SET
+        state = excluded.state, since = excluded.since, body = excluded.body, sealed = excluded.sealed
+"""
+_PUT_REQUEST = """
+    INSERT INTO runtime_requests (session, id, call) VALUES (:session, :id, :call)
+    ON CONFLICT (session, id) DO UPDATE SET call = excluded.call
+"""
+_PUT_INVOCATION = """
+    INSERT INTO runtime_invocations (session, id, agent, turn, status) VALUES (:session, :id, :agent, :turn, :status)
+    ON CONFLICT (session, id) DO UPDATE SET agent = excluded.agent, turn = excluded.turn, status = excluded.status
+"""
 
 
 def write(
@@ -229,8 +230,7 @@ def write(
 ) -> StoredSession:
     """Adds to a session under its lease, and returns the session as it is now."""
     after = session.after(change)
-    values = {**_values(session, after), "token_": token}
-    if (_WRITE_ROW_AND_RELEASE if change.release else _WRITE_ROW)(tx, **values) != 1:
+    if tx.run(_WRITE_AND_RELEASE if change.release else _WRITE, **_values(session, after), token=token) != 1:
         raise LeaseLost
     _add(tx, session, change, rows, on_change)
     if change.release:
@@ -245,8 +245,7 @@ def claim_and_write(
     and the lease's token."""
     session, token, now = locked.session, new_token(), tx.now()
     after = session.after(change)
-    values = {**_values(session, after), "token_": token, "now_": now, "until_": now + term}
-    if _WRITE_ROW_AND_CLAIM(tx, **values) != 1:
+    if tx.run(_WRITE_AND_CLAIM, **_values(session, after), token=token, now=now, until=now + term) != 1:
         raise LeaseLost
     _add(tx, session, change, change.rows(session, seal_in(tx.context)), on_change)
     return after, token
@@ -254,25 +253,24 @@ def claim_and_write(
 
 def _values(session: StoredSession, after: StoredSession) -> dict[str, object]:
     return {
-        "key_": session.key,
-        "before_": session.version,
-        "state_": json_text(after.state),
-        "agent_": after.agent,
-        "events_": after.events,
-        "turn_": after.turn,
-        "version_": after.version,
-        "updated_": after.updated,
+        "key": session.key,
+        "before": session.version,
+        "state": json_text(after.state),
+        "agent": after.agent,
+        "events": after.events,
+        "turn": after.turn,
+        "version": after.version,
+        "updated": after.updated,
     }
 
 
 def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows, on_change: OnChange | None) -> None:
     if on_change is not None and (refused := _refused(tx, session, change, on_change)):
         rows = replace(change, calls={**change.calls, **refused}).rows(session, seal_in(tx.context))
-    if rows["events"]:
-        _ADD_EVENTS.many(tx, rows["events"])
-    for name, put in _PUT_ROWS.items():
-        if rows[name]:
-            put.many(tx, rows[name])
+    tx.many(_ADD_EVENT, rows["events"])
+    tx.many(_PUT_CALL, rows["calls"])
+    tx.many(_PUT_REQUEST, rows["requests"])
+    tx.many(_PUT_INVOCATION, rows["invocations"])
     _, user, app = change.state()
     merge_shared(tx, session.name.app, session.name.user_id, user, app)
 
@@ -291,8 +289,12 @@ def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: O
 
 def was_written(tx: Tx, after: StoredSession, token: str, change: SessionChange) -> bool:
     """Whether a write with an unknown outcome was the last one, and not somebody else's with the same version."""
-    written = (sessions.c.version == after.version, sessions.c.events == after.events)
-    found = tx.execute(select(sessions.c.lease_token).where(sessions.c.key == after.key, *written)).one_or_none()
+    found = tx.first(
+        "SELECT lease_token FROM runtime_sessions WHERE key = :key AND version = :version AND events = :events",
+        key=after.key,
+        version=after.version,
+        events=after.events,
+    )
     return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
 
 

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from pydantic_core import from_json
-from sqlalchemy import bindparam, literal, select, update
 
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx, for_update
-from runtime.store.prepared import Prepared
-from runtime.store.tables import shared_state
-from runtime.store.upsert import insert_if_absent
+from runtime.store.database import Tx
 from runtime.wire import json_text
 
 _APP = ""  # the user id of the app's own row
-_SHARED = Prepared(
-    select(shared_state.c.state).where(
-        shared_state.c.app == bindparam("app_"), shared_state.c.user_id.in_([bindparam("user_"), literal(_APP)])
-    )
-)
 
 
 def split_state(delta: JsonObject) -> tuple[JsonObject, JsonObject, JsonObject]:
@@ -41,8 +32,12 @@ def split_temporary(delta: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 def read_shared(tx: Tx, app: str, user_id: str) -> JsonObject:
     shared: JsonObject = {}
-    for row in _SHARED.all(tx, app_=app, user_=user_id):
-        shared.update(from_json(row.state))
+    for state in tx.column(
+        "SELECT state FROM runtime_shared_state WHERE app = :app AND user_id IN (:user_id, '')",
+        app=app,
+        user_id=user_id,
+    ):
+        shared.update(from_json(state))
     return shared
 
 
@@ -52,8 +47,14 @@ def merge_shared(tx: Tx, app: str, user_id: str, user: JsonObject, whole_app: Js
     for owner, delta in ((user_id, user), (_APP, whole_app)):
         if not delta:
             continue
-        here = (shared_state.c.app == app, shared_state.c.user_id == owner)
+        here = {"app": app, "user_id": owner}
         # A row that is not there yet cannot be locked.
-        tx.execute(insert_if_absent(tx.dialect, shared_state), {"app": app, "user_id": owner, "state": "{}"})
-        before = tx.execute(for_update(select(shared_state.c.state).where(*here))).scalar_one()
-        tx.execute(update(shared_state).where(*here).values(state=json_text({**from_json(before), **delta})))
+        tx.insert("runtime_shared_state", {**here, "state": "{}"}, if_absent=True)
+        before = tx.value(
+            "SELECT state FROM runtime_shared_state WHERE app = :app AND user_id = :user_id FOR UPDATE", **here
+        )
+        tx.run(
+            "UPDATE runtime_shared_state SET state = :state WHERE app = :app AND user_id = :user_id",
+            **here,
+            state=json_text({**from_json(before), **delta}),
+        )

@@ -19,8 +19,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from runtime.store.lease import lease_columns
-
 metadata = MetaData()
 
 # SQLite generates keys only for columns of type INTEGER.
@@ -31,6 +29,11 @@ def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) 
     """An index over those rows only. PostgreSQL's condition is set when the tables are created, since SQLAlchemy would
     load its dialect for it: 40 ms of CPU at each start, on SQLite too."""
     Index(name, *columns, sqlite_where=where, info={"where": where})
+
+
+def lease_columns() -> tuple[Column[str], Column[float]]:
+    """The columns for a table whose rows are leased."""
+    return Column("lease_token", String(32)), Column("lease_until", Double)
 
 
 def _session_key() -> Column[int]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple, overload
+from functools import cache, lru_cache
+from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple, cast, overload
 
-from sqlalchemy import Connection, CursorResult, Executable, Select, func, select
+from sqlalchemy import Connection, CursorResult, Executable, Select, func, select, text
 from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from runtime.errors import Busy, StoreError
@@ -36,9 +41,13 @@ class OutcomeUnknown(StoreError):
 
 
 class Tx:
-    """A transaction, as the function in it sees it. Not usable after the function has returned."""
+    """A transaction, as the function in it sees it. Not usable after the function has returned.
 
-    __slots__ = ("_ahead", "_clock", "connection", "context", "dialect", "facts", "later", "topics")
+    Statements are text that both databases understand. `:name` stands for a value, and `IN :names` for a list of them.
+    `FOR UPDATE` locks rows on PostgreSQL; SQLite has only one writer, so there it is left out. Rows have attributes.
+    """
+
+    __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "later", "topics")
 
     def __init__(self, connection: Connection, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
@@ -49,6 +58,7 @@ class Tx:
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
         self._ahead: float | None = None  # of this machine's steady clock, the database's is
+        self._raw: sqlite3.Connection | None = None
 
     @overload
     def execute(self, statement: TypedReturnsRows[*Ts], parameters: Parameters | None = None) -> CursorResult[*Ts]: ...
@@ -60,6 +70,66 @@ class Tx:
 
     def execute(self, statement: Executable, parameters: Parameters | None = None) -> CursorResult[*tuple[Any, ...]]:
         return self.connection.execute(statement, parameters)
+
+    def run(self, sql: str, /, **values: object) -> int:
+        """Returns how many rows the statement changed."""
+        return int(self._execute(sql, values).rowcount)
+
+    def first(self, sql: str, /, **values: object) -> Any:
+        """The first row, or None."""
+        found = self._execute(sql, values)
+        make, row = _row_of(found), found.fetchone()
+        return None if row is None else make(row)
+
+    def all(self, sql: str, /, **values: object) -> list[Any]:
+        found = self._execute(sql, values)
+        make = _row_of(found)
+        return [make(row) for row in found.fetchall()]
+
+    def value(self, sql: str, /, **values: object) -> Any:
+        """The first column of the first row. None: there is no row."""
+        row = self._execute(sql, values).fetchone()
+        return None if row is None else row[0]
+
+    def column(self, sql: str, /, **values: object) -> list[Any]:
+        """The first column of each row."""
+        return [row[0] for row in self._execute(sql, values).fetchall()]
+
+    def each(self, sql: str, /, **values: object) -> Iterator[Any]:
+        """The rows one by one, for more of them than fit into memory."""
+        if self.dialect == "sqlite":
+            found = self._execute(sql, values)
+            make = _row_of(found)
+            for row in found:
+                yield make(row)
+        else:
+            yield from self.connection.execute(_for_postgres(sql), values, execution_options={"yield_per": 1000})
+
+    def insert(self, table: str, row: Mapping[str, object], *, if_absent: bool = False) -> bool:
+        """Inserts a row. `if_absent`: only if that violates no unique key. Returns whether it did."""
+        return self.run(insert_into(table, tuple(row), if_absent), **row) == 1
+
+    def many(self, sql: str, rows: Sequence[Mapping[str, object]], /) -> None:
+        """Runs a statement that returns nothing, once for each of these values."""
+        if self.dialect == "sqlite":
+            self.sqlite.executemany(_for_sqlite(sql), rows)
+        elif rows:
+            self.connection.execute(_for_postgres(sql), rows)
+
+    def _execute(self, sql: str, values: dict[str, object]) -> Any:
+        if self.dialect != "sqlite":
+            return self.connection.execute(_for_postgres(sql), values)
+        lists = {name: json.dumps(value) for name, value in values.items() if isinstance(value, list | tuple)}
+        return self.sqlite.execute(_for_sqlite(sql), {**values, **lists} if lists else values)
+
+    @property
+    def sqlite(self) -> sqlite3.Connection:
+        """The driver's connection, for statements that need no SQLAlchemy. Only on SQLite."""
+        if self._raw is None:
+            raw = self.connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            self._raw = raw
+        return self._raw
 
     def now(self) -> float:
         """Seconds since the epoch. Use this after the root row is locked: before that, others may still change
@@ -84,6 +154,38 @@ class Tx:
         """Tells listeners in this process (`Database.listen`) after the commit. Use it for counting, never for work
         that must be done."""
         self.facts.append(fact)
+
+
+_LOCK = re.compile(r"\s+FOR UPDATE( SKIP LOCKED)?\b")
+_LIST = re.compile(r"\bIN (:\w+)")
+
+
+@cache
+def _for_sqlite(sql: str) -> str:
+    return _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _LOCK.sub("", sql))
+
+
+@cache
+def _for_postgres(sql: str) -> Executable:
+    return text(_LIST.sub(r"= ANY(\1)", sql))
+
+
+@cache
+def insert_into(table: str, columns: tuple[str, ...], if_absent: bool = False) -> str:
+    given = ", ".join(f":{name}" for name in columns)
+    made = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({given})"  # noqa: S608  (our own names)
+    return f"{made} ON CONFLICT DO NOTHING" if if_absent else made
+
+
+def _row_of(found: Any) -> Callable[[Sequence[Any]], Any]:
+    description = found.description if isinstance(found, sqlite3.Cursor) else found.cursor.description
+    return _row_type(tuple(column[0] for column in description))
+
+
+@lru_cache(maxsize=1000)
+def _row_type(names: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
+    made: Callable[[Sequence[Any]], Any] = cast("Any", namedtuple)("Row", names)._make
+    return made
 
 
 class Engine(Protocol):

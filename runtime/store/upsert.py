@@ -6,10 +6,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import Executable, Table, bindparam
+from sqlalchemy import Executable, Table
 from sqlalchemy.sql.dml import Insert
 
-from runtime.store.prepared import Prepared
 from runtime.store.transaction import SqlDialect
 
 
@@ -18,18 +17,6 @@ def insert_if_absent(dialect: SqlDialect, table: Table) -> Executable:
     """Inserts the row unless it exists. `rowcount` says whether it did."""
     statement: Executable = _insert(dialect, table).on_conflict_do_nothing().inline()
     return statement
-
-
-def prepared_insert_if_absent(table: Table, *names: str) -> Prepared:
-    """The same, prepared, for these columns. The parameter of a column is its name with a `_` behind it."""
-
-    @cache
-    def statement(dialect: SqlDialect) -> Insert:
-        given: dict[str, object] = {name: bindparam(f"{name}_") for name in names}
-        made: Insert = _insert(dialect, table).values(given).on_conflict_do_nothing().inline()
-        return made
-
-    return Prepared(statement)
 
 
 @cache

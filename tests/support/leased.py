@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import asyncio
 
-from sqlalchemy import ColumnElement, Table, insert
-
-from bot.store.tables import replies
 from runtime.errors import Busy
 from runtime.store.database import Database, Tx
-from runtime.store.lease import POLL, TERM, Lease, claim
+from runtime.store.lease import POLL, TERM, Lease, LeasedRow, claim
 
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:
     def put_there(tx: Tx) -> None:
-        tx.execute(insert(replies).values(vote=key, target="{}", body="{}"))
+        tx.insert("bot_replies", {"vote": key, "target": "{}", "body": "{}"})
 
     await database.run(put_there)
-    lease = await try_lease(database, replies, replies.c.vote == key, term=3600.0)
+    lease = await try_lease(database, LeasedRow("bot_replies", "vote", key), term=3600.0)
     assert lease is not None
     return lease
 
 
 async def try_lease(
-    database: Database,
-    table: Table,
-    where: ColumnElement[bool],
-    *,
-    topic: str | None = None,
-    term: float = TERM,
+    database: Database, row: LeasedRow, *, topic: str | None = None, term: float = TERM
 ) -> Lease | None:
     """The lease, or None if somebody else has it."""
-    token = await database.run(claim, table, where, term=term)
-    return None if token is None else Lease(database, table, where, token, topic=topic, term=term)
+    token = await database.run(claim, row, term=term)
+    return None if token is None else Lease(database, row, token, topic=topic, term=term)
 
 
 async def wait_for_lease(
     database: Database,
-    table: Table,
-    where: ColumnElement[bool],
+    row: LeasedRow,
     *,
     topic: str,
     patience: float,
@@ -50,7 +41,7 @@ async def wait_for_lease(
     until = loop.time() + patience
     with database.waiter(topic) as waiter:
         while True:
-            lease = await try_lease(database, table, where, topic=topic, term=term)
+            lease = await try_lease(database, row, topic=topic, term=term)
             if lease is not None:
                 return lease
             left = until - loop.time()

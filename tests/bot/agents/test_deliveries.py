@@ -21,7 +21,7 @@ from bot.store.tables import mail, sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
 from runtime.store.database import Tx
-from runtime.store.lease import LeaseLost
+from runtime.store.lease import LeasedRow, LeaseLost
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
@@ -134,7 +134,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
         host = ear.host()
         intake = Intake(out.directory, out.sender, at.rules)
         session_worker = SessionWorker(host, out.sender, at.database, intake, at.rules)
-        lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
+        lease = await try_lease(Watched(at.database, watch), LeasedRow("bot_sessions", "key", at.key))
         assert lease is not None
         with pytest.raises(LeaseLost):
             async with lease:

@@ -20,6 +20,7 @@ from bot.hosts.remote import RemoteServer
 from bot.store.tables import confirmations, sessions
 from runtime.errors import ConfirmError
 from runtime.store.database import Tx
+from runtime.store.lease import LeasedRow
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 from tests.support.foreign.rig import Foreign, foreign, google_adk
@@ -53,7 +54,7 @@ class Desk:
         self.at, self._worker = at, worker
 
     async def attends(self) -> None:
-        lease = await try_lease(self.at.database, sessions, sessions.c.key == self.at.key)
+        lease = await try_lease(self.at.database, LeasedRow("bot_sessions", "key", self.at.key))
         assert lease is not None
         async with lease:
             await self._worker.attend(self.at.key, lease)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
-from sqlalchemy import Column, Double, Integer, MetaData, String, Table, insert, select, update
 
 from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
 from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, ClicksFirst, LeaseLoop, NotNow, postpone
 from bot.slack.outbound.errors import Later
-from bot.store.tables import cards
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
-from runtime.store.lease import Lease, lease_columns
+from runtime.store.lease import Lease
 from runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.freezing import frozen_while_preparing
@@ -23,34 +22,39 @@ from tests.support.freezing import frozen_while_preparing
 pytestmark = pytest.mark.every_case
 
 
-def due_rows(name: str) -> Table:
-    return Table(
-        name,
-        MetaData(),
-        Column("key", String(64), primary_key=True),
-        Column("whose", String(64)),
-        Column("due_at", Double),
-        Column("owed_since", Double),
-        Column("parked_at", Double),
-        Column("failures", Integer, nullable=False, server_default="0"),
-        Column("trouble", cards.c.trouble.type),
-        *lease_columns(),
+def make_table(tx: Tx, table: str = "test_rows") -> None:
+    tx.run(
+        f"CREATE TABLE {table} (key TEXT PRIMARY KEY, whose TEXT, due_at DOUBLE PRECISION, owed_since DOUBLE PRECISION,"
+        " parked_at DOUBLE PRECISION, failures INTEGER NOT NULL DEFAULT 0, trouble TEXT, lease_token TEXT,"
+        " lease_until DOUBLE PRECISION)"
     )
 
 
-rows = due_rows("test_rows")
-
-
-async def with_rows(database: Database, *keys: str, table: Table = rows) -> None:
+async def with_rows(database: Database, *keys: str, table: str = "test_rows") -> None:
     def make(tx: Tx) -> None:
-        table.create(tx.connection)
-        tx.execute(insert(table), [{"key": key, "due_at": tx.now()} for key in keys])
+        make_table(tx, table)
+        for key in keys:
+            tx.insert(table, {"key": key, "due_at": tx.now()})
 
     await database.run(make)
 
 
+def set_row(tx: Tx, key: str, /, **values: object) -> None:
+    new = ", ".join(f"{name} = :{name}" for name in values)
+    tx.run(f"UPDATE test_rows SET {new} WHERE key = :key", key=key, **values)
+
+
 def done(tx: Tx, key: str) -> None:
-    tx.execute(update(rows).where(rows.c.key == key).values(due_at=None))
+    set_row(tx, key, due_at=None)
+
+
+def insert_rows(tx: Tx, rows: Sequence[Mapping[str, object]]) -> None:
+    for row in rows:
+        tx.insert("test_rows", row)
+
+
+def all_rows(tx: Tx) -> list[Any]:
+    return tx.all("SELECT * FROM test_rows ORDER BY key")
 
 
 Attends = Callable[[str, Lease], Awaitable[None]]
@@ -58,7 +62,7 @@ Attends = Callable[[str, Lease], Awaitable[None]]
 
 async def attends_until(over: asyncio.Event, database: Database, attend: Attends, poll: float = 1.0) -> None:
     """`attend`: what is done with a row."""
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=poll)
+    attendant = LeaseLoop(database, RowKind("test_rows", "key", "test:rows", attend), poll=poll)
     running = asyncio.create_task(attendant.run())
     async with asyncio.timeout(60):
         await over.wait()
@@ -82,8 +86,7 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     await attends_until(both, database, attend)
 
     def look(tx: Tx) -> dict[str, tuple[int, str | None, bool]]:
-        found = tx.execute(select(rows.c.key, rows.c.failures, rows.c.trouble, rows.c.due_at))
-        return {row.key: (row.failures, row.trouble, row.due_at is None) for row in found}
+        return {row.key: (row.failures, row.trouble, row.due_at is None) for row in all_rows(tx)}
 
     seen = await database.read(look)
     assert seen["good"] == (0, None, True)
@@ -99,10 +102,10 @@ async def test_a_row_is_put_off_whatever_its_error_says(database: Database, odd:
         raise AssertionError("nobody attends here")
 
     def fail(tx: Tx) -> tuple[int, str | None]:
-        kind = RowKind(rows, rows.c.key, "t", attend)
+        kind = RowKind("test_rows", "key", "t", attend)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, None, f"It said: {odd}!", counted=True)
-        row = tx.execute(select(rows.c.failures, rows.c.trouble)).one()
+        (row,) = all_rows(tx)
         return row.failures, row.trouble
 
     assert await database.run(fail) == (1, "It said: \N{REPLACEMENT CHARACTER}!")
@@ -132,10 +135,10 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
     all_calls, all_cards = asyncio.Event(), asyncio.Event()
 
     def loop(name: str, clicks: ClicksFirst, ended: asyncio.Event) -> LeaseLoop:
-        table = due_rows(f"test_{name}")
+        table = f"test_{name}"
 
         def over(tx: Tx, key: str) -> None:
-            tx.execute(update(table).where(table.c.key == key).values(due_at=None))
+            tx.run(f"UPDATE {table} SET due_at = NULL WHERE key = :key", key=key)
 
         async def attend(key: str, lease: Lease) -> None:
             await lease.finish(over, key)
@@ -143,11 +146,11 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
             if attended.count(name) == 40:
                 ended.set()
 
-        kind = RowKind(table, table.c.key, f"test:{name}", attend, can_wait=name == "cards")
+        kind = RowKind(table, "key", f"test:{name}", attend, can_wait=name == "cards")
         return LeaseLoop(database, kind, clicks=clicks)
 
     for name in ("calls", "cards"):
-        await with_rows(database, *map(str, range(40)), table=due_rows(f"test_{name}"))
+        await with_rows(database, *map(str, range(40)), table=f"test_{name}")
     firm, brief = ClicksFirst(moment=3600), ClicksFirst(moment=0.001)
     with firm.click(), brief.click():
         running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
@@ -185,7 +188,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
             raise Invalid("Nor can it be read.")
         return None
 
-    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
+    attendant = LeaseLoop(database, RowKind("test_rows", "key", "test:rows", attend, 64, unreadable), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 60)
     attendant.stop()
@@ -202,10 +205,10 @@ async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(dat
 
     def put_off(tx: Tx) -> dict[str, float]:
         now = tx.now()
-        kind = RowKind(rows, rows.c.key, "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
+        kind = RowKind("test_rows", "key", "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
-        return {row.key: row.due_at - now for row in tx.execute(select(rows.c.key, rows.c.due_at))}
+        return {row.key: row.due_at - now for row in all_rows(tx)}
 
     due = await database.run(put_off)
     assert due["late"] == pytest.approx(60, abs=1)
@@ -219,10 +222,10 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
     async def attend(key: str, lease: Lease) -> None:
         raise AssertionError("nobody attends here")
 
-    kind = RowKind(rows, rows.c.key, "t", attend, 64, lambda _, key: deadline if key == "late" else None)
+    kind = RowKind("test_rows", "key", "t", attend, 64, lambda _, key: deadline if key == "late" else None)
 
     def fail(tx: Tx) -> None:
-        tx.execute(update(rows).values(due_at=tx.now(), lease_token=None, lease_until=None))
+        tx.run("UPDATE test_rows SET due_at = :now, lease_token = NULL, lease_until = NULL", now=tx.now())
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, None, "no", counted=True)
 
@@ -230,8 +233,7 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
         await database.run(fail)
 
     def look(tx: Tx) -> dict[str, tuple[float | None, bool]]:
-        found = tx.execute(select(rows.c.key, rows.c.due_at, rows.c.parked_at))
-        return {row.key: (row.due_at, row.parked_at is not None) for row in found}
+        return {row.key: (row.due_at, row.parked_at is not None) for row in all_rows(tx)}
 
     assert await database.read(look) == {"late": (deadline, True), "hopeless": (None, True)}
 
@@ -247,7 +249,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
     await attends_until(tried, database, attend)
 
     def look(tx: Tx) -> tuple[int, float]:
-        row = tx.execute(select(rows.c.failures, rows.c.due_at)).one()
+        (row,) = all_rows(tx)
         return row.failures, row.due_at - tx.now()
 
     failures, ahead = await database.run(look)
@@ -258,7 +260,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
 async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_its_turn(database: Database) -> None:
     await with_rows(database, "fails", "waits", "just failed")
     long_ago = 3600.0
-    await database.run(lambda tx: tx.execute(update(rows).values(owed_since=tx.now() - long_ago)))
+    await database.run(lambda tx: tx.run("UPDATE test_rows SET owed_since = :at", at=tx.now() - long_ago))
     await database.run(lambda tx: set_row(tx, "just failed", owed_since=tx.now()))
     attended: set[str] = set()
     all_three = asyncio.Event()
@@ -272,7 +274,7 @@ async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_i
     began = await database.read(lambda tx: tx.now())
     await attends_until(all_three, database, attend)
 
-    found = await database.read(lambda tx: tx.execute(select(rows.c.key, rows.c.due_at)).all())
+    found = await database.read(all_rows)
     ended = await database.read(lambda tx: tx.now())
     due = {row.key: row.due_at for row in found}
     assert due["fails"] >= began + LONGEST_LAG
@@ -291,7 +293,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
         if len(attended) == 2:
             again.set()
             return
-        await database.run(lambda tx: tx.execute(update(rows).values(due_at=tx.now())))
+        await database.run(lambda tx: tx.run("UPDATE test_rows SET due_at = :now", now=tx.now()))
         raise NotNow(3600.0, "Slack takes none now.")
 
     await attends_until(again, database, attend)
@@ -306,7 +308,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
     attendant: LeaseLoop
 
     def stolen(tx: Tx) -> None:
-        tx.execute(update(rows).values(lease_token="another's", lease_until=tx.now() + 60))
+        set_row(tx, "x", lease_token="another's", lease_until=tx.now() + 60)
 
     async def attend(key: str, lease: Lease) -> None:
         await database.run(stolen)
@@ -324,11 +326,11 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
         overtaken.append(key)
 
     def look(tx: Tx) -> tuple[str, int, str | None, bool]:
-        row = tx.execute(select(rows)).one()
+        (row,) = all_rows(tx)
         return row.lease_token, row.failures, row.trouble, row.due_at is None
 
     with caplog.at_level("INFO"):
-        attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, overtaken=note))
+        attendant = LeaseLoop(database, RowKind("test_rows", "key", "test:rows", attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 60)
     assert await database.read(look) == ("another's", 0, None, False)
     warning = "test_rows x was taken over by another process; nothing more was written here"
@@ -345,14 +347,10 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
         attended.set()
 
     def held(tx: Tx) -> None:
-        tx.execute(update(rows).values(lease_token="of the dead", lease_until=tx.now() + 0.2))
+        set_row(tx, "x", lease_token="of the dead", lease_until=tx.now() + 0.2)
 
     await database.run(held)
     await attends_until(attended, database, attend, poll=3600)
-
-
-def set_row(tx: Tx, key: str, /, **values: float | None) -> None:
-    tx.execute(update(rows).where(rows.c.key == key).values(values))
 
 
 async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_take_them_from_itself(
@@ -422,22 +420,22 @@ async def nobody(key: str, lease: Lease) -> None:
     raise AssertionError("nobody attends here")
 
 
-TURNS = RowKind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose)
+TURNS = RowKind("test_rows", "key", "t", nobody, at_once=8, turn="whose")
 
 
 async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:
     """Four hundred rows of one person are due first; of the others each has one."""
 
     def claim_twice(tx: Tx) -> tuple[list[str], list[str], list[str]]:
-        rows.create(tx.connection)
+        make_table(tx)
         flood = [{"key": f"a{n:03}", "whose": "ann", "due_at": n / 1000} for n in range(400)]
-        tx.execute(insert(rows), [*flood, {"key": "b", "whose": "bob", "due_at": 1.0}])
-        tx.execute(insert(rows), [{"key": f"n{n}", "due_at": 2.0 + n} for n in range(2)])
+        insert_rows(tx, [*flood, {"key": "b", "whose": "bob", "due_at": 1.0}])
+        insert_rows(tx, [{"key": f"n{n}", "due_at": 2.0 + n} for n in range(2)])
         first, _ = claim_due(tx, TURNS, 8, 30.0)
         at_work = {key: claim.turn for key, claim in first}
         second, pause = claim_due(tx, TURNS, 8, 30.0, at_work)
         assert pause == SKIPPED
-        tx.execute(insert(rows), [{"key": "c", "whose": "cyd", "due_at": 3.0}])
+        insert_rows(tx, [{"key": "c", "whose": "cyd", "due_at": 3.0}])
         third, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
         return [key for key, _ in first], [key for key, _ in second], [key for key, _ in third]
 
@@ -449,8 +447,8 @@ async def test_people_take_turns_however_much_one_of_them_wants(database: Databa
 
 async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
     def claim(tx: Tx) -> list[str]:
-        rows.create(tx.connection)
-        tx.execute(insert(rows), [{"key": f"a{n}", "whose": "ann", "due_at": float(n)} for n in range(9)])
+        make_table(tx)
+        insert_rows(tx, [{"key": f"a{n}", "whose": "ann", "due_at": float(n)} for n in range(9)])
         claimed, _ = claim_due(tx, TURNS, 2, 30.0)
         again, _ = claim_due(tx, TURNS, 6, 30.0, {key: claim.turn for key, claim in claimed})
         return [key for key, _ in (*claimed, *again)]
@@ -459,16 +457,16 @@ async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Dat
 
 
 async def test_what_is_nobodys_has_slots_of_its_own(database: Database) -> None:
-    kind = RowKind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose, reserved=4)
+    kind = RowKind("test_rows", "key", "t", nobody, at_once=8, turn="whose", reserved=4)
 
     def claim_twice(tx: Tx) -> tuple[list[str], list[str]]:
-        rows.create(tx.connection)
+        make_table(tx)
         people = [
             {"key": f"{name}{n}", "whose": name, "due_at": float(n)} for name in ("a", "b", "c") for n in range(2)
         ]
-        tx.execute(insert(rows), people)
+        insert_rows(tx, people)
         first, _ = claim_due(tx, kind, 8, 30.0)
-        tx.execute(insert(rows), [{"key": f"n{n}", "due_at": 9.0} for n in range(5)])
+        insert_rows(tx, [{"key": f"n{n}", "due_at": 9.0} for n in range(5)])
         second, _ = claim_due(tx, kind, 4, 30.0, {key: claim.turn for key, claim in first})
         return [key for key, _ in first], [key for key, _ in second]
 

@@ -8,32 +8,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, Float, MetaData, String, Table, insert, select, update
 
 from runtime.errors import Busy, StoreError
-from runtime.store.database import Database, Tx, for_update
-from runtime.store.lease import Lease, LeaseLost, claim, free, holds, lease_columns, release, remaining, renew
+from runtime.store.database import Database, Tx
+from runtime.store.lease import Lease, LeasedRow, LeaseLost, claim, holds, release, remaining, renew
 from tests.support.kill import child, here
 from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.watched import Watched, When
 
-metadata = MetaData()
-desks = Table("desks", metadata, Column("name", String, primary_key=True), *lease_columns(), Column("due", Float))
-MINE = desks.c.name == "mine"
+MINE = LeasedRow("desks", "name", "mine", has_due_at=False)
 
 
 def create(tx: Tx) -> None:
-    metadata.create_all(tx.connection)
-    tx.execute(insert(desks), [{"name": "mine", "due": 1.0}, {"name": "other", "due": 2.0}])
+    times = "lease_until DOUBLE PRECISION, due DOUBLE PRECISION"
+    tx.run(f"CREATE TABLE desks (name TEXT PRIMARY KEY, lease_token TEXT, {times})")
+    tx.insert("desks", {"name": "mine", "due": 1.0})
+    tx.insert("desks", {"name": "other", "due": 2.0})
 
 
 def due_is(tx: Tx, new: float | None = None) -> float:
     """Sets it, if there is something to set."""
     if new is not None:
-        tx.execute(update(desks).where(MINE).values(due=new))
-    due: float = tx.execute(select(desks.c.due).where(MINE)).scalar_one()
+        tx.run("UPDATE desks SET due = :due WHERE name = 'mine'", due=new)
+    due: float = tx.value("SELECT due FROM desks WHERE name = 'mine'")
     return due
+
+
+def stolen(tx: Tx) -> None:
+    tx.run("UPDATE desks SET lease_token = 'thief' WHERE name = 'mine'")
 
 
 @dataclass
@@ -64,73 +67,71 @@ async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
 
 
 async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
-    tokens = await asyncio.gather(*(store.run(claim, desks, MINE, term=30) for _ in range(30)))
+    tokens = await asyncio.gather(*(store.run(claim, MINE, term=30) for _ in range(30)))
     assert len([token for token in tokens if token is not None]) == 1
 
 
 async def test_a_lease_is_for_one_row(store: Database) -> None:
-    await store.run(lambda tx: tx.execute(update(desks).values(due=5.0)))
-    with pytest.raises(ValueError, match="a lease is for one row, and this condition names 2"):
-        await store.run(claim, desks, desks.c.due == 5.0, term=30)
-    assert await store.run(claim, desks, MINE, term=30)
+    await store.run(lambda tx: tx.run("UPDATE desks SET due = 5"))
+    with pytest.raises(ValueError, match="a lease is for one row, and this names 2"):
+        await store.run(claim, LeasedRow("desks", "due", 5), term=30)
+    assert await store.run(claim, MINE, term=30)
 
 
 async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
-    token = await store.run(claim, desks, MINE, term=30)
+    token = await store.run(claim, MINE, term=30)
     assert token is not None
-    assert await store.run(holds, desks, MINE, token)
-    assert await store.run(release, desks, MINE, token)
-    assert not await store.run(holds, desks, MINE, token)
-    assert not await store.run(renew, desks, MINE, token, term=30)
-    assert not await store.run(release, desks, MINE, token)
-    assert await store.run(claim, desks, MINE, term=30) not in (None, token)
+    assert await store.run(holds, MINE, token)
+    assert await store.run(release, MINE, token)
+    assert not await store.run(holds, MINE, token)
+    assert not await store.run(renew, MINE, token, term=30)
+    assert not await store.run(release, MINE, token)
+    assert await store.run(claim, MINE, term=30) not in (None, token)
 
 
 async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, clock: Clock) -> None:
-    token = await store.run(claim, desks, MINE, term=30)
+    token = await store.run(claim, MINE, term=30)
     assert token is not None
     clock.time += 29
-    assert await store.run(claim, desks, MINE, term=30) is None
-    assert await store.run(renew, desks, MINE, token, term=30)
-    assert await store.read(remaining, desks, MINE, token) == 30
+    assert await store.run(claim, MINE, term=30) is None
+    assert await store.run(renew, MINE, token, term=30)
+    assert await store.read(remaining, MINE, token) == 30
     clock.time += 29
-    assert await store.run(claim, desks, MINE, term=30) is None
+    assert await store.run(claim, MINE, term=30) is None
     clock.time += 1
-    assert await store.run(claim, desks, MINE, term=30) is not None
-    assert not await store.run(renew, desks, MINE, token, term=30)
-    assert not await store.run(release, desks, MINE, token)
-    assert await store.read(remaining, desks, MINE, token) is None
+    assert await store.run(claim, MINE, term=30) is not None
+    assert not await store.run(renew, MINE, token, term=30)
+    assert not await store.run(release, MINE, token)
+    assert await store.read(remaining, MINE, token) is None
 
 
 async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: Database, clock: Clock) -> None:
     """The result of a tool that did run is worth more than a term."""
-    token = await store.run(claim, desks, MINE, term=30)
+    token = await store.run(claim, MINE, term=30)
     assert token is not None
     clock.time += 1000
-    assert await store.run(holds, desks, MINE, token)
-    assert await store.run(renew, desks, MINE, token, term=30)
-    assert await store.run(claim, desks, MINE, term=30) is None
+    assert await store.run(holds, MINE, token)
+    assert await store.run(renew, MINE, token, term=30)
+    assert await store.run(claim, MINE, term=30) is None
 
 
 async def test_nobody_claims_between_the_check_and_the_commit(store: Database, clock: Clock) -> None:
-    token = await store.run(claim, desks, MINE, term=30)
+    token = await store.run(claim, MINE, term=30)
     assert token is not None
     clock.time += 1000
     inside = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def write_as_holder(tx: Tx) -> bool:
-        held = holds(tx, desks, MINE, token)
+        held = holds(tx, MINE, token)
         loop.call_soon_threadsafe(inside.set)
         if tx.dialect == "postgresql":
-            tx.connection.exec_driver_sql("SELECT pg_sleep(0.1)")
-        tx.execute(update(desks).where(MINE).values(due=7.0))
+            tx.first("SELECT pg_sleep(0.1)")
+        due_is(tx, 7.0)
         return held
 
     def claim_and_look(tx: Tx) -> tuple[str | None, float]:
-        claimed = claim(tx, desks, MINE, term=30)
-        due: float = tx.execute(select(desks.c.due).where(MINE)).scalar_one()
-        return claimed, due
+        return claim(tx, MINE, term=30), due_is(tx)
 
     writing = asyncio.create_task(store.run(write_as_holder))
     await inside.wait()
@@ -138,17 +139,6 @@ async def test_nobody_claims_between_the_check_and_the_commit(store: Database, c
     assert await writing
     assert claimed is not None
     assert due == 7.0
-
-
-async def test_a_worker_finds_the_rows_that_are_free(store: Database, clock: Clock) -> None:
-    def free_desks(tx: Tx) -> list[str]:
-        return list(tx.execute(select(desks.c.name).where(free(desks, tx.now())).order_by(desks.c.due)).scalars())
-
-    assert await store.read(free_desks) == ["mine", "other"]
-    await store.run(claim, desks, MINE, term=30)
-    assert await store.read(free_desks) == ["other"]
-    clock.time += 30
-    assert await store.read(free_desks) == ["mine", "other"]
 
 
 @pytest.fixture
@@ -159,21 +149,21 @@ async def lively(database: Database) -> Database:
 
 
 async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE, topic="desk", term=0.3)
+    lease = await try_lease(lively, MINE, topic="desk", term=0.3)
     assert lease is not None
     async with lease:
         with pytest.raises(Busy, match=r"did not finish within 0\.7 seconds\. Nothing was changed"):
-            await wait_for_lease(lively, desks, MINE, topic="desk", patience=0.7, poll=0.05)
+            await wait_for_lease(lively, MINE, topic="desk", patience=0.7, poll=0.05)
         await lease.sure()
         assert not lease.lost.is_set()
-    assert await try_lease(lively, desks, MINE) is not None
+    assert await try_lease(lively, MINE) is not None
 
 
 async def test_a_waiter_gets_it_when_it_is_released(lively: Database) -> None:
-    first = await wait_for_lease(lively, desks, MINE, topic="desk", patience=1)
-    waiting = asyncio.create_task(wait_for_lease(lively, desks, MINE, topic="desk", patience=30, poll=30))
+    first = await wait_for_lease(lively, MINE, topic="desk", patience=1)
+    waiting = asyncio.create_task(wait_for_lease(lively, MINE, topic="desk", patience=30, poll=30))
     async with first:
-        assert await try_lease(lively, desks, MINE) is None
+        assert await try_lease(lively, MINE) is None
     second = await asyncio.wait_for(waiting, 60)
     assert second.token != first.token
     await second.sure()
@@ -187,7 +177,7 @@ async def test_of_a_crowd_that_waits_each_gets_its_turn(lively: Database) -> Non
 
     async def work(number: int) -> None:
         nonlocal most
-        async with await wait_for_lease(lively, desks, MINE, topic="desk", patience=30):
+        async with await wait_for_lease(lively, MINE, topic="desk", patience=30):
             inside.append(number)
             most = max(most, len(inside))
             await lively.read(lambda tx: tx.now())
@@ -198,58 +188,58 @@ async def test_of_a_crowd_that_waits_each_gets_its_turn(lively: Database) -> Non
 
 
 async def test_a_stolen_lease_is_noticed_in_the_background(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE, term=0.3)
+    lease = await try_lease(lively, MINE, term=0.3)
     assert lease is not None
     async with lease:
-        await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
+        await lively.run(stolen)
         await asyncio.wait_for(lease.lost.wait(), 60)
 
 
 async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE, topic="desk")
+    lease = await try_lease(lively, MINE, topic="desk")
     assert lease is not None
     async with lease:
         assert await lease.finish_if(lambda due: due > 7, due_is, 7.0) == 7.0
         await lease.sure()
-        assert await try_lease(lively, desks, MINE) is None
+        assert await try_lease(lively, MINE) is None
         assert await lease.finish_if(lambda due: due > 7, due_is, 8.0) == 8.0
         with pytest.raises(LeaseLost):
             await lease.sure()
-        assert await try_lease(lively, desks, MINE) is not None
+        assert await try_lease(lively, MINE) is not None
     assert not lease.lost.is_set()
 
 
 async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE)
+    lease = await try_lease(lively, MINE)
     assert lease is not None
-    await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
+    await lively.run(stolen)
     async with lease:
         with pytest.raises(LeaseLost):
             await lease.finish(due_is, 7.0)
         with pytest.raises(LeaseLost):
             await lease.finish_if(lambda _: False, due_is, 7.0)
     assert await lively.read(due_is, None) != 7.0
-    assert await lively.read(lambda tx: tx.execute(select(desks.c.lease_token).where(MINE)).scalar_one()) == "thief"
+    assert await lively.read(lambda tx: tx.value("SELECT lease_token FROM desks WHERE name = 'mine'")) == "thief"
 
 
 async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database, clock: Clock) -> None:
-    lease = await try_lease(store, desks, MINE, term=30)
+    lease = await try_lease(store, MINE, term=30)
     assert lease is not None
     clock.time += 25
     await lease.sure()
-    assert await store.read(remaining, desks, MINE, lease.token) == 30
+    assert await store.read(remaining, MINE, lease.token) == 30
 
 
 async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(store: Database, clock: Clock) -> None:
     """As after a process stood still: nobody else wants the row, so what was begun is finished."""
-    lease = await try_lease(store, desks, MINE, term=30)
+    lease = await try_lease(store, MINE, term=30)
     assert lease is not None
     async with lease:
         clock.time += 1000
         assert await lease.run(due_is, 7.0) == 7.0
         await lease.sure()
         assert not lease.lost.is_set()
-        assert await store.read(remaining, desks, MINE, lease.token) == 30
+        assert await store.read(remaining, MINE, lease.token) == 30
 
 
 def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path: Path) -> None:
@@ -263,13 +253,13 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path:
                 asked.append(what)
                 if len(asked) == 1:
                     await loop.skip(31)
-                    assert await opened.run(claim, desks, MINE, term=30.0) is not None
+                    assert await opened.run(claim, MINE, term=30.0) is not None
 
         opened = await Database.open(f"sqlite:///{tmp_path / 'x.db'}", clock=loop.wall)
         await opened.run(create)
-        token = await opened.run(claim, desks, MINE, term=30.0)
+        token = await opened.run(claim, MINE, term=30.0)
         assert token is not None
-        lease = Lease(Watched(opened, freeze), desks, MINE, token, term=30.0)
+        lease = Lease(Watched(opened, freeze), MINE, token, term=30.0)
         with pytest.raises(LeaseLost):
             await lease.sure()
         assert len(asked) == 2
@@ -279,11 +269,11 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path:
 
 
 async def test_a_worker_that_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
-    lease = await try_lease(store, desks, MINE, term=30)
+    lease = await try_lease(store, MINE, term=30)
     assert lease is not None
     async with lease:
         clock.time += 30
-        async with await wait_for_lease(store, desks, MINE, topic="desk", patience=1) as next_one:
+        async with await wait_for_lease(store, MINE, topic="desk", patience=1) as next_one:
             with pytest.raises(LeaseLost):
                 await lease.run(due_is, 7.0)
             assert lease.lost.is_set()
@@ -296,22 +286,22 @@ async def test_the_check_comes_after_what_the_transaction_locks(postgres_url: st
     """Whoever locks the rows in the usual order meets a holder that locks them in the same one: no deadlock."""
     database = await Database.open(postgres_url)
     await database.run(create)
-    other = desks.c.name == "other"
+    lock = "SELECT due FROM desks WHERE name = :name FOR UPDATE"
 
     def both(tx: Tx) -> None:
         """`other` first, as a session comes before its confirmation."""
-        tx.execute(for_update(select(desks.c.due).where(other))).one()
-        tx.execute(for_update(select(desks.c.due).where(MINE))).one()
+        tx.first(lock, name="other")
+        tx.first(lock, name="mine")
 
     def the_first(tx: Tx) -> None:
-        tx.execute(for_update(select(desks.c.due).where(other))).one()
+        tx.first(lock, name="other")
 
-    lease = await try_lease(database, desks, MINE)
+    lease = await try_lease(database, MINE)
     assert lease is not None
     async with lease:
         await asyncio.gather(*(work for _ in range(100) for work in (database.run(both), lease.run(the_first))))
     deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-    assert await database.read(lambda tx: tx.connection.exec_driver_sql(deadlocks).scalar_one()) == 0
+    assert await database.read(lambda tx: tx.value(deadlocks)) == 0
     await database.close()
 
 
@@ -326,12 +316,12 @@ async def test_a_lease_is_given_back_as_soon_as_the_store_is_there_again(databas
             away -= 1
             raise StoreError("away")
 
-    lease = await try_lease(Watched(database, trouble), desks, MINE, term=600)
+    lease = await try_lease(Watched(database, trouble), MINE, term=600)
     assert lease is not None
     async with lease:
         pass
     assert away == 0
-    assert await try_lease(database, desks, MINE) is not None
+    assert await try_lease(database, MINE) is not None
 
 
 async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
@@ -339,7 +329,7 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
 ) -> None:
     database = await Database.open(database_url)
     await database.run(create)
-    lease = await try_lease(database, desks, MINE, term=0.3)
+    lease = await try_lease(database, MINE, term=0.3)
     assert lease is not None
     async with lease:
         await database.close()
@@ -349,12 +339,12 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
 
 
 async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively: Database) -> None:
-    lease = await try_lease(lively, desks, MINE)
+    lease = await try_lease(lively, MINE)
     assert lease is not None
     async with lease:
-        await lively.run(release, desks, MINE, lease.token)
+        await lively.run(release, MINE, lease.token)
         lease.stop()
-        next_one = await try_lease(lively, desks, MINE)
+        next_one = await try_lease(lively, MINE)
         assert next_one is not None
     await next_one.sure()
     assert not lease.lost.is_set()
@@ -362,7 +352,7 @@ async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively
 
 async def hold_for_ever(url: str) -> None:
     database = await Database.open(url)
-    lease = await try_lease(database, desks, MINE, term=0.3)
+    lease = await try_lease(database, MINE, term=0.3)
     assert lease is not None
     async with lease:
         here("holding")
@@ -377,7 +367,7 @@ async def test_a_killed_process_keeps_nothing(database_url: str) -> None:
         process.kill()
         await process.gone()
     database = await Database.open(database_url)
-    lease = await wait_for_lease(database, desks, MINE, topic="desk", patience=10, poll=0.05)
+    lease = await wait_for_lease(database, MINE, topic="desk", patience=10, poll=0.05)
     assert isinstance(lease, Lease)
     await lease.release()
     await database.close()

@@ -1,0 +1,81 @@
+"""Both databases understand every statement in the code: its tables, columns and syntax."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import bot
+import runtime
+from bot.store.repository import ATTENDED
+from bot.store.rows import STORED
+from runtime.store.database import Database, Tx
+
+ROOMS = [Path(str(package.__file__)).parent for package in (runtime, bot)]
+STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\s.*\b(FROM|INTO|SET)\b", re.DOTALL)
+ONLY_POSTGRES = re.compile(r"\bpg_")
+
+
+def texts() -> Iterator[str]:
+    for room in ROOMS:
+        for file in sorted(room.rglob("*.py")):
+            if "sandbox" not in file.parts:
+                yield from _constants(ast.parse(file.read_text(encoding="utf-8")))
+
+
+def _constants(tree: ast.Module) -> Iterator[str]:
+    """The statements of a file, with those that are put together from its own constants."""
+    known: dict[str, str] = {"STORED": STORED}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            known[node.targets[0].id] = _text(node.value, known)
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        whole = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and id(node) not in parts)
+        if whole and STATEMENT.match(text := _text(node, known)):
+            yield text
+
+
+def _text(node: ast.AST, known: dict[str, str]) -> str:
+    match node:
+        case ast.Constant(value=str(value)):
+            return value
+        case ast.JoinedStr(values=parts):
+            return "".join(_text(part, known) for part in parts)
+        case ast.FormattedValue(value=ast.Name(id=name)):
+            return known.get(name, "?")
+        case _:
+            return "?"
+
+
+def of_each_table(text: str) -> list[str]:
+    """A statement for several tables, once for each of them."""
+    if "{" not in text:
+        return [text]
+    places = {"here": "due_at = :key", "turn": "NULL"}
+    leased = [(one.table, one.key) for one in ATTENDED.values()]
+    return [text.format("1 = 1", table=table, key=key, **places) for table, key in leased]
+
+
+STATEMENTS = sorted({one for text in texts() if "?" not in text for one in of_each_table(text)})
+
+
+def explain(tx: Tx, statement: str) -> None:
+    names = re.findall(r"(?<!:):(\w+)", statement)
+    lists = re.findall(r"\bIN :(\w+)", statement)
+    tx.column(f"EXPLAIN {statement}", **{name: [] if name in lists else None for name in names})
+
+
+def test_the_statements_are_found() -> None:
+    assert len(STATEMENTS) > 150
+
+
+async def test_both_databases_understand_every_statement(database: Database) -> None:
+    for statement in STATEMENTS:
+        if database.dialect == "postgresql" or not ONLY_POSTGRES.search(statement):
+            try:
+                await database.run(explain, statement)
+            except Exception as error:
+                raise AssertionError(statement) from error
