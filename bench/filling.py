@@ -33,10 +33,6 @@ async def fill(
     ann = Person("T0ACME", "U0ANN")
 
     def one(tx: Tx, number: int) -> str:
-        from sqlalchemy import update
-
-        from bot.store.tables import mail, sessions, threads
-
         ts = f"{number}.0"
         heard = SlackMessage(app=app, team="T0ACME", channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x")
         store_message(tx, heard)
@@ -62,9 +58,9 @@ async def fill(
         many = WaitingLimits(waiting_per_session=10_000_000, waiting_per_person=10_000_000)
         row = open_request(tx, key, opening, many)
         assert row is not None
-        tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))
-        tx.execute(update(sessions).where(sessions.c.key == key).values(due_at=None, told_seq=99))
-        tx.execute(update(threads).where(threads.c.session == key).values(due_at=None))
+        tx.run("UPDATE bot_mail SET done_at = :now WHERE session = :key", key=key, now=tx.now())
+        tx.run("UPDATE bot_sessions SET due_at = NULL, told_seq = 99 WHERE key = :key", key=key)
+        tx.run("UPDATE bot_threads SET due_at = NULL WHERE session = :key", key=key)
         return f"{row.id}.1"
 
     def several(tx: Tx, numbers: range) -> list[str]:

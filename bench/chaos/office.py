@@ -19,7 +19,7 @@ from bench.chaos.replicas import ROOT, Replica
 from bench.chaos.wires import Wire, door
 from bench.processes import free_ports
 from bot.sandbox.server.server import FakeSlack
-from bot.store.tables import ATTENDED
+from bot.store.repository import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server
 
 REDELIVERED_AFTER = (1.0, 4.0, 15.0)
@@ -83,10 +83,9 @@ class Office:
         try:
             found: list[str] = []
             for table in ATTENDED.values():
-                (key,) = (column.name for column in table.primary_key.columns)
-                for row in await connection.fetch(_OWED.format(key=key, table=table.name)):
+                for row in await connection.fetch(_OWED.format(key=table.key, table=table.table)):
                     trouble = f", failed {row['failures']} times: {row['trouble']}" if row["trouble"] else ""
-                    found.append(f"{table.name} {row['key']} is {row['how']}{trouble}")
+                    found.append(f"{table.table} {row['key']} is {row['how']}{trouble}")
             return found
         finally:
             await connection.close()

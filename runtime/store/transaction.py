@@ -184,7 +184,7 @@ def _row_of(found: Any) -> Callable[[Sequence[Any]], Any]:
 
 @lru_cache(maxsize=1000)
 def _row_type(names: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
-    made: Callable[[Sequence[Any]], Any] = cast("Any", namedtuple)("Row", names)._make
+    made: Callable[[Sequence[Any]], Any] = cast("Any", namedtuple)("Row", names, rename=True)._make
     return made
 
 

@@ -150,7 +150,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
         f"confirmation {deploy} is retried. It had stopped because: The channel is archived."
     ]
     at.clock.passes(hours=1)
-    kind = RowKind(confirmations, confirmations.c.id, "bot:confirmations", attend=_never)
+    kind = RowKind("bot_confirmations", "id", "bot:confirmations", attend=_never)
     ((again, _),), _ = await at.database.run(claim_due, kind, 10, 30.0)
     assert again == deploy
     parked = json.loads((await at.command("pending", "--json")).out)["parked"]

@@ -28,9 +28,9 @@ def texts() -> Iterator[str]:
 def _constants(tree: ast.Module) -> Iterator[str]:
     """The statements of a file, with those that are put together from its own constants."""
     known: dict[str, str] = {"STORED": STORED}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            known[node.targets[0].id] = _text(node.value, known)
+    for line in tree.body:
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+            known[line.targets[0].id] = _text(line.value, known)
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     for node in ast.walk(tree):
         whole = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and id(node) not in parts)
