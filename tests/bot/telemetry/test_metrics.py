@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import select, text, update
+from sqlalchemy import select, update
 
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.outcome import HostOutcome
@@ -217,18 +217,16 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
 
     def plans(tx: Tx) -> list[str]:
         explained: list[str] = []
-        run = tx.connection.execute
 
         class Explaining(Tx):
-            def execute(self, statement, parameters=None):  # type: ignore[no-untyped-def]  # as it is
+            def _execute(self, sql: str, values: dict[str, object]) -> Any:
                 how = "EXPLAIN QUERY PLAN" if tx.dialect == "sqlite" else "EXPLAIN"
-                bound = statement.params(parameters) if parameters else statement
-                words = str(bound.compile(tx.connection, compile_kwargs={"literal_binds": True}))
-                explained.extend(" ".join(map(str, row)) for row in run(text(f"{how} {words}".replace(":", "\\:"))))
-                return run(statement, parameters)
+                plan = super()._execute(f"{how} {sql}", values).fetchall()
+                explained.extend(" ".join(map(str, row)) for row in plan)
+                return super()._execute(sql, values)
 
         if tx.dialect == "postgresql":
-            run(text("SET LOCAL enable_seqscan = off"))
+            tx.run("SET LOCAL enable_seqscan = off")
         read_gauges(Explaining(tx.connection, tx.dialect, time.time))
         return explained
 
