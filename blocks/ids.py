@@ -54,6 +54,8 @@ class Callback(StrEnum):
 
 CARD_EVENT = "adk_confirmation_card"
 LINE_EVENT = "adk_confirmation_line"
+SAID_EVENT = "adk_confirmation_said"
+POINTER_EVENT = "adk_confirmation_pointer"
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REF = re.compile(r"([A-Za-z0-9_-]{1,64})\.([1-9][0-9]{0,8})")
@@ -129,7 +131,7 @@ def confirmation_in(message: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CardMark:
-    """The identity of a card's message, with which a post is found whose answer was lost."""
+    """Marks a card's message. Marks are how a post is found whose answer was lost."""
 
     confirmation: str
     revision: int
@@ -141,7 +143,7 @@ class CardMark:
 
 @dataclass(frozen=True, slots=True)
 class LineMark:
-    """The identity of a message with thread lines: it shows the ledger's lines up to `told_seq`."""
+    """Marks a message with thread lines: it shows the ledger's lines up to `told_seq`."""
 
     session: str
     told_seq: int
@@ -150,7 +152,32 @@ class LineMark:
         return {"event_type": LINE_EVENT, "event_payload": asdict(self)}
 
 
-def parse_mark(metadata: object) -> CardMark | LineMark | None:
+@dataclass(frozen=True, slots=True)
+class SaidMark:
+    """Marks a part of an agent's message; `event` is the agent's own id for it."""
+
+    session: str
+    event: str
+    part: int
+
+    def metadata(self) -> dict[str, JsonValue]:
+        return {"event_type": SAID_EVENT, "event_payload": asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class PointerMark:
+    """Marks the line in a session's thread, or the direct message, that leads to a card elsewhere."""
+
+    confirmation: str
+
+    def metadata(self) -> dict[str, JsonValue]:
+        return {"event_type": POINTER_EVENT, "event_payload": asdict(self)}
+
+
+Mark = CardMark | LineMark | SaidMark | PointerMark
+
+
+def parse_mark(metadata: object) -> Mark | None:
     """Reads a message's `metadata`, as `conversations.replies` returns it."""
     if not isinstance(metadata, Mapping) or not isinstance(payload := metadata.get("event_payload"), Mapping):
         return None
@@ -163,4 +190,26 @@ def parse_mark(metadata: object) -> CardMark | LineMark | None:
             return CardMark(id_, revision, version) if _ID.fullmatch(id_) else None
         case "adk_confirmation_line", {"session": str() as session, "told_seq": int() as seq}:
             return LineMark(session, seq)
+        case "adk_confirmation_said", {"session": str() as session, "event": str() as event, "part": int() as part}:
+            return SaidMark(session, event, part)
+        case "adk_confirmation_pointer", {"confirmation": str() as id_}:
+            return PointerMark(id_)
+    return None
+
+
+def identity(metadata: object) -> tuple[str | int, ...] | None:
+    """The identity of a message, which stays the same when it is drawn again. None for a message that is not ours.
+
+    >>> identity(CardMark("k1", 1, 3).metadata()) == identity(CardMark("k1", 2, 9).metadata())
+    True
+    """
+    match parse_mark(metadata):
+        case CardMark(confirmation):
+            return ("card", confirmation)
+        case LineMark(session, seq):
+            return ("lines", session, seq)
+        case SaidMark(session, event, part):
+            return ("said", session, event, part)
+        case PointerMark(confirmation):
+            return ("pointer", confirmation)
     return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from blocks.card import card
+from blocks.ids import PointerMark, identity
 from blocks.kit import Message
 from blocks.mentions import groups, mentions, with_mention_line, with_names
 from blocks.pointer import note, pointer
@@ -16,7 +17,6 @@ from bot.confirmation.model import Confirmation, Grant, Place, State
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
-from bot.slack.outbound.message_ids import PointerMark, identity
 from bot.store.attempts import Attempts
 from bot.store.repository import Session
 
@@ -142,7 +142,7 @@ class Drawing:
     async def _find(self, place: Place, message: Message, since: float) -> str | None:
         wanted = identity(message.metadata)
         assert wanted is not None
-        return await self._sender.history.find(
+        return await self._sender.find_sent(
             place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts
         )
 

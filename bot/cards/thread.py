@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from blocks import markdown
-from blocks.ids import CardMark, LineMark, parse_mark
+from blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from blocks.kit import Message
 from blocks.step_views import StepView
 from blocks.thread import named_users, thread_messages
@@ -22,10 +22,8 @@ from bot.cards.ledger_presenter import thread_steps
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import AgentMessage
 from bot.slack.directory.names import NameLookup
-from bot.slack.outbound.client import Sender
+from bot.slack.outbound.client import Sender, SentMessage
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
-from bot.slack.outbound.history import SentMessage
-from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.store.agent_sessions import note_status, read_status
 from bot.store.attempts import Attempts
 from bot.store.outbox import note_possible_copies, third_tries
@@ -139,7 +137,7 @@ class Thread:
             posted.add(known)
             if copy:
                 log.info("a message is deleted that should not be there")
-                await sender.history.delete(session.channel, one.ts)
+                await sender.delete(session.channel, one.ts)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
         """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""
@@ -161,7 +159,7 @@ class Thread:
         return {identity(one.metadata): one.ts for one in reversed(await self._read_messages(session, since))}
 
     async def _read_messages(self, session: Session, since: float) -> list[SentMessage]:
-        return await self._sender.history.sent(session.channel, thread_ts=session.thread_ts, since=since)
+        return await self._sender.sent(session.channel, thread_ts=session.thread_ts, since=since)
 
 
 def _mask(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:

@@ -34,7 +34,6 @@ from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.message_events import AddressedMessage, read_message_event
 from bot.inbound.message_hints import HintSender
-from bot.inbound.once import OnceOnly
 from bot.inbound.payloads import Body, Click, click_id, click_target, form_target, person_of, read_click, team_of
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
@@ -92,7 +91,6 @@ class ClicksAndForms:
         self._turns = FairTurns()
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._mentions = OnceOnly[MessageResult]()
         self._errands, self._hints = errands, HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
@@ -117,10 +115,7 @@ class ClicksAndForms:
 
     async def _listen(self, found: AddressedMessage, heard: SlackMessage) -> MessageResult:
         """Stores a message. A mention arrives as two events, and the second one finds it stored."""
-        if not found.by_name:
-            return await self._database.run(receive_reply, heard, found.stops)
-        store = partial(self._database.run, receive_mention, heard, found.stops)
-        return await self._mentions.do((heard.team, heard.channel, heard.ts), store) or MessageResult()
+        return await self._database.run(receive_mention if found.by_name else receive_reply, heard, found.stops)
 
     # Clicks
 

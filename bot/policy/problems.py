@@ -46,6 +46,8 @@ _EXAMPLES = {
 _INSTEAD = {
     "policy.team": "one process serves one workspace; leave it out, and run another process for another workspace",
     "audit.team": "the channel is in the workspace that this process serves; leave it out",
+    "slack.reactions": "is not a setting: delete it; the card and the thread's session show whether a call waits",
+    "slack.tasks": "is not a setting: delete it; replies show no tool calls",
 }
 """For keys that are gone: what to do instead."""
 
@@ -96,16 +98,7 @@ def _describe(error: ErrorDetails, known: Sequence[str]) -> str:
             return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
 
 
-_WENT = {
-    "reactions": "is not a setting: delete it; the card and the thread's session show whether a call waits",
-    "tasks": "is not a setting: delete it; replies show no tool calls",
-}
-"""What to do about keys that there were."""
-
-
 def unknown_key(name: str, known: Sequence[str]) -> str:
-    if name in _WENT:
-        return _WENT[name]
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"is not a setting; did you mean {near[0]}?" if near else f"is not a setting; there are {', '.join(known)}"
 

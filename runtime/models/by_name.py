@@ -46,19 +46,6 @@ class Models:
             await self._gemini.close()
 
 
-_SHARED = Models()
-
-
-def resolve(model: str | Model) -> Model:
-    """The model, from those that all runners of this process share."""
-    return _SHARED.resolve(model)
-
-
-async def close() -> None:
-    """Closes the shared models' connections. A later request opens new ones."""
-    await _SHARED.close()
-
-
 def _require_model(model: Model) -> Model:
     if isinstance(model, Model):
         return model

@@ -9,33 +9,37 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
+from blocks.ids import identity
 from blocks.kit import Message
-from blocks.verdict import notice_message
 from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import QUIET, Call, Calls, Sure
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
-from bot.slack.outbound.history import SentMessages
-from bot.slack.outbound.message_ids import identity
 from bot.slack.outbound.methods import (
+    DELETE,
     EPHEMERAL,
+    HISTORY,
     OPEN_DM,
     OPEN_VIEW,
     PERMALINK,
     POST,
     PUBLISH,
+    REPLIES,
     STOP_STREAM,
     UPDATE,
     UPDATE_VIEW,
+    WHOAMI,
     Method,
 )
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import JsonObject, as_object, as_text
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +54,19 @@ VIEWS = 30
 """The most views that one person opens in a minute, for the same reason."""
 
 
+_PAGE, _PAGES = 200, 20
+_EARLIER = 300.0
+"""How much Slack's clock and ours may differ when an earlier attempt is looked for."""
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """One of our messages, as it is in Slack."""
+
+    ts: str
+    metadata: Json
+
+
 class Sender:
     def __init__(self, calls: Calls) -> None:
         self._calls, clock = calls, calls.clock
@@ -57,7 +74,7 @@ class Sender:
         self._whispers, self._views = Rates(clock), Rates(clock)
         self._links: LookupCache[tuple[str, str], str] = LookupCache(clock=clock)
         self._dms: LookupCache[str, str] = LookupCache(clock=clock)
-        self.history = SentMessages(self.ask)
+        self._own: LookupCache[None, str] = LookupCache()
 
     async def ask(
         self,
@@ -74,7 +91,7 @@ class Sender:
         """The same sender for a lease holder: `sure` is awaited right before each call, after the wait for its turn,
         and raises if the lease is lost."""
         bound = copy.copy(self)
-        bound._sure, bound.history = sure, self.history.asking(bound.ask)
+        bound._sure = sure
         return bound
 
     def client(self) -> AsyncWebClient:
@@ -97,7 +114,7 @@ class Sender:
         False if an earlier attempt, made at `since` or later, may have succeeded."""
         wanted = identity(message.metadata)
         if not sure and wanted is not None:
-            found = await self.history.find(channel, wanted, thread_ts=thread_ts, since=since)
+            found = await self.find_sent(channel, wanted, thread_ts=thread_ts, since=since)
             if found is not None:
                 return found
 
@@ -136,8 +153,12 @@ class Sender:
         await _or_plain(send, message)
 
     async def delete(self, channel: str, ts: str) -> None:
-        """Deletes a message, which may already be gone."""
-        await self.history.delete(channel, ts)
+        """Deletes a message. It may be gone already."""
+        try:
+            await self.ask(DELETE, lambda client: client.chat_delete(channel=channel, ts=ts))
+        except Gone as gone:
+            if gone.code != "message_not_found":
+                raise
 
     async def ephemeral(self, channel: str, user: str, message: Message, *, thread_ts: str | None = None) -> None:
         await self.ask(
@@ -201,10 +222,6 @@ class Sender:
             return False
         return True
 
-    async def notice(self, target: JsonObject, sentence: str) -> None:
-        """Whispers one of our own sentences."""
-        await self.whisper(target, notice_message(sentence))
-
     async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
         """Sends a message to one person, at the URL that came with their action. Returns whether Slack accepted it."""
         body: JsonObject = {**message.payload(), "replace_original": replace_original}
@@ -219,11 +236,75 @@ class Sender:
             log.warning("a response URL answered %s", status)
         return status == HTTPStatus.OK
 
-    # Views and files
+    # Messages that were sent
+
+    async def find_sent(
+        self,
+        channel: str,
+        wanted: tuple[str | int, ...],
+        *,
+        thread_ts: str | None = None,
+        since: float | None = None,
+        keep: str | None = None,
+    ) -> str | None:
+        """Finds our message with this identity: the one to `keep`, or else the first. Deletes all other copies."""
+        sent = await self.sent(channel, thread_ts=thread_ts, since=since)
+        found = [one.ts for one in sent if identity(one.metadata) == wanted]
+        kept = keep if keep in found else next(iter(found), None)
+        for stray in found:
+            if stray != kept:
+                log.info("another copy of a message is deleted")
+                await self.delete(channel, stray)
+        return kept
+
+    async def sent(
+        self, channel: str, *, thread_ts: str | None = None, since: float | None = None
+    ) -> list[SentMessage]:
+        """Our own messages in a thread, or in a channel outside its threads, oldest first."""
+        own = await self._own_user()
+        oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
+        found: list[SentMessage] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await self._page(channel, thread_ts, oldest, cursor)
+            found += [_sent_message(message) for message in objects(page.get("messages")) if message.get("user") == own]
+            cursor = as_text(as_object(page.get("response_metadata")).get("next_cursor")) or None
+            if cursor is None:
+                break
+        return sorted(found, key=lambda one: one.ts)
+
+    async def _page(self, channel: str, thread_ts: str | None, oldest: str | None, cursor: str | None) -> JsonObject:
+        def replies(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
+            return client.conversations_replies(
+                channel=channel,
+                ts=thread_ts or "",
+                include_all_metadata=True,
+                oldest=oldest,
+                cursor=cursor,
+                limit=_PAGE,
+            )
+
+        def history(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
+            return client.conversations_history(
+                channel=channel, include_all_metadata=True, oldest=oldest, cursor=cursor, limit=_PAGE
+            )
+
+        return await self.ask(*((REPLIES, replies) if thread_ts else (HISTORY, history)))
+
+    async def _own_user(self) -> str:
+        """The app's own user. This matters because anybody can write metadata that looks like ours."""
+
+        async def who() -> str:
+            # shared by all who wait for it, so not bound to a lease
+            return as_text((await self._calls.ask(WHOAMI, lambda client: client.auth_test())).get("user_id"))
+
+        return await self._own.get(None, who)
+
+    # Views
 
     def turn_for_view(self, user: str) -> None:
-        """Call this before a view for somebody is made. Slack's limit is for all people
-        together, so nobody gets more than a share of it: beyond that it raises `Later`."""
+        """Call this before a view for somebody is made. Slack's limit is for all people together, so nobody gets more
+        than a share of it: beyond that it raises `Later`."""
         theirs = (user, VIEWS, MINUTE)
         if (wait := self._views.wait(*theirs)) > 0:
             raise Later(OPEN_VIEW.name, wait)
@@ -256,6 +337,10 @@ class Sender:
                 return
             except (Gone, RefusedBySlack) as trouble:
                 log.info("a message had stopped growing: %s", trouble)
+
+
+def _sent_message(message: JsonObject) -> SentMessage:
+    return SentMessage(as_text(message.get("ts")), message.get("metadata"))
 
 
 async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: Message) -> JsonObject:

@@ -10,12 +10,12 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from slack_sdk.web.async_client import AsyncWebClient
 
+from blocks.ids import PointerMark, SaidMark, identity
 from blocks.kit import Message
-from blocks.verdict import notice_modal
+from blocks.verdict import notice_message, notice_modal
 from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
-from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
 from runtime.jsontypes import JsonObject
 from tests.support.outgoing import Outgoing, outgoing
 
@@ -169,9 +169,9 @@ async def test_looking_goes_through_all_pages_but_not_far_back(out: Outgoing) ->
     out.slack.clock.advance(3600)
     since = out.slack.clock.now()
     await post(out, MARKED)
-    sent = await out.sender.history.sent(out.deploys.id, since=since)
+    sent = await out.sender.sent(out.deploys.id, since=since)
     assert [identity(one.metadata) for one in sent] == [("said", "s", "e1", 0)]
-    assert len(await out.sender.history.sent(out.deploys.id)) == 6
+    assert len(await out.sender.sent(out.deploys.id)) == 6
 
 
 async def test_another_identity_is_another_message(out: Outgoing) -> None:
@@ -285,7 +285,7 @@ async def test_whoever_sees_nothing_in_the_channel_gets_a_direct_message(out: Ou
     """Slack shows an ephemeral message to members only."""
     place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
     for person in (out.ann, out.lead):
-        await out.sender.notice({"user": person.id, **place}, "You may not decide.")
+        await out.sender.whisper({"user": person.id, **place}, notice_message("You may not decide."))
     assert "You may not decide." in out.lead.sees()
     assert "You may not decide." in out.ann.sees(out.deploys, thread=out.thread)
     assert "You may not decide." not in out.ann.sees()

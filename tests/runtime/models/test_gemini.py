@@ -15,7 +15,7 @@ import pytest
 from google.genai.models import AsyncModels
 
 from runtime.jsontypes import JsonObject
-from runtime.models.by_name import Models, UnknownModel, resolve
+from runtime.models.by_name import Models, UnknownModel
 from runtime.models.gemini import GeminiModel
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.models.scripted import ScriptedModel
@@ -534,28 +534,27 @@ async def test_gemini_is_known_by_its_names() -> None:
     known = [models.resolve(name) for name in ("gemini-2.5-flash", "models/gemini-2.5-pro", "projects/p/locations/x")]
     assert isinstance(known[0], GeminiModel)
     assert known[0] is known[1] is known[2]
-    assert resolve("gemini-2.5-flash") is resolve("gemini-2.5-pro")
     await models.close()
 
 
 def test_an_object_is_its_own_model() -> None:
     script = ScriptedModel("Hello.")
-    assert resolve(script) is script
+    assert Models().resolve(script) is script
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "gemini", "", "Gemini-2.5"])
 def test_other_names_are_not_known(name: str) -> None:
     with pytest.raises(UnknownModel, match=r"known are gemini-… \(also models/…"):
-        resolve(name)
+        Models().resolve(name)
     with pytest.raises(UnknownModel, match=r"is not a model: pass a name"):
-        resolve(42)  # type: ignore[arg-type]  # what a user may do by mistake
+        Models().resolve(42)  # type: ignore[arg-type]  # what a user may do by mistake
 
 
 def test_google_genai_is_loaded_with_the_first_gemini_model_only() -> None:
     program = (
         "import sys, runtime.models.by_name, runtime.agent, runtime.models.scripted;"
         "before = 'google.genai' in sys.modules;"
-        "runtime.models.by_name.resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
+        "runtime.models.by_name.Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True"]
