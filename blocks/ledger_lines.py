@@ -35,8 +35,8 @@ class End:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineEntry:
     sentence: Words | None = None
-    """The text in histories and audits. None if the line concerns the installation and is shown in no thread or
-    history."""
+    """The text in histories and audits. None if no thread and no history shows the line: it concerns the installation,
+    or only says that the agent received a message."""
     question: Words | None = None
     """Replaces `sentence` if the agent asks a question."""
     operation: str | None = None

@@ -102,7 +102,7 @@ def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, 
         return
     step = step_view(line, row)
     if step is None:
-        yield f"{begin}{_installation_line(line.kind, content, names)}"
+        yield f"{begin}{_unshown_line(line.kind, content, names)}"
         return
     sentence, *more = history_pieces(step)
     said = "".join(_pieces(sentence, names))
@@ -113,8 +113,8 @@ def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, 
     yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_full_contents(step, content, more)))
 
 
-def _installation_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
-    """A line that no thread shows, because it concerns the installation and not a session."""
+def _unshown_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
+    """A line that no thread shows: it concerns the installation, or only says that the agent received a message."""
     who, said = as_text(as_object(content.get("who")).get("user")), as_text(content.get("text"))
     until = as_text(content.get("until"))
     parts = [str(kind), f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
