@@ -11,20 +11,25 @@
             await process.reached("written")
             process.kill()
 
+    await process.until(slack_got_it())     # anything else that the child does
+
 `here` blocks the thread that calls it until the test says `go_on()`, also in the middle of a transaction.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, TypeVar
 
 from tests.support.forked import ROOT, Forked, forked
+
+T = TypeVar("T")
 
 MARK = "@here "
 
@@ -53,6 +58,19 @@ class Child:
             if at is None:
                 raise AssertionError(await self._obituary(point))
             self.go_on()
+
+    async def until(self, happens: Awaitable[T]) -> T:
+        """Waits for something that the child does. Fails with its last words if it ends before."""
+        waits = asyncio.ensure_future(happens), asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not waits[0].done():
+                raise AssertionError(await self._obituary("what the test waits for"))
+            return await waits[0]
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.wait(waits)
 
     def go_on(self) -> None:
         self._process.stdin.write(b"\n")

@@ -15,7 +15,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -117,6 +117,11 @@ class Serving:
         assert self._process is not None
         await self._process.reached(POINT)
         return self._process.said[-1]
+
+    async def until(self, happens: Awaitable[R]) -> R:
+        """Waits for something that it does. Fails with its last words if it ends before."""
+        assert self._process is not None
+        return await self._process.until(happens)
 
     def freezes(self) -> None:
         assert self._process is not None

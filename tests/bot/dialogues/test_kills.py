@@ -179,7 +179,7 @@ async def test_killed_while_slack_answers(at: Staff, bot: Serving, method: str, 
     hang: Fault = at.slack.faults.hangs(method, acted=acted, where=where)
     with somebody(at, "Approve"):
         await at.ann.says(PAY_AT_LENGTH if what is a_line else PAY, at.deploys)
-        await hang.reached()
+        await bot.until(hang.reached())
         await killed_and_started_again(at, bot)
         await is_posted_whole_and_once(at)
 
@@ -190,7 +190,7 @@ async def test_killed_while_slack_answers(at: Staff, bot: Serving, method: str, 
 async def test_killed_while_the_model_thinks(at: Staff, bot: Serving, tmp_path: Path) -> None:
     await bot.starts()
     said = await at.ann.says("@adk-confirm think hard", at.deploys)
-    await a_file(tmp_path / "thinks")
+    await bot.until(a_file(tmp_path / "thinks"))
     await bot.killed()
     (tmp_path / "gate").touch()
 
@@ -205,7 +205,7 @@ async def test_killed_while_the_model_thinks(at: Staff, bot: Serving, tmp_path: 
 async def test_killed_right_after_a_stop_the_run_stays_stopped(at: Staff, bot: Serving, tmp_path: Path) -> None:
     await bot.starts(stops_after="stop_run")
     said = await at.ann.says("@adk-confirm think hard", at.deploys)
-    await a_file(tmp_path / "thinks")
+    await bot.until(a_file(tmp_path / "thinks"))
     await at.slack.until(lambda: said.ts in at.deploys.sessions or None, what="the stop button")
     at.ann.stops(at.deploys, said)
     await bot.reached()

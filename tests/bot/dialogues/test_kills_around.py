@@ -65,7 +65,7 @@ async def test_a_reply_is_there_whole_and_once(at: Staff, bot: Serving, gate: Pa
         method, _, acted = where.partition(" ")
         hang = at.slack.faults.hangs(method, acted=bool(acted), where=whole if method == "chat.update" else None)
         gate.touch()
-        await hang.reached()
+        await bot.until(hang.reached())
     await killed_and_started_again(at, bot)
     gate.touch()
 

@@ -122,7 +122,7 @@ async def test_what_was_sent_as_it_froze_stands_there_once(
         hang = at.slack.faults.hangs(method, acted=acted, where=what)
         with somebody(at, "Approve"):
             await at.ann.says(PAY_AT_LENGTH if what is a_line else PAY, at.deploys)
-            await hang.reached()
+            await first.until(hang.reached())
             await taken_over(at, first, others)
 
 
@@ -132,7 +132,7 @@ async def test_a_line_that_waited_for_slack_is_not_told_again(at: Staff, postgre
         limit = at.slack.faults.limits("chat.postMessage", retry_after=2, where=a_line)
         with somebody(at, "Approve"):
             await at.ann.says(PAY_AT_LENGTH, at.deploys)
-            await limit.reached()
+            await first.until(limit.reached())
             await taken_over(at, first, others)
 
 
