@@ -233,12 +233,8 @@ class _LeasedSession:
                 raise NotNow(error.again_after, str(error)) from error
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
-        except asyncio.CancelledError:
-            display.end()
-            await display.ended()
-            raise
         finally:
-            display.end()
+            await display.end()
 
     async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
@@ -290,8 +286,9 @@ class _LeasedSession:
                 display.add_part(item)
             else:
                 try:
-                    with display.whole_reply() as reply:
-                        reply.kept = await self._put_in_outbox(session, item, letter, reply.ts)
+                    into = display.end_reply()
+                    if await self._put_in_outbox(session, item, letter, into) and into is not None:
+                        display.taken_over(into)
                 except ConfirmError as error:
                     log.warning("what an agent said could not be stored: %s", error)
                     failed = error

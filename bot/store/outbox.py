@@ -102,10 +102,19 @@ def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None
     thread_done(tx, key, min((at for at in times if at is not None), default=None))
 
 
-def note_possible_copies(tx: Tx, key: str) -> None:
+def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
     """Makes the thread's next lease holder look for copies: a process that lost the lease may have posted the same
-    things, or a reply was seen that did not come."""
-    tx.insert("bot_attempts", {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}, if_absent=True)
+    things, or a reply was seen that did not come. `late`: seconds in which Slack may still show them. The last note
+    counts: one that is older knows nothing of what came since."""
+    tx.run(
+        """
+        INSERT INTO bot_attempts (scope, mark, at, tries) VALUES (:key, :mark, :at, 1)
+        ON CONFLICT (scope, mark) DO UPDATE SET at = excluded.at
+        """,
+        key=key,
+        mark=_COPIES,
+        at=tx.now() + late,
+    )
     mark_thread_due(tx, key)
 
 

@@ -77,6 +77,22 @@ async def test_a_reply_is_there_whole_and_once(at: Staff, bot: Serving, gate: Pa
     assert halves(at, said) == []
 
 
+async def test_killed_after_the_run_and_before_slack_has_named_what_is_seen_of_it(
+    at: Staff, bot: Serving, gate: Path
+) -> None:
+    await bot.starts("finish_and_read_next")
+    hang = at.slack.faults.hangs("chat.startStream", acted=True)
+    said = await at.ann.says("@adk-confirm speak", at.deploys)
+    await bot.until(hang.reached())
+    assert halves(at, said)
+    gate.touch()
+    await bot.reached()
+    await killed_and_started_again(at, bot)
+
+    await at.ann.finds("and ends.", at.deploys, thread=said, timeout=PATIENCE)
+    await at.slack.until(lambda: halves(at, said) == [], timeout=PATIENCE)
+
+
 def halves(at: Staff, thread: Seen) -> list[Seen]:
     """What looks like a reply, and is none, or is still being written."""
     seen = [one for one in at.ann.messages(at.deploys, thread=thread) if one.author == "adk-confirm"]
