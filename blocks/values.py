@@ -20,7 +20,8 @@ ON_ONE_LINE = 80
 _ALL = sys.maxsize
 _DEEPEST_INDENT = 20
 _LIKE_JSON = re.compile(
-    r"[\"\[{].*|null|true|false|yes|no|none|-?(?:[0-9,]*[0-9](?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|Infinity)|NaN",
+    r"[\"\[{].*|null|true|false|yes|no|none|empty(?: list)?"
+    r"|-?(?:[0-9,]*[0-9](?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|Infinity)|NaN",
     re.ASCII | re.DOTALL | re.I,
 )
 

@@ -19,7 +19,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 _OPEN = ("additionalProperties", "unevaluatedProperties", "patternProperties")
-_DEEPEST, _MOST_STEPS = 64, 10_000
+_DEEPEST, _MOST_STEPS = 64, 100_000
+_LONGEST_LIST, _TOLD = 200, 5
 _ENDLESS = "The tool's schema or this call is too large to compare them, or the schema's defaults have no end."
 
 
@@ -41,8 +42,8 @@ def check_answer(value: Json, schema: JsonObject | None, request: str) -> None:
 
 
 def misfit(schema: JsonObject, arguments: JsonObject) -> str:
-    """`misfits` as one text. Empty if nothing is wrong."""
-    return "; ".join(f"{where!r} {why}" for where, why in misfits(schema, arguments).items())
+    """The first of the `misfits` as one text. Empty if nothing is wrong."""
+    return "; ".join(f"{where!r} {why}" for where, why in [*misfits(schema, arguments).items()][:_TOLD])
 
 
 def misfits(schema: JsonObject, arguments: JsonObject) -> dict[str, str]:
@@ -87,7 +88,7 @@ class _Comparison:
         found: dict[str, str] = {}
         known, closed = _properties(parts), not where or any("properties" in part for part in parts)
         if closed and isinstance(value, dict) and all(part.get(key, False) is False for part in parts for key in _OPEN):
-            why = f"is not an argument (there are: {', '.join(known) or 'none'})"
+            why = f"is not an argument (there are: {', '.join(known)[:_LONGEST_LIST] or 'none'})"
             found |= {_inside(where, name): why for name in value if name not in known}
         for name, inner, rules in _places(value, parts):
             found |= self.misfits(_inside(where, name), inner, rules)
@@ -122,10 +123,12 @@ class _Comparison:
         either = [options for key in ("anyOf", "oneOf") if (options := objects(rules.get(key)))]
         for chosen in product(*([one] for one in together), *either):
             for parts in product(*(self._alternatives(one, within) for one in chosen)):
-                self._steps += 1
+                found = [rules, *chain.from_iterable(parts)]
+                self._steps += 10 * len(found)
+                self._steps += sum(len(of) for one in found for of in one.values() if isinstance(of, dict | list))
                 if self._steps > _MOST_STEPS:
                     raise Invalid(_ENDLESS)
-                yield [rules, *chain.from_iterable(parts)]
+                yield found
 
     def _target(self, reference: str) -> Json:
         """What a reference into the same schema names, or None."""

@@ -34,6 +34,8 @@ def read(value: JsonValue, name: str = "value", **formats: str) -> str:
         ("1500", None, '"1500"'),
         ("1,500", None, '"1,500"'),
         ("yes", None, '"yes"'),
+        ("empty", None, '"empty"'),
+        ("empty list", None, '"empty list"'),
         ([], None, "empty list"),
         ({}, None, "empty"),
         (1500, "EUR", "€1,500"),
