@@ -1,15 +1,32 @@
 """The card: what will run, who may decide, and the buttons that can be used now. Always drawn as a whole from its
-row."""
+row. Where the card is elsewhere, a line leads to it; the asker may not see that card, so they can withdraw there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from blocks import words
-from blocks.card_text import approval_status, confirm_withdraw, heading, notices, outcome, small_facts, title
-from blocks.content import CARD, DrawnCall, asked_by_line, content
+from blocks.card_text import approval_status, by, confirm_withdraw, heading, notices, outcome, small_facts, title
+from blocks.content import CARD, DrawnCall, asked_by_line, content, headline
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, small_print
-from blocks.rich import Line, beside_each_other, rich, say, text
-from blocks.text import MESSAGE_TEXT
+from blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
+from blocks.rich import (
+    Channel,
+    Line,
+    Link,
+    Prose,
+    Say,
+    User,
+    When,
+    beside_each_other,
+    call_name,
+    line,
+    name,
+    rich,
+    say,
+    text,
+)
+from blocks.text import MESSAGE_TEXT, prose
 from blocks.view import CardView, Face
 
 
@@ -116,3 +133,33 @@ def _outcome_buttons(view: CardView, value: str, *, blind: bool) -> list[JsonObj
         if blind
         else button(Action.RUN_AGAIN, words.RUN_AGAIN, value, about=about, sure=again),
     ]
+
+
+def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
+    """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
+    posted."""
+    tool = name(view.tool)
+    call = tool if view.question else call_name(headline(view), view.tool)
+    if trouble is not None:
+        where = Channel(channel) if channel else words.DIRECT_MESSAGES
+        sentence = line(words.POINTER_TROUBLE, call=call, where=where, why=prose(trouble, 300))
+    elif channel is not None:
+        link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
+        sentence = Line((*say(words.POINTER_CHANNEL, call=call, channel=Channel(channel)), *link))
+    else:
+        sentence = line(words.POINTER_PEOPLE, call=call, people=by(people))
+    blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
+    if view.face is Face.WAITING and view.withdrawable and trouble is None:
+        blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
+    return message([sentence], *blocks)
+
+
+def note(view: CardView) -> Message:
+    """A direct message to an approver that links to the card."""
+    asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
+    what = call_name(headline(view), view.tool)
+    said = say(words.NOTE_QUESTION if view.question else words.NOTE, what=what, asker=asker, agent=Prose(view.agent))
+    until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
+    link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
+    sentence = Line((*said, *until, *link))
+    return message([sentence], rich([sentence], f"note.{view.id}"))

@@ -1,11 +1,13 @@
 """A field of a form: draws its value as an input, and reads what comes back.
 
 All kinds follow one rule: what is entered is compared with what was drawn, and only a difference is a change. So a
-value that nobody touched stays exactly the same, even if a text box can't represent it.
+value that nobody touched stays exactly the same, even if a text box can't represent it. JSON that people write by hand
+is read strictly: anything that another reader could understand differently is refused.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +20,80 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.ids import Action
+from blocks.kit import label, plain_text
 from blocks.rich import JsonObject, part
-from blocks.strict_json import NotJson, parse_json
-from blocks.text import INPUT, fit, units
-from blocks.values import json_text, same
+from blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units
+from blocks.values import json_text, same, spell_on_one_line
 from blocks.view import ABSENT, Absent
+
+_DIGITS = 4000  # Python reads no longer integer
+
+_DEEPEST = 60
+"""Levels of lists and objects inside each other in one field: what is deeper can't be shown with the rest of a call."""
+
+_OTHER_QUOTES = "“”„«»‘’'`"
+
+_LONE = re.compile("[\ud800-\udfff]")
+"""Half of a character: JSON can spell it, and hardly any program takes it."""
+
+
+class NotJson(Exception):
+    """What is wrong with the text, as a sentence for people."""
+
+
+def parse_json(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_unique_names, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
+        )
+    except json.JSONDecodeError as error:
+        raise NotJson(_reading_ended(text[error.pos :].strip())) from error
+    except RecursionError as error:
+        raise NotJson(words.FIELD_JSON_DEEP) from error
+    if _is_deeper(value, _DEEPEST):
+        raise NotJson(words.FIELD_JSON_DEEP)
+    if _LONE.search(json.dumps(value, ensure_ascii=False)):
+        raise NotJson(words.FIELD_JSON_HALF)
+    return value
+
+
+def _reading_ended(rest: str) -> str:
+    """What is wrong, from the part that could not be read. Phones turn quotes into curly ones."""
+    if not rest:
+        return words.FIELD_JSON_CUT
+    return words.FIELD_JSON_QUOTES if rest[0] in _OTHER_QUOTES else words.FIELD_JSON.format(rest=plain(rest, 20))
+
+
+def _is_deeper(value: JsonValue, levels: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inside is not None and (levels == 0 or any(_is_deeper(one, levels - 1) for one in inside))
+
+
+def _unique_names(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    for name, value in pairs:
+        if name in found:
+            raise NotJson(words.FIELD_JSON_TWICE.format(name=plain(name, 60)))
+        found[name] = value
+    return found
+
+
+def _no_number(text: str) -> JsonValue:
+    raise NotJson(words.FIELD_JSON_NUMBER.format(number=plain(text, 40)))
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if abs(value) == float("inf"):
+        _no_number(text)
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        _no_number(text)
+    return int(text)
+
 
 ACTION = Action.FIELD.value
 Entry = Mapping[str, object]
@@ -233,3 +304,76 @@ def as_lines(text: str) -> str:
 def as_typed(text: str) -> str:
     """The text before a text box changed it. Line ends, and spaces at either end, are not the person's doing."""
     return as_lines(text).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few values. It is read by its index, so its label may be shortened."""
+
+    current: JsonValue | Absent
+    options: tuple[JsonValue, ...]
+    radio: bool = False
+
+    def draw(self) -> JsonObject:
+        options: list[JsonValue] = [
+            {"value": str(index), "text": label(self._label(option), OPTION)}
+            for index, option in enumerate(self.options)
+        ]
+        initial = next((options[i] for i, o in enumerate(self.options) if self._is_current(o)), None)
+        if self.radio:
+            return part("radio_buttons", action_id=ACTION, options=options, initial_option=initial)
+        hint = (
+            words.PICK if initial or self.current is ABSENT else words.NOW.format(value=spell_on_one_line(self.current))
+        )
+        placeholder = plain_text(plain(hint, PLACEHOLDER))
+        return part("static_select", action_id=ACTION, options=options, initial_option=initial, placeholder=placeholder)
+
+    def read(self, entry: Entry) -> Read:
+        chosen = entry.get("selected_option")
+        if chosen is None:
+            return UNTOUCHED
+        index = chosen.get("value") if isinstance(chosen, Mapping) else None
+        if not isinstance(index, str) or not re.fullmatch("[0-9]{1,2}", index) or int(index) >= len(self.options):
+            return FieldError(words.FIELD_UNREADABLE)
+        option = self.options[int(index)]
+        return UNTOUCHED if self._is_current(option) else option
+
+    def _label(self, option: JsonValue) -> str:
+        plain = {True: words.YES, False: words.NO, None: words.NONE}
+        return (
+            plain[option] if self.radio and (option is None or isinstance(option, bool)) else spell_on_one_line(option)
+        )
+
+    def _is_current(self, option: JsonValue) -> bool:
+        return self.current is not ABSENT and same(option, self.current)
+
+    @property
+    def knows_current(self) -> bool:
+        return any(map(self._is_current, self.options))
+
+    @property
+    def distinct(self) -> bool:
+        labels = {plain(spell_on_one_line(option), OPTION) for option in self.options}
+        return len(labels) == len(self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of more values than a menu can hold, typed as text."""
+
+    current: JsonValue | Absent
+    options: tuple[JsonValue, ...]
+
+    def draw(self) -> JsonObject:
+        return text_input("" if self.current is ABSENT else spell_on_one_line(self.current), multiline=False)
+
+    def read(self, entry: Entry) -> Read:
+        text = string(entry, "value")
+        if isinstance(text, FieldError):
+            return text
+        if as_typed(text) == as_typed("" if self.current is ABSENT else spell_on_one_line(self.current)):
+            return UNTOUCHED
+        for option in self.options:
+            if text.strip() in (spell_on_one_line(option), option):
+                return option
+        return FieldError(words.FIELD_OPTION.format(count=len(self.options)))

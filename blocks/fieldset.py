@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.choices import Choice, OneOf
-from blocks.fields import ACTION, UNTOUCHED, FieldError, JsonField, Kind, Number, Read, Text, as_lines
+from blocks.fields import ACTION, UNTOUCHED, Choice, FieldError, JsonField, Kind, Number, OneOf, Read, Text, as_lines
 from blocks.full_view import FIELD_BYTES, MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import JsonObject, input_block, label

@@ -13,13 +13,14 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.answers import describe_answer
 from blocks.card_text import approvers, by, calls_like
 from blocks.content import LIST, differences, result, values
-from blocks.ids import LineMark
-from blocks.kit import Message
+from blocks.full_view import room_beside, split_pages
+from blocks.ids import Callback, LineMark, Ref, block_id
+from blocks.kit import JsonObject, Message, header, modal
 from blocks.ledger_kinds import LineKind
-from blocks.ledger_lines import LINES, End, line_words, stopped_calls, words_for
+from blocks.ledger_lines import LINES, End, describe_answer, line_words, stopped_calls, words_for
+from blocks.readable import LONGEST_TITLE
 from blocks.rich import (
     Box,
     Channel,
@@ -34,14 +35,15 @@ from blocks.rich import (
     call_name,
     code,
     join,
+    line,
     markup,
     name,
     rich,
     say,
     text,
 )
-from blocks.step_views import StepView
-from blocks.text import MESSAGE_TEXT, fit_visible, units
+from blocks.step_views import HistoryView, StepView
+from blocks.text import MESSAGE_TEXT, fit_visible, plain, units
 from blocks.view import NOBODY
 
 _PAGE = 2500
@@ -222,3 +224,31 @@ def _quoted_texts(step: StepView) -> list[Piece]:
     if step.text and LINES[step.kind].result:
         said.append(Box(fit_visible(step.text, _SAID, _LINES, keep="\n\t").text))
     return said
+
+
+def history(view: HistoryView) -> JsonObject:
+    ref = Ref(view.id, view.revision)
+    name = block_id("step", ref, view.version)
+    blocks: list[JsonObject] = [header(plain(view.what, LONGEST_TITLE), f"title.{name}")]
+    blocks += _steps(view, name)
+    return modal(Callback.SHOW, words.TITLE_HISTORY, blocks, metadata=ref.encode())
+
+
+def _steps(view: HistoryView, name: str) -> list[JsonObject]:
+    """All steps in order. If there are too many: the latest, and a line that says so."""
+    steps = list(view.steps)
+    left_out: list[Piece] = []
+    while True:
+        pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
+        pages = split_pages(pieces or [line(words.HISTORY_EMPTY)], name, *room_beside())
+        if pages.whole:
+            return list(pages.blocks)
+        steps = steps[len(steps) // 2 :]
+        left_out = [line(words.HISTORY_CUT)]
+
+
+def _step_pieces(step: StepView) -> list[Piece]:
+    first, *rest = history_pieces(step)
+    if not isinstance(first, Line):
+        return [Line((When(step.at),)), first, *rest]
+    return [Line((When(step.at), Say("  "), *first.spans)), *rest]

@@ -1,14 +1,18 @@
-"""What a person sees after a click or a submit, in a window or as an ephemeral message."""
+"""What one person sees, in a window or as an ephemeral message: after a click or a submit, and after words that the
+agent does not read at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from blocks import words
-from blocks.ids import Action, Callback, checked_id
-from blocks.kit import JsonObject, Message, actions, button, message, modal
+from blocks.ids import Action, Callback, Ref, checked_id
+from blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
 from blocks.ledger_kinds import Reason
-from blocks.rich import Line, Prose, Quote, Say, TextSpan, call_name, code, join_list, line, name, rich, say
+from blocks.rich import Line, Prose, Quote, Say, TextSpan, User, call_name, code, join_list, line, name, rich, say
 from blocks.step_views import Counted, VerdictView
-from blocks.text import fit_visible
+from blocks.text import BUTTON, fit, fit_visible, plain
 
 
 def verdict_modal(view: VerdictView) -> JsonObject:
@@ -81,3 +85,40 @@ def _sentence(sentence: str) -> Line:
 
 def _message(said: Line) -> Message:
     return message([said], rich([said], "verdict"))
+
+
+_MOST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Stoppable:
+    """A call that waits. Its asker may withdraw it; whoever may decide can deny it."""
+
+    ref: Ref
+    what: str
+    withdraws: bool
+
+
+def hint_message(bot: str) -> Message:
+    said = line(words.REPLY_HINT, bot=User(bot))
+    return message([said], rich([said], "reply.hint"))
+
+
+def queued_message(*, paused: bool) -> Message:
+    said = line(words.REPLY_PAUSED if paused else words.REPLY_QUEUED)
+    return message([said], rich([said], "reply.queued"))
+
+
+def stop_message(calls: Sequence[Stoppable]) -> Message:
+    """A button for each call that this person can stop."""
+    said = line(words.REPLY_STOP)
+    row = []
+    for call in calls[:_MOST]:
+        verb = words.WITHDRAW if call.withdraws else words.DENY_OPENS
+        label = verb if len(calls) == 1 else words.REPLY_STOP_ONE.format(verb=verb, what=plain(call.what, 60))
+        sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
+        action = Action.WITHDRAW if call.withdraws else Action.DENY
+        row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))
+    # Two buttons of one action can't stand in one block.
+    blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
+    return message([said], rich([said], "reply"), *blocks)

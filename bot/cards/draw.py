@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from blocks.card import card
+from blocks.card import card, note, pointer
 from blocks.ids import PointerMark, identity
 from blocks.kit import Message
 from blocks.mentions import groups, mentions, with_mention_line, with_names
-from blocks.pointer import note, pointer
 from blocks.view import NOBODY, CardView, Face, Notice
 from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.places import is_note

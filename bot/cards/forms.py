@@ -5,21 +5,50 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from blocks import form, full_view, verdict
+import blocks.schema
+from blocks import form, full_view, verdict, words
 from blocks.content import headline
-from blocks.history import history
 from blocks.ids import Ref, parse_ref
+from blocks.schema import FormSchema
 from blocks.step_views import HistoryView
+from blocks.thread import history
 from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import card_view
-from bot.cards.form_schema import form_schema
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
 from bot.confirmation.edits import apply_edit, check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
 from bot.policy.model import Policies
-from runtime.jsontypes import JsonObject, as_object
+from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json, JsonObject, as_object
+
+_CHECKED = BoundedCheck(Path(blocks.schema.__file__))
+
+
+class UnreadableSchema(ConfirmError):
+    """No form can be made from this schema."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(words.FORM_UNREADABLE.format(why=why))
+
+
+def form_schema(schema: JsonObject | None) -> FormSchema | None:
+    """Reads a schema. `shapes` raises `UnreadableSchema`. Both methods block until the process has answered. A value
+    that can't be checked counts as wrong."""
+    return None if schema is None else FormSchema(schema, _run_check)
+
+
+def _run_check(root: JsonObject, names: list[str] | None, values: JsonObject | None) -> Json:
+    try:
+        return _CHECKED(root, None if names is None else [*names], values)
+    except (TooCostly, CheckBroke) as error:
+        if values is None:
+            raise UnreadableSchema(str(error)) from error
+        return dict.fromkeys(values, words.FIELD_UNCHECKED)
+
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."

@@ -21,8 +21,7 @@ from blocks import verdict
 from blocks.ids import Action, Callback, Ref, parse_id
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
-from bot.cards.form_schema import UnreadableSchema
-from bot.cards.forms import FormErrors, SubmittedForm
+from bot.cards.forms import FormErrors, SubmittedForm, UnreadableSchema
 from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise

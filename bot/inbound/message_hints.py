@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from blocks import replies
+from blocks import verdict
 from blocks.content import headline
 from blocks.ids import Ref
-from blocks.replies import Stoppable
+from blocks.verdict import Stoppable
 from bot.cards.card_presenter import card_view
 from bot.confirmation.model import Confirmation, State
 from bot.policy.approvers import Unresolved
@@ -37,15 +37,15 @@ class HintSender:
                 await asyncio.sleep(PATIENCE)
                 why = await self._database.read(why_it_waits, listened.session, heard.ts)
                 if why is not None:
-                    await self._sender.whisper(target, replies.queued_message(paused=why is MessageHint.PAUSED))
+                    await self._sender.whisper(target, verdict.queued_message(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:
-                await self._sender.whisper(target, replies.hint_message(bot))
+                await self._sender.whisper(target, verdict.hint_message(bot))
             case MessageHint.STOP:
                 calls = await self._stoppable_calls(listened.waiting, heard)
                 if calls:
-                    await self._sender.whisper(target, replies.stop_message(calls))
+                    await self._sender.whisper(target, verdict.stop_message(calls))
                 elif not listened.new:
-                    await self._sender.whisper(target, replies.hint_message(bot))
+                    await self._sender.whisper(target, verdict.hint_message(bot))
 
     async def _stoppable_calls(self, waiting: Sequence[str], heard: SlackMessage) -> list[Stoppable]:
         calls: list[Stoppable] = []

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
 
-from blocks.card import card
+from blocks.card import card, note
 from blocks.content import CARD, content
 from blocks.ids import Action
 from blocks.kit import JsonObject
-from blocks.pointer import note
 from blocks.rich import Prose, Say, When, markup, say
 from blocks.values import spell_value
 from blocks.view import (

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from blocks import form
+from blocks.fields import NotJson, parse_json
 from blocks.full_view import MOST_FIELDS, can_be_shown
 from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.schema import FormSchema, check
-from blocks.strict_json import NotJson, parse_json
 from blocks.values import json_text, same
 from blocks.view import Argument, CardView, Face
 from tests.blocks import inert, limits, samples, strategies

@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from blocks.card import card
+from blocks.card import card, pointer
 from blocks.form import approve_form, deny_form, edit_form, withdraw_form
 from blocks.full_view import everything as everything_view
 from blocks.full_view import run_again_form
-from blocks.history import history
 from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject
-from blocks.pointer import pointer
-from blocks.thread import thread_messages
+from blocks.thread import history, thread_messages
 from blocks.verdict import (
     agent_failure_message,
     notice_modal,

@@ -9,14 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blocks.card import card
-from blocks.history import history
 from blocks.ids import LineMark, parse_mark
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import LINES
 from blocks.mentions import mentions, with_names
 from blocks.rich import rich
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
-from blocks.thread import history_pieces, named_users, notified_users, thread_messages
+from blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
 from blocks.verdict import (
     agent_failure_message,
     notice_message,

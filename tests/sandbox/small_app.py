@@ -14,11 +14,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.card import card
 from blocks.form import deny_form, edit_form, read_denial, read_edit
-from blocks.history import history
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
 from blocks.step_views import Counted, VerdictView
+from blocks.thread import history
 from blocks.verdict import notice_modal, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "message", "ephemeral", "view", "home", "status", "reaction",
+    "message", "ephemeral", "view", "home", "status",
     "person", "channel", "group", "install", "call", "delivery", "socket", "stage",
 ]  # fmt: skip
 _KEPT = 10_000
