@@ -14,7 +14,7 @@ from bot.sandbox.people.waiting import WaitedInVain
 from bot.sandbox.server.delivery import ACK_WITHIN
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from runtime.errors import Forbidden, NotFound
+from runtime.errors import NotFound
 
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 
@@ -26,17 +26,6 @@ def card(*buttons: str, text: str = "Deploy *2.4.1*?") -> list[Body]:
         for each in buttons
     ]
     return [section, {"type": "actions", "block_id": "acts", "elements": elements}]
-
-
-async def test_an_ephemeral_is_its_readers_alone(
-    slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person, deploys: Channel
-) -> None:
-    await client.chat_postEphemeral(channel=deploys.id, user=bob.id, text="Only you, bob", blocks=card("Retry"))
-    shown = await bob.finds("Deploy", deploys)
-    assert shown.ephemeral
-    assert ann.sees(deploys) == ""
-    with pytest.raises(Forbidden):
-        await ann.clicks(shown, "Retry")
 
 
 async def test_commands_and_response_urls(slack: FakeSlack, app: AsyncApp, ann: Person, deploys: Channel) -> None:

@@ -343,21 +343,6 @@ async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Pat
         assert (status, "error" in events[-1]) == (200, True)
 
 
-async def test_in_the_response_dialect_off_loopback(here: Path) -> None:
-    (here / "agents.py").write_text(AGENT)
-    arguments = ("--agent", "agents:agent", "--dialect", "response", "--host", "0.0.0.0")
-    async with (
-        started(*arguments, cwd=here, env={TOKEN_VARIABLE: "a-secret"}) as (url, _),
-        browsing(url.replace("0.0.0.0", "127.0.0.1")) as http,
-    ):
-        assert (await Client(http).request("GET", "/list-apps"))[0] == 401
-        http.headers.update({"Authorization": "Bearer a-secret"})
-        mine = Client(http, "mine")
-        await mine.create()
-        await mine.send({"role": "user", "parts": [{"text": "pay"}]})
-        assert mine.asked[0]["willContinue"] is True
-
-
 # Packages of the same names
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 from aiohttp import web
 from sqlalchemy import select
 
-from bot.cli import main
 from bot.confirmation.decision_texts import ON_ITS_WAY
 from bot.policy.redaction import MASK
 from bot.sandbox.people.seen import Seen
@@ -23,8 +20,8 @@ from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonFormatter
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.java import Java
-from tests.support.leaky import SECRETS, TOKENS
-from tests.support.office import Office, Opens, config
+from tests.support.leaky import SECRETS
+from tests.support.office import Office, Opens
 from tests.support.scraping import get
 
 POLICY = """
@@ -98,33 +95,6 @@ async def looked_at(at: Office, done: Seen) -> None:
     await at.rests()
 
 
-async def commands(at: Office, directory: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    (directory / "adk-confirm.toml").write_text(config(POLICY, "tests.support.leaky:agent"))
-    key = await at.bot.database.read(some_session)
-    lines = [
-        ["pending"],
-        ["pending", "--json"],
-        ["audit", "export"],
-        ["audit", "export", "--format", "csv"],
-        ["audit", "show", key],
-        ["audit", "verify"],
-        ["explain", "--tool", "unlock", "--args", json.dumps(TOKENS)],
-    ]
-    said = {}
-    for line in lines:
-        capsys.readouterr()
-        await asyncio.to_thread(main, line)
-        shown = capsys.readouterr()
-        assert shown.out, shown.err
-        said[" ".join(line[:4])] = shown.out + shown.err
-    return said
-
-
-def some_session(tx: Tx) -> str:
-    found: str = tx.execute(select(ledger.c.chain).where(ledger.c.kind == "denied")).scalar_one()
-    return found
-
-
 def written(tx: Tx) -> dict[str, str]:
     """What the store holds to be shown."""
     return {
@@ -134,13 +104,8 @@ def written(tx: Tx) -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_nothing_hidden_comes_out(
-    open_office: Opens,
-    logged: io.StringIO,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_nothing_hidden_comes_out(open_office: Opens, logged: io.StringIO) -> None:
+    """What commands print: `test_nothing_leaks.py`."""
     async with open_office(POLICY, target="tests.support.leaky:agent") as at:
         await lived_through(at)
         out = await at.bot.database.read(written)
@@ -149,18 +114,11 @@ async def test_nothing_hidden_comes_out(
             for made in (person.sees(at.deploys), person.sees(), str(person.modal()), str(person.home())):
                 out[f"{person.name} {made[:20]}"] = made
         out["metrics"] = (await get(f"{at.bot.url}/metrics"))[1]
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        monkeypatch.setenv("DATABASE_URL", at.bot.database.url)
-        monkeypatch.setenv("ADK_CONFIRM_SECRET", "not a secret, but long enough")
-        out |= await commands(at, tmp_path, capsys)
     out["log"] = logged.getvalue()
 
     assert {where: leaks(text) for where, text in out.items() if leaks(text)} == {}
-    for where in ("ledger", "pending", "audit export", "log"):
-        assert out[where]
-    for where in ("pending", "audit export", "audit export --format csv"):
-        assert MASK in out[where] or json.dumps(MASK)[1:-1] in out[where], "and it is said that it was there"
+    assert out["log"]
+    assert MASK in out["ledger"] or json.dumps(MASK)[1:-1] in out["ledger"], "and it is said that it was there"
 
 
 async def test_what_the_file_hid_while_people_were_asked_stays_hidden_after_it_left_the_file(

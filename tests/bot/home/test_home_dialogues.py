@@ -26,33 +26,6 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         yield opened
 
 
-async def test_home_lists_what_i_may_decide_and_its_buttons_are_the_cards(at: Office) -> None:
-    card = await at.ask("reimburse 1500 for the team dinner")
-
-    home = await at.bob.opens_home("reimburse")
-    assert "Waiting for you (1)" in home
-    assert "the team dinner" in home
-    made = await home.clicks("Approve")
-
-    assert made.acked
-    done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    assert done.ts == card.ts
-    await at.bob.sees_home("Nothing waits for you.")
-    assert len(at.ran()) == 1
-
-
-async def test_home_shows_others_what_is_theirs(at: Office) -> None:
-    await at.ask("reimburse 1500 for the team dinner")
-
-    asker = await at.ann.opens_home("You asked for")
-    assert "Nothing waits for you." in asker
-    assert "Withdraw" in asker.buttons
-    assert "Approve" not in asker.buttons
-    nobody = await at.oscar.opens_home("Nothing waits for you.")
-    assert "reimburse" not in nobody
-    await at.lead.opens_home("reimburse")
-
-
 async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is_counted(at: Office) -> None:
     await at.bob.opens_home("Nothing waits for you.")
     await at.ask("reimburse 1500 for the team dinner")
@@ -156,17 +129,6 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.rests()
     assert at.bob.now(listed).buttons == ()
     assert len(at.ran()) == 1
-
-
-async def test_the_history_of_a_card(at: Office) -> None:
-    card = await at.ask("reimburse 1500 for the team dinner")
-    await at.bob.clicks(card, "Approve")
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-
-    await at.oscar.shortcut("adk_confirm_history", at.oscar.now(card))
-    modal = await at.oscar.gets_modal("needs approval")
-    for step in ("needs approval", "approved reimburse: 1 of 1", "ran"):
-        assert step in modal
 
 
 async def test_a_message_that_is_not_a_card_has_no_history(at: Office) -> None:

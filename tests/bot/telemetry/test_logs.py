@@ -108,30 +108,6 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
     assert [line for line in lines if any(token in line for token in tokens)] == []
 
 
-async def test_lines_name_session_and_confirmation(open_office: Opens, written: io.StringIO) -> None:
-    async with open_office(POLICY, target="tests.support.lab:agent") as at:
-        card = await at.ask('breaks {"why": "no reason"}')
-        at.slack.faults.refuses("chat.update", "is_archived", times=2)
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("breaks", at.deploys, thread=card)
-        await at.rests()
-
-    raised = next(line for line in written.getvalue().splitlines() if "tool breaks raised RuntimeError" in line)
-    session = f"slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"
-    if raised.startswith("{"):
-        line = json.loads(raised)
-        assert line.pop("time").endswith("+00:00")
-        line.pop("trace", None)  # where another test has set up a tracer
-        assert line == {
-            "level": "info",
-            "logger": "runtime.run.execute",
-            "message": "tool breaks raised RuntimeError",
-            "session": session,
-        }
-    else:
-        assert raised.startswith(f"INFO runtime.run.execute: tool breaks raised RuntimeError [session {session}")
-
-
 def messages_about(written: io.StringIO, ids: str) -> list[str]:
     """The steps of the ledger that the log tells of what has these ids, in their order."""
     found_lines = []

@@ -60,13 +60,6 @@ async def tools(client: Client) -> None:
 
 
 @scene
-async def parallel_tools(client: Client) -> None:
-    await client.create()
-    await client.say([call("lookup", topic="a"), call("count", by=2), call("lookup", topic="b")], ECHO)
-    await client.look()
-
-
-@scene
 async def results_of_all_kinds(client: Client) -> None:
     await client.create()
     await client.say([call("plain", word="a"), call("nothing")], ECHO)
@@ -153,34 +146,6 @@ async def state(client: Client) -> None:
 
 
 @scene
-async def approved(client: Client) -> None:
-    await client.create()
-    await client.say(DEPLOY, ECHO)
-    await client.look()
-    await client.answer((client.request_id(), YES))
-    await client.say(ECHO)
-    await client.look()
-
-
-@scene
-async def denied(client: Client) -> None:
-    await client.create()
-    await client.say(DEPLOY, ECHO)
-    await client.answer((client.request_id(), NO))
-    await client.say(ECHO)
-    await client.look()
-
-
-@scene
-async def a_predicate(client: Client) -> None:
-    await client.create()
-    await client.say(call("reimburse", purpose="tea", amount=3), say("Paid."))
-    await client.say(call("reimburse", purpose="a chair", amount=1500), say("Paid."))
-    await client.answer((client.request_id(), YES))
-    await client.look()
-
-
-@scene
 async def a_payload(client: Client) -> None:
     await client.create()
     await client.say(call("request_time_off", days=5), ECHO)
@@ -211,28 +176,6 @@ async def several_held_calls_answered_together(client: Client) -> None:
     await client.answer(
         (client.request_id(3), {"confirmed": True, "payload": {"approved_days": 2}}), (client.request_id(2), YES)
     )
-    await client.look()
-
-
-@scene
-async def one_request_after_another(client: Client) -> None:
-    await client.create()
-    await client.say(
-        [say("First."), call("lookup", topic="a")], [DEPLOY], call("lookup", topic="b"), DEPLOY, say("End.")
-    )
-    await client.answer((client.request_id(), YES))
-    await client.answer((client.request_id(), YES))
-    await client.look()
-
-
-@scene
-async def a_late_answer(client: Client) -> None:
-    await client.create()
-    await client.say(DEPLOY, say("Meanwhile."), say("And more."), say("It is out."), say("Yes."))
-    for _ in range(2):
-        await client.send({"role": "user", "parts": [{"text": "Go on."}]})
-    await client.answer((client.request_id(), YES))
-    await client.send({"role": "user", "parts": [{"text": "Thanks."}]})
     await client.look()
 
 
@@ -294,16 +237,6 @@ async def handing_over_beside_a_call(client: Client) -> None:
     client.app = "front"
     await client.create()
     await client.say([call("lookup", topic="t"), to("payer")], say("This is payer."))
-    await client.look()
-
-
-@scene
-async def a_confirmation_below(client: Client) -> None:
-    client.app = "front"
-    await client.create()
-    await client.say(to("payer"), call("reimburse", purpose="p", amount=1500), say("Paid."), say("After."))
-    await client.answer((client.request_id(), YES))
-    await client.say(say("It is still payer."))
     await client.look()
 
 
