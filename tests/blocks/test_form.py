@@ -380,14 +380,6 @@ def test_a_value_over_3000_is_shown_in_full_and_not_editable() -> None:
     assert "Too long to edit here: note and log." in text
 
 
-def test_a_masked_value_is_never_a_field() -> None:
-    view, _ = asked(token="••••••", name="x")
-    arguments = (Argument("token", "••••••", masked=True), Argument("name", "x"))
-    lead = Editor(replace(view, arguments=arguments), None)
-    assert lead.form.labels == ["name"]
-    assert "token 🔒 hidden" in inert.shown(lead.form.view)
-
-
 def test_a_form_without_room_for_all_fields_says_so() -> None:
     lead = edit(**{f"field_{n}": n for n in range(120)})
     assert len(lead.form.labels) == MOST_FIELDS
@@ -431,19 +423,6 @@ def test_labels_are_the_arguments_own_names_made_inert() -> None:
     assert lead.form.labels[5] == "in\\u202evoice"
     lead.form.type("‹!channel›", "7")
     assert lead.submit() == {"<!channel>": 7}
-
-
-def test_errors_from_elsewhere_find_their_field() -> None:
-    """The policy that an edit would fall under, or the tool itself, may refuse it: at the field."""
-    view, _ = asked(version="1", env="prod")
-    fields = form.edit_fields(view, None)
-    errors = fields.errors_at({"env": "Another policy applies.", "gone": "No such argument."})
-    assert errors == {
-        fields.fields[1].block_id: "Another policy applies.",
-        fields.fields[0].block_id: "No such argument.",
-    }
-    twice = fields.errors_at({"gone": "One.", "lost": "Two."})
-    assert twice == {fields.fields[0].block_id: "One. Two."}
 
 
 def test_an_entry_that_is_no_entry_is_refused() -> None:

@@ -58,3 +58,10 @@ async def test_a_response_url_replaces_and_deletes(
         assert ann.sees(deploys) == ""
         slack.clock.advance(31 * 60)
         assert "expired_url" in (await answer({"text": "late"}))[1]
+
+
+async def test_only_an_app_token_opens_a_socket(slack: FakeSlack) -> None:
+    client = AsyncWebClient(base_url=slack.url)
+    for token, code in (("xapp-wrong", "invalid_auth"), (slack.bot_token, "not_allowed_token_type")):
+        with pytest.raises(SlackApiError, match=code):
+            await client.apps_connections_open(app_token=token)

@@ -47,40 +47,6 @@ async def test_commands_and_response_urls(slack: FakeSlack, app: AsyncApp, ann: 
         await ann.commands("/nonsense", "", deploys)
 
 
-async def test_an_unacknowledged_event_comes_again_and_a_click_does_not(
-    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
-) -> None:
-    asked = 0
-
-    @app.event("app_mention")
-    async def on_mention(event: Body) -> None:
-        nonlocal asked
-        asked += 1
-        if asked < 3:
-            raise RuntimeError("not yet")
-
-    @app.event("message")
-    async def on_message(event: Body) -> None: ...
-
-    @app.action("approve")
-    async def on_click() -> None:
-        raise RuntimeError("never")
-
-    await ann.says("@adk-confirm hello", deploys)
-    await slack.until(lambda: asked == 2)
-    slack.clock.advance(61)
-    await slack.until(lambda: asked == 3)
-    await slack.settled()
-    tries = [(made.attempt, made.status) for made in slack.deliveries if made.what == "app_mention"]
-    assert tries == [(0, 500), (1, 500), (2, 200)]
-    await client.chat_postMessage(channel=deploys.id, text="Sure?", blocks=card("Approve"))
-    made = await ann.clicks(await ann.finds("Deploy", deploys), "Approve")
-    assert made.status == 500
-    await slack.settled()
-    assert len([each for each in slack.deliveries if each.what == "block_actions"]) == 1
-    assert ann.notices == ["This action could not be completed."]
-
-
 async def test_three_seconds_are_all_an_app_gets(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
 ) -> None:

@@ -15,20 +15,6 @@ from bot.sandbox.workspace.records import Channel
 WORDS: dict[str, Any] = {"type": "markdown_text", "text": "So"}
 
 
-async def test_a_stream_expires(slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel) -> None:
-    slack.workspace.streams_live = 120
-    asked = await ann.says("how are things?", deploys)
-    people: dict[str, Any] = {"recipient_team_id": slack.team.id, "recipient_user_id": ann.id}
-    started = await client.chat_startStream(channel=deploys.id, thread_ts=asked.ts, markdown_text="All ", **people)
-    with pytest.raises(SlackApiError, match="streaming_state_conflict"):
-        await client.chat_update(channel=deploys.id, ts=started["ts"], text="All is well")
-    slack.clock.advance(121)
-    with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
-        await client.chat_stopStream(channel=deploys.id, ts=started["ts"])
-    await client.chat_update(channel=deploys.id, ts=started["ts"], text="All (interrupted)")
-    assert "(interrupted)" in ann.sees(deploys)
-
-
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -84,28 +84,6 @@ async def test_where_a_bot_may_post(slack: FakeSlack, client: AsyncWebClient, an
     assert "Between us" in ann.sees()
 
 
-async def test_a_post_is_cut_and_an_update_refused(client: AsyncWebClient, deploys: Channel) -> None:
-    posted = await client.chat_postMessage(channel=deploys.id, text="x" * 40_100)
-    assert len(posted["message"]["text"]) == 40_000
-    change = {"channel": deploys.id, "ts": posted["ts"], "text": "x" * 4_001}
-    assert await refusal(client, "chat.update", **change) == "msg_too_long"
-
-
-async def test_an_update_with_text_alone_removes_the_blocks(client: AsyncWebClient, deploys: Channel) -> None:
-    metadata = {"event_type": "confirmation", "event_payload": {"id": "c1"}}
-    posted = await client.chat_postMessage(
-        channel=deploys.id, text="Deploy?", blocks=[{"type": "divider"}], metadata=metadata
-    )
-    assert posted["message"]["metadata"] == metadata
-    where = {"channel": deploys.id, "ts": posted["ts"]}
-    kept = await client.chat_update(**where, text="Deploy!", blocks=[{"type": "divider"}])
-    assert len(kept["message"]["blocks"]) == 1
-    gone = await client.chat_update(**where, text="Deployed")
-    assert "blocks" not in gone["message"]
-    assert gone["message"]["metadata"] == metadata
-    assert await refusal(client, "chat.update", **where, text="") == "no_text"
-
-
 async def test_only_ones_own_messages_change(client: AsyncWebClient, deploys: Channel, ann: Person) -> None:
     hers = await ann.says("mine", deploys)
     where = {"channel": deploys.id, "ts": hers.ts}

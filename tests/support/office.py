@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import pytest
 from sqlalchemy import or_, select
@@ -160,21 +160,8 @@ def opening(
     return opened
 
 
-class Opens(Protocol):
-    """`office`, with the database, the log and the environment filled in."""
-
-    def __call__(
-        self,
-        policies: str = ...,
-        *,
-        slack: FakeSlack | None = ...,
-        socket: bool = ...,
-        target: str = ...,
-        env: Mapping[str, str] | None = ...,
-        time_moves: bool = ...,
-        limits: CallLimits = ...,
-        pauses: RestartPauses = ...,
-    ) -> AbstractAsyncContextManager[Office]: ...
+Opens = Callable[..., AbstractAsyncContextManager[Office]]
+"""`office`, with the database, the log and the environment filled in."""
 
 
 @asynccontextmanager

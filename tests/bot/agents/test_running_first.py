@@ -74,22 +74,6 @@ async def test_approved_calls_run_while_nothing_can_be_posted(at: Office, wrong:
     assert {line["amount"] for line in at.ran()} == {1, 2, 3}
 
 
-async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> None:
-    """More of them than are drawn at once."""
-    calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(20))
-    said = await at.ann.says(f"@adk-confirm {calls}", at.deploys)
-    await at.slack.until(lambda: len(cards(at, said)) == 20)
-    await at.rests()
-    hang = at.slack.faults.hangs("chat.update", times=None)
-
-    for card in cards(at, said):
-        await at.bob.clicks(card, "Approve")
-
-    await hang.reached()
-    await have_run(at, 20)
-    at.slack.faults.clear()
-
-
 @pytest.mark.parametrize("people", ["ann", "ann and cyd"])
 async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thinks(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, people: str

@@ -23,8 +23,6 @@ from tests.support.scraping import scrape
 pytestmark = pytest.mark.every_case
 
 CLICKS = 400
-UNDER_WAY = 20
-"""Once so many are answered, the others are in each other's way."""
 
 
 def notes_for(at: Office, who: Person) -> int:
@@ -75,32 +73,6 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
             await at.later(minutes=2)
         assert notes_for(at, at.oscar) <= 2 * WHISPERS + many
         assert await at.bot.database.read(whispers_owed) == 0, "each card's newest answer was told"
-
-
-@pytest.mark.slow
-async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: Opens) -> None:
-    """All of it at once. How long that takes says nothing: what counts is whose clicks were stored in between."""
-    async with open_office(f'{POLICY}card = "thread"\n') as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        other = await at.ask("reimburse 1700 for lunch")
-        button, answered = at.oscar.now(card), 0
-        begun = asyncio.Event()
-
-        async def clicks() -> None:
-            nonlocal answered
-            await at.oscar.clicks(button, "Approve")
-            answered += 1
-            if answered == UNDER_WAY:
-                begun.set()
-
-        clicking = [asyncio.create_task(clicks()) for _ in range(CLICKS)]
-        await begun.wait()
-        before = answered
-        assert (await at.bob.clicks(at.bob.now(other), "Approve")).acked
-        meanwhile = answered - before
-        await asyncio.gather(*clicking)
-        assert meanwhile < CLICKS / 8
-        await at.ann.finds("I reimbursed 1700", at.deploys, thread=other)
 
 
 async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answers(open_office: Opens) -> None:

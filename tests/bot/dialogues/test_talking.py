@@ -122,24 +122,6 @@ async def test_words_reach_the_agent_as_they_were_meant(open_office: Opens) -> N
         await at.ann.finds("You said: is 1 < 2 && 3 > 2?", at.deploys)
 
 
-# Sessions
-
-
-async def test_many_sessions_at_once_each_get_what_is_theirs(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        cards = await asyncio.gather(*(at.ask(f'pay {{"to": "p{n}", "amount": {n}}}') for n in range(1, 13)))
-        await asyncio.gather(*(at.bob.clicks(card, "Approve") for card in cards))
-        replies = (at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card, timeout=60) for card in cards)
-        await asyncio.gather(*replies)  # they come at Slack's pace, one a second in a channel
-        await at.rests()
-        for n, card in enumerate(cards, 1):
-            assert "Done: Pay" in at.ann.sees(at.deploys, thread=card)
-            seen = at.ann.sees(at.deploys, thread=card)
-            assert f"amount {n}\n" in f"{seen}\n"
-            assert seen.count('pay: {"did":"pay"}') == 1
-        assert sorted(str(line["to"]) for line in at.ran()) == sorted(f"p{n}" for n in range(1, 13))
-
-
 # Parallel and late
 
 

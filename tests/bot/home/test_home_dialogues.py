@@ -57,21 +57,6 @@ async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
     assert [line["amount"] for line in at.ran()] == [1200]
 
 
-async def test_who_is_too_late_on_the_home_tab_is_refused_in_a_window(at: Office) -> None:
-    card = await at.ask("reimburse 1500 for the team dinner")
-    home = await at.lead.opens_home("reimburse")
-    await at.bob.clicks(card, "Deny…")
-    await (await at.bob.gets_modal("Deny")).submits({"Reason": "No"})
-    await at.ann.finds("Denied:", at.deploys, thread=card)
-
-    await home.clicks("Approve")
-
-    await at.lead.gets_modal("You are too late")
-    await at.rests()
-    assert at.lead.messages() == []
-    assert at.ran() == []
-
-
 async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
     await at.ask("reimburse 1500 for the team dinner")
     await at.bot.database.run(multiplied, 30)

@@ -155,15 +155,6 @@ async def looks_as_nobody(path: str) -> None:
         print(error)
 
 
-async def test_a_store_that_a_newer_version_has_written(at: Backoffice) -> None:
-    await at.database.run(lambda tx: tx.connection.exec_driver_sql("UPDATE adk_confirm_versions SET version = 9"))
-    await at.database.close()
-    for command in (["pending"], ["pause"], ["audit", "verify"], ["audit", "export"], ["withdraw", "abcdef"]):
-        said = await at.command(*command)
-        assert (said.code, said.out) == (2, "")
-        assert "tables are of version 9, and this program's 1: a newer program was started on it." in said.err
-
-
 def test_a_store_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,14 +175,5 @@ async def test_whatever_way_it_ends_it_is_started_again(how: str, reason: str) -
         await task
 
 
-async def test_who_cancels_the_task_itself_is_obeyed() -> None:
-    async with supervising() as (supervisor, _):
-        task = supervisor.begin("waiting", asyncio.Event().wait)  # type: ignore[arg-type]  # its True is nobody's
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
 def test_the_pauses_grow_and_stay_bounded() -> None:
     assert [RestartPauses().after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, 60]

@@ -233,14 +233,6 @@ async def handing_over_in_circles(client: Client) -> None:
 
 
 @scene
-async def handing_over_beside_a_call(client: Client) -> None:
-    client.app = "front"
-    await client.create()
-    await client.say([call("lookup", topic="t"), to("payer")], say("This is payer."))
-    await client.look()
-
-
-@scene
 async def a_confirmation_below_answered_when_another_agent_speaks(client: Client) -> None:
     client.app = "front"
     await client.create()
