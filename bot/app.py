@@ -18,7 +18,7 @@ from blocks.verdict import notice_message
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
 from bot.cards.agent_sessions import AgentSessions
-from bot.cards.cards import Cards
+from bot.cards.draw import Cards
 from bot.cards.thread import Thread
 from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import PolicyReloader, stop_watching
@@ -42,8 +42,7 @@ from bot.slack.outbound.client import Sender
 from bot.store.open import open_store
 from bot.store.transactions import follow_call
 from bot.telemetry.metrics import Metrics
-from bot.telemetry.probes import add_probes
-from bot.telemetry.readiness import Readiness, store_probe
+from bot.telemetry.readiness import Readiness, add_probes, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.checkpoint_job import CheckpointJob
 from bot.worker.shutdown import Shutdown, StopDeadline

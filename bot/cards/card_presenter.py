@@ -15,8 +15,8 @@ from bot.confirmation.grants import LONGEST_SESSION
 from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, State, VoteKind, VoteState
 from bot.confirmation.states import SAID_BY_PEOPLE
 from bot.policy.approvers import Approver, ApproverKind, Person
+from bot.policy.model import Formats
 from bot.policy.redaction import Redactor
-from bot.policy.wording import Formats
 from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.titles import title_after_edit
 

@@ -13,7 +13,6 @@ from typing import TypeVar
 from bot.config.settings import Settings
 from bot.hosts import open_host
 from bot.operations.agent_tools import Tools, tools_of
-from bot.operations.check_postgres import durability
 from bot.operations.check_slack import check_app_token, check_workspace
 from bot.operations.coverage import Coverage, coverage, coverage_findings
 from bot.operations.findings import Finding, Severity, either, fine, fix, note, warn
@@ -22,7 +21,7 @@ from bot.policy.approvers import Approver, ApproverKind
 from bot.slack.identity import slack_client
 from bot.store.open import SCHEMAS, sqlite_file
 from runtime.errors import ConfirmError
-from runtime.store.database import Database
+from runtime.store.database import Database, Tx
 from runtime.store.private import FILE, FOLDER
 from runtime.store.schema import StoreSchema, version
 from runtime.target import load_object
@@ -193,3 +192,48 @@ def _importable(entry: Approver) -> Finding:
         return fix(str(entry), str(error))
     said = "can be called" if callable(found) else "is not a function: name one that takes a call and returns user ids"
     return either(callable(found))(str(entry), said)
+
+
+_RISKS = {
+    "fsync": "a crash of the server can lose or damage what was stored",
+    "full_page_writes": "a crash of the server can damage what was stored",
+    "synchronous_commit": (
+        "after a crash of the server the last acknowledged clicks can be lost, and a tool that had started can run "
+        "twice"
+    ),
+}
+_SETTINGS = "SELECT name, setting FROM pg_settings WHERE name IN :names ORDER BY name"
+_FOLLOWERS = """
+    SELECT application_name AS name, sync_state FROM pg_stat_replication
+    -- Logical subscribers are not promoted, and base backups do not follow.
+    WHERE coalesce(state, '') <> 'backup' AND pid NOT IN
+        (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+"""
+
+
+def durability(tx: Tx) -> list[Finding]:
+    """The findings about durability. Empty if all is well."""
+    return [*_settings(tx), *_standbys(tx)]
+
+
+def _settings(tx: Tx) -> Iterator[Finding]:
+    for name, setting in tx.all(_SETTINGS, names=list(_RISKS)):
+        if setting == "off":
+            yield warn(name, f"is off: {_RISKS[name]}. Set {name} = on")
+
+
+def _standbys(tx: Tx) -> Iterator[Finding]:
+    if tx.value("SELECT pg_is_in_recovery()"):
+        said = "this server is a standby and takes no writes: name the primary in the store's URL, or all hosts"
+        yield fix("standby", said)
+        return
+    for row in tx.all(_FOLLOWERS):
+        if row.sync_state is None:
+            said = "a standby follows, and this user may not see how: GRANT pg_read_all_stats to it, or look yourself"
+            yield warn("standby", said)
+        elif row.sync_state in ("async", "potential"):
+            said = (
+                f"{row.name or 'one'} follows asynchronously: after it is promoted, a decision can be lost, and a tool "
+                "that had started can run twice. Set synchronous_standby_names, or never promote it"
+            )
+            yield warn("standby", said)

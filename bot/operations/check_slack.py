@@ -4,6 +4,7 @@ exist."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import aiohttp
@@ -11,15 +12,19 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from blocks.card import card
+from blocks.form import deny_form, edit_form
+from blocks.home import home_tab
+from blocks.view import Argument, CardView, Face, HomeView
 from bot.config.environment import Environment
 from bot.config.settings import Settings
 from bot.operations.findings import Finding, either, fine, fix, note
-from bot.operations.layouts import check_layouts
 from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
 from bot.slack.directory.names import person_name
 from bot.slack.outbound.errors import PATIENT, why_unreached
 from bot.slack.scopes import scopes_for
+from runtime.jsontypes import JsonObject
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -165,3 +170,46 @@ def _judge_channel(answer: AsyncSlackResponse) -> tuple[bool, str]:
     if not channel.get("is_member"):
         return False, "the app is not in this channel: invite it with /invite"
     return True, "the app is in it"
+
+
+_CALL = CardView(
+    id="example",
+    revision=1,
+    version=1,
+    face=Face.WAITING,
+    tool="deploy",
+    agent="agent",
+    arguments=(Argument("service", "checkout"), Argument("replicas", 3), Argument("notes", "one\ntwo")),
+    editable=("service", "replicas"),
+    asked_at=0,
+    expires_at=3600,
+    result={"status": "deployed"},
+    error="It did not answer.",
+)
+
+
+def layouts() -> Iterator[tuple[str, JsonObject]]:
+    """What is shown, and the arguments for `blocks.validate`."""
+    for face in Face:
+        yield f"the card “{face.value}”", {"message": card(replace(_CALL, face=face)).payload()}
+    yield "the form to edit", {"view": edit_form(_CALL, None)}
+    yield "the form to deny", {"view": deny_form(_CALL, required=True)}
+    yield "the Home tab", {"view": home_tab(HomeView(version=1, waiting=(_CALL,), asked=(_CALL,)))}
+
+
+async def check_layouts(client: AsyncWebClient) -> Finding:
+    """One finding about all of them. Raises what the client raises if Slack can't be reached."""
+    count = 0
+    for what, arguments in layouts():
+        try:
+            await client.blocks_validate(**arguments)  # type: ignore[arg-type]
+        except SlackApiError as error:
+            code = str(error.response["error"])
+            if code in ("unknown_method", "ratelimited", "missing_scope", "not_allowed_token_type"):
+                return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")
+            said = error.response.get("response_metadata", {}).get("messages", [])
+            return fix(
+                "layouts", f"Slack refuses {what}, {'; '.join([code, *said])}: report this as a bug of adk-confirm"
+            )
+        count += 1
+    return fine("layouts", f"Slack accepts all {count}")

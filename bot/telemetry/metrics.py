@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
@@ -21,18 +22,52 @@ from prometheus_client.registry import Collector
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.model import State
 from bot.confirmation.states import Transition
+from bot.store.mailbox import read_pause
 from bot.store.outbox import Unanswered
 from bot.store.refused_clicks import RefusedAgain
+from bot.store.repository import ATTENDED
 from bot.store.transactions import VotesShown
-from bot.telemetry.gauges import Gauges, read_gauges
 from runtime.errors import ConfirmError
-from runtime.store.database import Database
+from runtime.store.database import Database, Tx
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauges:
+    waiting: int
+    unknown: int
+    parked: Mapping[str, int]  # by kind of row
+    oldest_owed: float  # since how many seconds it is due; rows that are being processed are not counted
+    paused: bool
+
+
+# SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
+_WAITING = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting'"
+_UNKNOWN = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'unknown'"
+_PARKED = "SELECT count(*) FROM {table} WHERE parked_at IS NOT NULL"
+# Since when the oldest row of a table has waited, whether it was never tried or was put off.
+_NEVER_TRIED = """
+    SELECT due_at FROM {table} WHERE due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    ORDER BY due_at LIMIT 1
+"""
+_PUT_OFF = "SELECT min(owed_since) FROM {table} WHERE owed_since IS NOT NULL"
+
+
+def read_gauges(tx: Tx) -> Gauges:
+    now = tx.now()
+    since = [tx.value(_NEVER_TRIED.format(table=kind.table), now=now) for kind in ATTENDED.values()]
+    since += [tx.value(_PUT_OFF.format(table=kind.table)) for kind in ATTENDED.values()]
+    return Gauges(
+        waiting=tx.value(_WAITING),
+        unknown=tx.value(_UNKNOWN),
+        parked={name: tx.value(_PARKED.format(table=kind.table)) for name, kind in ATTENDED.items()},
+        oldest_owed=max(0.0, now - min((at for at in since if at is not None), default=now)),
+        paused=read_pause(tx) is not None,
+    )
+
 
 log = logging.getLogger(__name__)
 
 OTHER = "other"
-SOMETHING_NEWER = "hash_conflict"
-"""Slack's code for a view that has changed meanwhile. It does not count as a failure, since we ask for this check."""
 MOST_TOOLS, MOST_METHODS, MOST_CODES, MOST_KINDS = 100, 50, 50, 20
 READING = 5.0
 KEPT, SHARE = 1.0, 20
@@ -161,7 +196,7 @@ class Metrics:
         self._slack.labels(name).observe(seconds)
         if outcome == "ratelimited":
             self._rate_limited.labels(name).inc()
-        elif outcome not in ("ok", SOMETHING_NEWER):
+        elif outcome != "ok":
             self._slack_errors.labels(name, self._code(outcome)).inc()
 
     def acked(self, way: str, seconds: float, *, stored: bool) -> None:

@@ -1,14 +1,18 @@
-"""Whether this process works: the answer of `/readyz`. Each part says what is wrong with it, or nothing."""
+"""Whether this process works: the answer of `/readyz`. Each part says what is wrong with it, or nothing. It is served
+here, beside `/metrics`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 
+from aiohttp import web
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 
 from bot.store.open import SCHEMAS
+from bot.telemetry.metrics import Metrics
 from runtime.errors import ConfirmError, reason
 from runtime.store.database import Database
 from runtime.store.schema import version
@@ -76,3 +80,18 @@ def socket_probe(client: AsyncBaseSocketModeClient) -> Probe:
         return None if await client.is_connected() else "the Socket Mode connection is down and is being restored"
 
     return probe
+
+
+def add_probes(site: web.Application, readiness: Readiness, metrics: Metrics) -> None:
+    async def ready(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
+        parts = await readiness.look()
+        lines = "".join(f"{part}: {trouble or 'ok'}\n" for part, trouble in parts.items())
+        wrong = any(trouble is not None for trouble in parts.values())
+        return web.Response(text=lines, status=HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK)
+
+    async def measured(request: web.Request) -> web.Response:
+        page, content_type = await metrics.page(request.headers.get("Accept", ""))
+        return web.Response(body=page, headers={"Content-Type": content_type})
+
+    site.router.add_get("/readyz", ready)
+    site.router.add_get("/metrics", measured)

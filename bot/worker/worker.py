@@ -11,8 +11,7 @@ from typing import Concatenate, ParamSpec
 
 from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
-from bot.cards.cards import Cards
-from bot.cards.draw import CardContext
+from bot.cards.draw import CardContext, Cards
 from bot.cards.thread_worker import ThreadWorker
 from bot.config.rules import Rules
 from bot.confirmation.edits import check_edit

@@ -1,10 +1,11 @@
-"""Gemini, through google-genai. Only this package's Gemini modules import google-genai, and they are loaded with the
-first Gemini model."""
+"""Gemini, through google-genai: asks, puts the answer together from its pieces, and says what is wrong with one that is
+none. Only this module imports google-genai, and it is loaded with the first Gemini model."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
@@ -14,10 +15,9 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai import errors, types
 from pydantic import ValidationError
 
-from runtime.models import gemini_failures
-from runtime.models.gemini_answer import AnswerBuilder
+from runtime.jsontypes import JsonObject
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
-from runtime.wire import Content
+from runtime.wire import Content, Part
 
 # The SDK takes foreign JSON apart without looking: what is no Gemini answer ends in one of these.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
@@ -71,17 +71,22 @@ class GeminiModel:
     def _failure(self, error: Exception, model: str, *, begun: bool) -> ModelFailure:
         match error:
             case TimeoutError():
-                return gemini_failures.explain_time_out(model, self._patience)
+                return ModelFailure("MODEL_TIMEOUT", f"{model} did not answer within {self._patience:g} s: try again.")
             case errors.APIError():
                 headers = getattr(error.response, "headers", None)
                 known = headers if isinstance(headers, Mapping) else {}
-                return gemini_failures.explain_refusal(error.code or 0, error.details, known, model)
+                return explain_refusal(error.code or 0, error.details, known, model)
             case GoogleAuthError():
                 return ModelFailure("UNAUTHENTICATED", f"Google Cloud's credentials do not work: {error}.")
             case aiohttp.ClientError() | OSError():
-                return gemini_failures.explain_break(error, model, begun=begun)
+                if begun:
+                    return ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again.")
+                why = f"The server of {model} cannot be reached: {_shorten(error)}. Try again later."
+                return ModelFailure("UNREACHABLE", why)
             case _:
-                return gemini_failures.explain_unreadable(model)
+                return ModelFailure(
+                    "BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini."
+                )
 
     def _client(self, vertex: bool) -> genai.Client:
         """One client for each event loop, since each has its own connections and TLS contexts."""
@@ -93,7 +98,7 @@ class GeminiModel:
 
     def _new_client(self, vertex: bool) -> genai.Client:
         if not vertex and not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")):
-            raise gemini_failures.no_key()
+            raise ModelFailure("API_KEY_MISSING", "There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY.")
         # The SDK's majors differ in the version that they ask for by themselves; tools need v1beta at both.
         version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
         options = types.HttpOptions(api_version=version, retry_options=self._retries)
@@ -134,7 +139,7 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in problem["loc"])
         unknown = problem["type"] == "extra_forbidden"
-        raise gemini_failures.bad_config(f"it has no {where!r}" if unknown else f"{where}: {problem['msg']}") from error
+        raise bad_config(f"it has no {where!r}" if unknown else f"{where}: {problem['msg']}") from error
     if request.instruction:
         config.system_instruction = request.instruction
     if request.tools:
@@ -162,4 +167,180 @@ def _sdk_content(content: Content, vertex: bool) -> types.Content:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in problem["loc"])
-        raise gemini_failures.bad_content(where, problem["msg"]) from error
+        why = f"A message of this session is not one that Gemini takes: {where}: {problem['msg']}."
+        raise ModelFailure("BAD_CONTENT", why) from error
+
+
+_LONGEST_MESSAGE = 400
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
+
+
+def explain_refusal(code: int, details: object, headers: Mapping[str, str], model: str) -> ModelFailure:
+    """Explains an HTTP error. `details` is its body, as far as it could be read."""
+    body = _error_in(details)
+    status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
+    message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")
+    if code in (408, 429) or code >= 500:
+        return ModelFailure(status, _overload_message(code, message, model, _wait_asked_for(headers, body)))
+    if code == 401 or _reason(body) == "API_KEY_INVALID" or "api key not valid" in message.lower():
+        return ModelFailure(
+            "API_KEY_INVALID",
+            f"Gemini does not accept the API key: check GOOGLE_API_KEY or GEMINI_API_KEY ({message}).",
+        )
+    if code == 403:
+        return ModelFailure(status, f"The API key may not use {model}: {message}.")
+    if code == 404:
+        return ModelFailure(status, f"Gemini has no model {model!r}: check its name ({message}).")
+    return ModelFailure(status, f"Gemini does not take the request to {model}: {message}.")
+
+
+def bad_config(problem: str) -> ModelFailure:
+    return ModelFailure("BAD_CONFIG", f"generate_content_config does not fit Gemini: {problem}.")
+
+
+def _overload_message(code: int, message: str, model: str, wait: float) -> str:
+    said = "allows no more requests for now" if code == 429 else "is out of order for now"
+    rest = f" It asks to wait {wait:g} s." if wait else ""
+    return f"The server of {model} {said} ({code}: {message}).{rest} Try again later."
+
+
+def _error_in(details: object) -> Mapping[str, object]:
+    """Google's error object: alone, under `error`, or in a list of one."""
+    if isinstance(details, list) and len(details) == 1:
+        details = details[0]
+    if isinstance(details, Mapping) and isinstance(details.get("error"), Mapping):
+        details = details["error"]
+    return details if isinstance(details, Mapping) else {}
+
+
+def _details(body: Mapping[str, object]) -> list[Mapping[str, object]]:
+    listed = body.get("details")
+    return [detail for detail in listed if isinstance(detail, Mapping)] if isinstance(listed, list) else []
+
+
+def _reason(body: Mapping[str, object]) -> object:
+    return next((detail["reason"] for detail in _details(body) if "reason" in detail), None)
+
+
+def _wait_asked_for(headers: Mapping[str, str], body: Mapping[str, object]) -> float:
+    """`Retry-After` in seconds, or Google's own `RetryInfo`, whichever is longer. Dates are ignored."""
+    asked = [headers.get("Retry-After", ""), *(str(detail.get("retryDelay", "")) for detail in _details(body))]
+    return max((float(found[1]) for text in asked if (found := _SECONDS.fullmatch(text.strip()))), default=0.0)
+
+
+def _shorten(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text[:_LONGEST_MESSAGE].rstrip(".") or type(error).__name__
+
+
+_FINISHED = {None, "STOP", "FINISH_REASON_UNSPECIFIED"}
+
+_WHY = {
+    "MAX_TOKENS": "The answer reached its limit of tokens before it was complete: raise max_output_tokens, or ask "
+    "for less.",
+    "MALFORMED_FUNCTION_CALL": "The model tried to call a tool in a way that nobody can read: ask again.",
+    "UNEXPECTED_TOOL_CALL": "The model tried to call a tool that it was not offered: ask again.",
+    "EMPTY_RESPONSE": "The model's answer is empty: ask again, or put it differently.",
+}
+
+
+class AnswerBuilder:
+    """Puts an answer together from its pieces: neighbouring texts are joined, everything else is kept as it is.
+
+    A part with a signature is never joined with another: Gemini wants it back unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._finish_reason: str | None = None
+        self._finish_message: str | None = None
+        self._feedback: types.GenerateContentResponsePromptFeedback | None = None
+        self._usage: JsonObject | None = None
+        self._model_version: str | None = None
+
+    def add(self, piece: types.GenerateContentResponse) -> Content | None:
+        """Adds a piece, and returns the texts in it that can be shown at once, including thoughts."""
+        self._feedback = piece.prompt_feedback or self._feedback
+        self._model_version = piece.model_version or self._model_version
+        if piece.usage_metadata:
+            self._usage = piece.usage_metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+        candidate = piece.candidates[0] if piece.candidates else types.Candidate()
+        if candidate.finish_reason:
+            self._finish_reason = str(candidate.finish_reason.value)
+        self._finish_message = candidate.finish_message or self._finish_message
+        if not candidate.content:
+            return None
+        for part in candidate.content.parts or ():
+            if (call := part.function_call) and (call.partial_args or call.will_continue):
+                raise bad_config("stream_function_call_arguments is not supported: a call is taken whole")
+        said = Content.model_validate_json(candidate.content.model_dump_json(by_alias=True, exclude_none=True))
+        for ours in said.parts or ():
+            self._add_part(ours)
+        shown = [ours for ours in said.parts or () if ours.text]
+        return Content(role="model", parts=shown) if shown else None
+
+    def _add_part(self, part: Part) -> None:
+        last = self._parts[-1] if self._parts else None
+        if not _is_plain_text(part):
+            self._parts.append(part)
+        elif last is not None and _is_plain_text(last) and bool(last.thought) == bool(part.thought):
+            self._parts[-1] = last.model_copy(update={"text": (last.text or "") + (part.text or "")})
+        elif part.text:
+            self._parts.append(part)
+
+    def whole(self) -> ModelResponse:
+        """The complete answer. If the model did not finish properly, it says why.
+
+        Text that was cut short is kept, since people may have seen it. A tool call that was cut short is dropped.
+        """
+        if self._feedback and self._feedback.block_reason:
+            reason = str(self._feedback.block_reason.value)
+            about = f" {message}" if (message := self._feedback.block_reason_message) else ""
+            return self._error(
+                reason, f"The request was blocked before the model answered ({reason}): put it differently.{about}"
+            )
+        if self._finish_reason not in _FINISHED:
+            reason = str(self._finish_reason)
+            known = _WHY.get(reason) or (
+                f"The model stopped before its answer was complete ({reason}): put the request differently."
+            )
+            return self._error(reason, f"{known} {self._finish_message}" if self._finish_message else known)
+        if not any(_says_something(part) for part in self._parts):
+            return self._error("EMPTY_RESPONSE", _WHY["EMPTY_RESPONSE"])
+        return self._response(self._parts)
+
+    def _error(self, code: str, message: str) -> ModelResponse:
+        kept = [part for part in self._parts if part.text] if code == "MAX_TOKENS" else []
+        return self._response(kept, error_code=code, error_message=message)
+
+    def _response(
+        self, parts: list[Part], *, error_code: str | None = None, error_message: str | None = None
+    ) -> ModelResponse:
+        return ModelResponse(
+            content=Content(role="model", parts=parts) if parts else None,
+            finish_reason=self._finish_reason,
+            error_code=error_code,
+            error_message=error_message,
+            usage=self._usage,
+            model_version=self._model_version,
+        )
+
+
+def _is_plain_text(part: Part) -> bool:
+    return part.model_dump(exclude_none=True, exclude={"thought"}).keys() == {"text"}
+
+
+def _says_something(part: Part) -> bool:
+    """Whether there is an answer. A thought or a signature alone does not count."""
+    if part.thought:
+        return False
+    return bool(part.text) or any(
+        kind is not None
+        for kind in (
+            part.function_call,
+            part.inline_data,
+            part.file_data,
+            part.executable_code,
+            part.code_execution_result,
+        )
+    )

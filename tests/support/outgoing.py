@@ -16,8 +16,7 @@ from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.ledger import Head, LedgerLine, append
-from bot.cards.cards import Cards
-from bot.cards.draw import PLAIN, CardContext
+from bot.cards.draw import PLAIN, CardContext, Cards
 from bot.cards.thread import Thread
 from bot.config.rules import Rules
 from bot.confirmation.effects import Step

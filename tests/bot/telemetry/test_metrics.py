@@ -22,8 +22,7 @@ from bot.sandbox.server.faults import Fault
 from bot.store.open import open_store
 from bot.store.tables import cards, confirmations
 from bot.store.transactions import follow_outcome
-from bot.telemetry.gauges import read_gauges
-from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
+from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 from tests.support.office import Office, Opens, withdraws
