@@ -14,15 +14,7 @@ from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.rich import Prose, Say, When, markup, say
 from blocks.values import spell_value
-from blocks.view import (
-    ABSENT,
-    Approvers,
-    Argument,
-    CardView,
-    Email,
-    Face,
-    FieldDiff,
-)
+from blocks.view import ABSENT, Approvers, Argument, CardView, Email, Face, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])

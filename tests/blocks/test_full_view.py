@@ -12,18 +12,7 @@ from pydantic import JsonValue
 from blocks.form import approve_form
 from blocks.full_view import can_be_shown, everything, run_again_form
 from blocks.values import spell_value
-from blocks.view import (
-    ABSENT,
-    Argument,
-    CardView,
-    EndsTurn,
-    Face,
-    FieldDiff,
-    GrantOffer,
-    Paused,
-    VoteSide,
-    VoteView,
-)
+from blocks.view import ABSENT, Argument, CardView, EndsTurn, Face, FieldDiff, GrantOffer, Paused, VoteSide, VoteView
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])

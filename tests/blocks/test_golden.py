@@ -17,12 +17,7 @@ from blocks.full_view import run_again_form
 from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject
 from blocks.thread import history, thread_messages
-from blocks.verdict import (
-    agent_failure_message,
-    notice_modal,
-    verdict_message,
-    verdict_modal,
-)
+from blocks.verdict import agent_failure_message, notice_modal, verdict_message, verdict_modal
 from tests.blocks import inert, limits, samples, strategies
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -16,13 +16,7 @@ from blocks.mentions import mentions, with_names
 from blocks.rich import rich
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
-from blocks.verdict import (
-    agent_failure_message,
-    notice_message,
-    notice_modal,
-    verdict_message,
-    verdict_modal,
-)
+from blocks.verdict import agent_failure_message, notice_message, notice_modal, verdict_message, verdict_modal
 from blocks.view import Argument, Face, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 

@@ -132,10 +132,7 @@ def test_a_limit_holds_exactly(right: Block, wrong: Block) -> None:
 
 @pytest.mark.parametrize(
     ("surface", "block", "fits"),
-    [
-        ("message", {"type": "markdown", "text": "x"}, True),
-        ("modal", {"type": "markdown", "text": "x"}, False),
-    ],
+    [("message", {"type": "markdown", "text": "x"}, True), ("modal", {"type": "markdown", "text": "x"}, False)],
 )
 def test_a_block_has_its_surfaces(surface: Surface, block: Block, fits: bool) -> None:
     assert (list(complaints([block], surface)) == []) is fits

@@ -112,13 +112,7 @@ class Backoffice:
 
     async def hears(self, text: str, who: Person = ASKER, thread: str = "1.1", app: str = "oncall") -> str:
         heard = SlackMessage(
-            app=app,
-            team=TEAM,
-            channel="C0DEPLOYS",
-            thread_ts=thread,
-            ts=f"{next(_numbers)}.5",
-            person=who,
-            text=text,
+            app=app, team=TEAM, channel="C0DEPLOYS", thread_ts=thread, ts=f"{next(_numbers)}.5", person=who, text=text
         )
         await self.database.run(store_message, heard)
         self.key = await self.database.read(lambda tx: _session_of(tx, heard.id))

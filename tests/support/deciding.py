@@ -10,17 +10,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import open_confirmation, record_outside_answer
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
-from bot.confirmation.model import (
-    AskedCall,
-    Confirmation,
-    Edit,
-    Grant,
-    OutcomeKind,
-    SessionKey,
-    State,
-    Vote,
-    VoteKind,
-)
+from bot.confirmation.model import AskedCall, Confirmation, Edit, Grant, OutcomeKind, SessionKey, State, Vote, VoteKind
 from bot.confirmation.outcome import HostOutcome, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.states import Transition
@@ -125,11 +115,7 @@ class Desk:
     def facts(self, who: Person) -> Facts:
         others = {vote.voter: self.account(vote.voter) for vote in self.row.votes}
         return Facts(
-            account=self.account(who),
-            others=others,
-            members=self.members,
-            barred=self.barred,
-            speakers=self.speakers,
+            account=self.account(who), others=others, members=self.members, barred=self.barred, speakers=self.speakers
         )
 
     def account(self, who: Person) -> Account:

@@ -87,11 +87,7 @@ class Chat:
     async def say(self, message: str | Content, *, streaming: bool = False, state: JsonObject | None = None) -> Heard:
         return await heard(
             self.runner.run(
-                user_id=self.user,
-                session_id=self.session,
-                message=message,
-                streaming=streaming,
-                state_delta=state,
+                user_id=self.user, session_id=self.session, message=message, streaming=streaming, state_delta=state
             )
         )
 

@@ -28,13 +28,7 @@ async def try_lease(
 
 
 async def wait_for_lease(
-    database: Database,
-    row: LeasedRow,
-    *,
-    topic: str,
-    patience: float,
-    term: float = TERM,
-    poll: float = POLL,
+    database: Database, row: LeasedRow, *, topic: str, patience: float, term: float = TERM, poll: float = POLL
 ) -> Lease:
     """Waits until the holder releases the row, or its lease lapses. Raises `Busy` after `patience` seconds."""
     loop = asyncio.get_running_loop()

@@ -50,16 +50,6 @@ _WITH_FUNCTIONS = Rules(Policies.of(make_policy(approvers=[*_NAMED, "python:my.r
 
 
 @dataclass
-class CountedCalls:
-    """The counts that the sender reported."""
-
-    outcomes: list[tuple[str, str]] = field(default_factory=list)
-
-    def called(self, method: str, outcome: str, seconds: float) -> None:  # noqa: ARG002 - the shape of a meter
-        self.outcomes.append((method, outcome))
-
-
-@dataclass
 class Outgoing:
     slack: FakeSlack
     database: Database
@@ -68,7 +58,6 @@ class Outgoing:
     directory: Directory
     cards: Cards
     writer: Thread
-    meter: CountedCalls
     waits: list[float]
     ann: Person
     ben: Person
@@ -145,14 +134,14 @@ async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:
 
 
 async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, limits: CallLimits) -> Outgoing:
-    meter, waits = CountedCalls(), list[float]()
+    waits = list[float]()
 
     async def pause(seconds: float) -> None:
         waits.append(seconds)
         slack.clock.advance(seconds)
 
     client = AsyncWebClient(slack.bot_token, base_url=slack.url)
-    calls = Calls(client, limits=limits, meter=meter, session=session, clock=slack.clock.now, pause=pause)
+    calls = Calls(client, limits=limits, session=session, clock=slack.clock.now, pause=pause)
     sender = Sender(calls)
     directory = Directory(sender, _WITH_FUNCTIONS, patience=15.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
@@ -172,7 +161,6 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
         directory,
         cards,
         writer,
-        meter,
         waits,
         ann,
         ben,

@@ -33,13 +33,7 @@ def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confi
     at = row.asked_at + timedelta(minutes=5)
     decision = Decision(state=state, at=at, revision=1, by=ANNA, reason="because")
     vote = Vote(
-        id="v1",
-        kind=VoteKind.APPROVE,
-        voter=BEN,
-        revision=1,
-        stored_at=at,
-        state=VoteState.STANDING,
-        stands_on=1,
+        id="v1", kind=VoteKind.APPROVE, voter=BEN, revision=1, stored_at=at, state=VoteState.STANDING, stands_on=1
     )
     ended, text = at + timedelta(seconds=42), '{"status": "deployed"}'
     outcome = Outcome(kind=kind, attempt=1, at=ended, begun_at=at, text=text, by=ANNA) if kind else None

@@ -60,10 +60,7 @@ def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not(
 # What a policy hides
 
 SECRET = "s3cr3t-t0ken"
-HIDING: JsonObject = {
-    "token": SECRET,
-    "nested": {"Token": {"inner": SECRET}, "plain": 1},
-}
+HIDING: JsonObject = {"token": SECRET, "nested": {"Token": {"inner": SECRET}, "plain": 1}}
 
 
 def hiding_desk(**policy: object) -> Desk:
@@ -120,11 +117,7 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
         return
     desk = Desk(policy, asked)
     shown = card_view(list(every_state(desk.row))[state])
-    drawn = (
-        card(shown).payload(),
-        full_view.everything(shown),
-        form.edit_form(shown, None),
-    )
+    drawn = (card(shown).payload(), full_view.everything(shown), form.edit_form(shown, None))
     assert SECRET not in str(drawn)
 
 

@@ -112,10 +112,7 @@ WRONG = [
         'policy[0].escalate_after: is missing; escalate_to needs a time, such as "20m"',
     ),
     (policy("edit = ['Token']\nredact = ['token']"), "policy[0].edit: names Token, which redact hides"),
-    (
-        policy("when = 'args.a[\"to-ken\"] == 1'\nredact = ['token']"),
-        "policy[0].when: reads to-ken, which",
-    ),
+    (policy("when = 'args.a[\"to-ken\"] == 1'\nredact = ['token']"), "policy[0].when: reads to-ken, which"),
     (policy("when = 'args.a.token == 1'\nredact = ['tok*']"), "policy[0].when: reads token, which redact hides"),
     (policy("barred = ['user:U3', 'user:U3']"), "policy[0].barred: names user:U3 twice; once is enough"),
     ("[[policy]]\ntools = ['a', 'a']", "policy[0].tools: names a twice; once is enough"),

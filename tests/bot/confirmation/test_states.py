@@ -111,10 +111,7 @@ def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | 
     assert row == kept
 
 
-@pytest.mark.parametrize(
-    "state",
-    [state for state in State if state not in (State.APPROVED, State.ELSEWHERE)],
-)
+@pytest.mark.parametrize("state", [state for state in State if state not in (State.APPROVED, State.ELSEWHERE)])
 def test_no_outcome_without_an_answer(state: State) -> None:
     with pytest.raises(Illegal):
         change_outcome(in_state(state), Outcome(kind=OutcomeKind.DONE, attempt=1, at=NOON), NOON)
@@ -141,16 +138,7 @@ def test_what_is_decided_stays_decided(state: State) -> None:
         withdraw(row, NOON, ASKER)
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        State.DENIED,
-        State.EXPIRED,
-        State.WITHDRAWN,
-        State.LAPSED,
-        State.ELSEWHERE,
-    ],
-)
+@pytest.mark.parametrize("state", [State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED, State.ELSEWHERE])
 def test_what_is_settled_needs_nobodys_attention(state: State) -> None:
     assert next_due(in_state(state)) is None
 

@@ -171,15 +171,10 @@ async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again
 # Groups
 
 
-async def test_a_group_that_is_emptied_leaves_nobody(open_office: Opens) -> None:
+@pytest.mark.parametrize("disabled", [False, True], ids=["emptied", "switched off"])
+async def test_a_group_with_nobody_in_it_leaves_nobody(open_office: Opens, disabled: bool) -> None:
     async with open_office(policy("group:S0ONCALL")) as at:
-        at.slack.group("oncall", id="S0ONCALL")
-        await is_refused(at, at.bob, "Nobody can decide this one")
-
-
-async def test_a_group_that_is_switched_off_leaves_nobody(open_office: Opens) -> None:
-    async with open_office(policy("group:S0ONCALL")) as at:
-        at.slack.group("oncall", at.bob, id="S0ONCALL", disabled=True)
+        at.slack.group("oncall", *[at.bob] * disabled, id="S0ONCALL", disabled=disabled)
         await is_refused(at, at.bob, "Nobody can decide this one")
 
 

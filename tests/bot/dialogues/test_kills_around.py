@@ -53,8 +53,7 @@ def whole(args: JsonObject) -> bool:
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["it grows", "chat.stopStream", "chat.stopStream done", "chat.update", "chat.update done"],
+    "where", ["it grows", "chat.stopStream", "chat.stopStream done", "chat.update", "chat.update done"]
 )
 async def test_a_reply_is_there_whole_and_once(at: Staff, bot: Serving, gate: Path, where: str) -> None:
     """Wherever the process dies: what was seen of it by then does not look like the reply."""

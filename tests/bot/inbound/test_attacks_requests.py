@@ -135,13 +135,9 @@ async def test_what_is_not_ours_is_not_acted_on(open_office: Opens) -> None:
         click = await click_of(at, card)
         ref = str(click["actions"][0]["value"])  # type: ignore[index,call-overload]  # a click's own shape
         actions: list[JsonObject] = [
-            {"action_id": "another_apps_button"},
-            {"action_id": "adk_confirm_nothing_of_ours"},
+            *FOREIGN,
             {"action_id": "ADK_CONFIRM_APPROVE"},
             {"action_id": "adk_confirm_approve "},
-            {"value": ""},
-            {"value": "x"},
-            {"value": f"{'0' * 32}.1"},
             {"value": f"{ref} "},
             {"value": ref.replace(".1", ".0")},
             {"value": ref.replace(".1", ".1e0")},

@@ -84,11 +84,7 @@ async def from_a_shortcut(at: Office, card: Seen) -> None:
 @pytest.mark.parametrize("wrong", ["is-limited", "is-cut-off"])
 @pytest.mark.parametrize(
     ("press", "what", "direct"),
-    [
-        (from_home, "the form", True),
-        (from_a_list, "the form", False),
-        (from_a_shortcut, "the history", False),
-    ],
+    [(from_home, "the form", True), (from_a_list, "the form", False), (from_a_shortcut, "the history", False)],
 )
 async def test_a_form_from_elsewhere(
     at: Office, press: Callable[[Office, Seen], Awaitable[None]], what: str, direct: bool, wrong: str
@@ -126,9 +122,7 @@ def test_words_are_tried_again_for_as_long_as_somebody_may_wait_for_them() -> No
     assert 600 <= sum(PAUSES) <= 900
 
 
-async def test_an_unexpected_error_is_logged_and_the_person_is_notified(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_unexpected_error_is_logged_and_the_person_is_notified(caplog: pytest.LogCaptureFixture) -> None:
     async with outgoing() as out:
         errands = AfterAck(out.sender, NameLookup(out.sender))
 

@@ -70,6 +70,10 @@ async def attends_until(over: asyncio.Event, database: Database, attend: Attends
     await running
 
 
+async def nobody(key: str, lease: Lease) -> None:
+    raise AssertionError("nobody attends here")
+
+
 async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: Database) -> None:
     await with_rows(database, "bad", "good")
     attended: list[str] = []
@@ -98,11 +102,8 @@ async def test_a_row_is_put_off_whatever_its_error_says(database: Database, odd:
     """An agent's server may say anything, and its words become the row's trouble."""
     await with_rows(database, "bad")
 
-    async def attend(key: str, lease: Lease) -> None:
-        raise AssertionError("nobody attends here")
-
     def fail(tx: Tx) -> tuple[int, str | None]:
-        kind = RowKind("test_rows", "key", "t", attend)
+        kind = RowKind("test_rows", "key", "t", nobody)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, None, f"It said: {odd}!", counted=True)
         (row,) = all_rows(tx)
@@ -200,12 +201,9 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
 async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(database: Database) -> None:
     await with_rows(database, "late", "patient")
 
-    async def attend(key: str, lease: Lease) -> None:
-        raise AssertionError("nobody attends here")
-
     def put_off(tx: Tx) -> dict[str, float]:
         now = tx.now()
-        kind = RowKind("test_rows", "key", "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
+        kind = RowKind("test_rows", "key", "t", nobody, 64, lambda _, key: now + 60 if key == "late" else None)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
         return {row.key: row.due_at - now for row in all_rows(tx)}
@@ -219,10 +217,7 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
     await with_rows(database, "late", "hopeless")
     deadline = 4_000_000_000.0
 
-    async def attend(key: str, lease: Lease) -> None:
-        raise AssertionError("nobody attends here")
-
-    kind = RowKind("test_rows", "key", "t", attend, 64, lambda _, key: deadline if key == "late" else None)
+    kind = RowKind("test_rows", "key", "t", nobody, 64, lambda _, key: deadline if key == "late" else None)
 
     def fail(tx: Tx) -> None:
         tx.run("UPDATE test_rows SET due_at = :now, lease_token = NULL, lease_until = NULL", now=tx.now())
@@ -414,10 +409,6 @@ async def test_a_row_that_a_frozen_process_has_locked_is_attended(
     async with frozen_while_preparing(postgres_stocked, "SELECT * FROM test_rows FOR UPDATE"):
         await attends_until(attended, awake, attend)
     await awake.close()
-
-
-async def nobody(key: str, lease: Lease) -> None:
-    raise AssertionError("nobody attends here")
 
 
 TURNS = RowKind("test_rows", "key", "t", nobody, at_once=8, turn="whose")

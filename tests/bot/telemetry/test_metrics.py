@@ -180,13 +180,7 @@ async def test_parked_rows_by_kind(open_office: Opens) -> None:
         await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(parked_at=1.0, due_at=None)))
 
         page = await scrape(at.bot.url)
-        assert page.labels("adk_confirm_parked", "kind") == {
-            "session",
-            "confirmation",
-            "card",
-            "thread",
-            "reply",
-        }
+        assert page.labels("adk_confirm_parked", "kind") == {"session", "confirmation", "card", "thread", "reply"}
         assert page.value("adk_confirm_parked", kind="confirmation") == 1
         assert page.value("adk_confirm_parked") == 1
 

@@ -18,7 +18,7 @@ from bot.sandbox.people.people import Person
 from bot.sandbox.workspace.records import Channel
 from tests.blocks import samples
 from tests.sandbox.page.visitor import Visitor, Visits
-from tests.sandbox.small_app import OUTSIDER, SmallApp, small_app
+from tests.sandbox.small_app import SmallApp, small_app
 from tests.support.browser import complaints_of
 
 
@@ -40,7 +40,7 @@ async def scene() -> AsyncIterator[Scene]:
         dana = slack.person("dana", id=samples.DANA, real_name="Dana Ortiz")
         olu = slack.person("olu", id=samples.OPS, real_name="Olu Adeyemi")
         lea = slack.person("lea", id=samples.LEAD, real_name="Lea Moreau", tz="America/New_York")
-        stranger = slack.person("max", id=OUTSIDER, real_name="Max Kim")
+        stranger = slack.person("max", id="U0MAX", real_name="Max Kim")
         everybody = (dana, olu, lea, stranger)
         deploys, general = slack.channel("deploys", *everybody, id="C0DEPLOYS"), slack.channel("general", *everybody)
         slack.group("oncall", olu, id="S0ONCALL")

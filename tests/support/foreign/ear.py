@@ -73,11 +73,7 @@ class Ear:
 async def listening(ear: Ear) -> AsyncIterator[Ear]:
     app = web.Application(middlewares=[ear.hears])
     app.add_routes(
-        [
-            *ear.java.routes(),
-            web.get("/openapi.json", ear.openapi),
-            web.get("/dev/apps/clerk/build_graph", ear.graph),
-        ]
+        [*ear.java.routes(), web.get("/openapi.json", ear.openapi), web.get("/dev/apps/clerk/build_graph", ear.graph)]
     )
     async with TestServer(app) as server:
         ear.url = str(server.make_url("")).rstrip("/")

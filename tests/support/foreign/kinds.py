@@ -95,13 +95,10 @@ KINDS = (
     Kind(
         "js",
         "@google/adk 2, in memory",
-        lacks={
-            "payload": "it refuses an answer to a tool that asks by itself",
-            **IN_MEMORY,
-        },
+        lacks={"payload": "it refuses an answer to a tool that asks by itself", **IN_MEMORY},
         how={
             "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
-            + ". It accepts no answers to what a callback or `SecurityPlugin` asks",
+            + ". It accepts no answers to what a callback or `SecurityPlugin` asks"
         },
     ),
     Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, never=NOT_REPLAYED),

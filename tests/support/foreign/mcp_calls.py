@@ -9,11 +9,7 @@ import os
 from tests.support.foreign.wishes import Plain
 
 _PIPE = asyncio.subprocess.PIPE
-_HELLO: Plain = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "replay", "version": "1"},
-}
+_HELLO: Plain = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "replay", "version": "1"}}
 
 
 async def called_over_mcp(tool: str, arguments: Plain) -> Plain:

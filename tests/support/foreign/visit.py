@@ -8,13 +8,7 @@ from itertools import count, groupby
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey, VoteKind
 from bot.confirmation.outcome import HostOutcome
-from bot.hosts.host import (
-    AgentMessage,
-    Host,
-    HostAnswer,
-    RunOutput,
-    UserWords,
-)
+from bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
 from runtime.jsontypes import Json
 
 _numbers = count(1)
