@@ -10,9 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from bot.confirmation import decision_texts
-from bot.confirmation.edits import changed_arguments
-from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
-from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
+from bot.confirmation.effects import Delivery
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import HostOutcome
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
@@ -109,47 +108,26 @@ class Deliveries:
                 since=await self._first_attempt(session, letter),
             )
         row, delivery = mail.about(letter), _delivery(letter)
-        assert isinstance(delivery, AnswerDelivery)
-        handed = seconds(row.handed_at)
-        if delivery.confirmed:
-            looked_at = await self._may_begin(row, delivery)
-            if looked_at is None:
-                return None
-            row = looked_at
-        return HostAnswer(
-            request_id=row.asked.request_id,
-            call_id=row.asked.call_id,
-            invocation_id=row.asked.invocation_id,
-            confirmed=delivery.confirmed,
-            payload=delivery.payload,
-            reason=delivery.reason,
-            mark=letter.mark,
-            since=handed if delivery.confirmed else await self._first_attempt(session, letter),
-            tool=row.asked.tool,
-            arguments=row.asked.arguments,
-            ask=row.asked.ask,
-            approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
-        )
+        since = seconds(row.handed_at)
+        if not delivery.approves:
+            since = await self._first_attempt(session, letter)
+        elif not await self._may_begin(row, delivery):
+            return None
+        return _host_answer(row, delivery, letter, since)
 
     async def _settlement(self, session: Session, mail: Mail, stop: asyncio.Event | None) -> Exchange | None:
         letter = mail.letters[0]
         row, delivery = mail.about(letter), _delivery(letter)
-        assert isinstance(delivery, SettlementDelivery)
-        again = delivery.word is VoteKind.RUN_AGAIN
-        if again:
-            looked_at = await self._may_begin(row, delivery)
-            if looked_at is None:
-                return None
-            row = looked_at
-        attempt = delivery.attempt - 1 if again else delivery.attempt
-        asked = row.asked
-        approval = _run_again(row, delivery, letter) if again else None
-        where = (session.session, asked.request_id, asked.call_id)
-        return self._host.settle(*where, delivery.word, attempt, approval, stop)
+        word = delivery.word
+        assert word != "approved" and word != "denied"  # noqa: PT018  (mypy reads it)
+        if delivery.approves and not await self._may_begin(row, delivery):
+            return None
+        attempt = delivery.attempt - 1 if delivery.approves else delivery.attempt
+        return self._host.settle(session.session, _host_answer(row, delivery, letter), word, attempt, stop)
 
-    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> Confirmation | None:
-        """Returns the row if its approval may be sent now, otherwise None. An approval is sent once: if the process
-        died while sending, this asks the host's session whether the approval arrived."""
+    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
+        """Whether an approval may be sent now. It is sent once: if the process died while sending, this asks the host's
+        session whether the approval arrived."""
         host = await self._host.capabilities()
         patience = host.patience
         given = row.handed_at is not None and row.attempt == delivery.attempt
@@ -158,42 +136,42 @@ class Deliveries:
             if not _open(row, look):
                 # The host has the answer. A host that counts answers may get it again, and resumes where it was killed.
                 # Any other host gets it again only if it did not act on it.
-                return row if host.exactly_once or not _has_outcome(row, look) else None
+                return host.exactly_once or not _has_outcome(row, look)
             assert row.handed_at is not None
             rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
             if rest > 0:
                 raise NotNow(rest, "It was sent before, and may still arrive.")
             await self._lease.run(record_not_arrived, row.id)
-        elif patience and isinstance(delivery, AnswerDelivery):
+        elif patience and delivery.answers:
             look = await self._host.look(row.asked.session)
             if _has_outcome(row, look) and not _open(row, look):
-                return None  # somebody else answered; the outcome is copied from the session
+                return False  # somebody else answered; the outcome is copied from the session
         try:
             handed = await self._lease.run(hand_over, row.id, delivery)
         except Illegal as error:
             log.info("not begun: %s", error)
-            return None
-        if handed.handed_at is None:
-            return None  # this call refused it
-        return handed
+            return False
+        return handed.handed_at is not None  # otherwise this call refused it
 
 
 def _delivery(letter: Letter) -> Delivery:
     return delivery_from_json(json.dumps(letter.body))
 
 
-def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) -> HostAnswer:
-    """The approval for one more attempt of a call."""
+def _host_answer(row: Confirmation, delivery: Delivery, letter: Letter, since: float | None = None) -> HostAnswer:
     asked = row.asked
     return HostAnswer(
         request_id=asked.request_id,
         call_id=asked.call_id,
         invocation_id=asked.invocation_id,
-        confirmed=True,
-        payload=delivery.payload if asked.wants_payload else changed_arguments(asked.arguments, delivery.arguments),
+        confirmed=delivery.approves,
+        payload=delivery.payload,
+        reason=delivery.reason,
         mark=letter.mark,
+        since=since,
         tool=asked.tool,
         arguments=asked.arguments,
+        ask=asked.ask,
         approved=Approved(asked.call_id, asked.tool, delivery.arguments),
     )
 
@@ -212,10 +190,7 @@ def delivery_unknown_line(letter: Letter) -> AgentMessage:
 
 
 def _is_approval(letter: Letter) -> bool:
-    if letter.confirmation is None:
-        return False
-    delivery = delivery_from_json(json.dumps(letter.body))
-    return delivery.confirmed if isinstance(delivery, AnswerDelivery) else delivery.word is VoteKind.RUN_AGAIN
+    return letter.confirmation is not None and _delivery(letter).approves
 
 
 def _mark(letter: Letter) -> str:

@@ -45,18 +45,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
 from bot.confirmation.edits import amendments
-from bot.confirmation.effects import AnswerDelivery, Step
+from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import make_grant
 from bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
 from bot.policy.approvers import Person, is_operator
 from bot.policy.model import Policy
-from runtime.jsontypes import Json
+from runtime.calls.call import Word
 
 
 def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime) -> Transition:
@@ -117,8 +118,7 @@ def approve(row: Confirmation, now: datetime) -> Transition:
     if grant is not None:
         granting = step_of(row, LineKind.GRANTED, now)
         steps.append(replace(granting, people=grant.given_by, until=grant.until, grant=grant.id))
-    payload = row.revision.payload if row.asked.wants_payload else amended
-    return Transition(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
+    return Transition(row=row, steps=tuple(steps), delivery=delivery_of(row, "approved"), grant=grant)
 
 
 def approve_by_grant(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime, grant: Grant) -> Transition:
@@ -136,7 +136,7 @@ def approve_by_grant(confirmation_id: str, asked: AskedCall, policy: Policy, now
         until=row.start_by,
         grant=grant.id,
     )
-    return Transition(row=row, steps=(step,), delivery=_answer(row, True, payload=amendments(row)))
+    return Transition(row=row, steps=(step,), delivery=delivery_of(row, "approved"))
 
 
 def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
@@ -194,12 +194,7 @@ def refuse(
     """Ends the confirmation without an approval. The session gets a denial with the reason."""
     row = change_decision(row, event, now, by=by, reason=reason)
     step = replace(step_of(row, line, now), who=by, reason=row.redactor.mask_text(reason) if reason else None)
-    return Transition(row=row, steps=(step,), delivery=denial(row, reason))
-
-
-def denial(row: Confirmation, reason: str | None) -> AnswerDelivery:
-    """The denial that the session gets."""
-    return _answer(row, False, reason=reason)
+    return Transition(row=row, steps=(step,), delivery=delivery_of(row, "denied", reason))
 
 
 def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
@@ -207,14 +202,16 @@ def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
     return Step(kind=kind, at=now, revision=row.revision.number, attempt=row.attempt)
 
 
-def _answer(row: Confirmation, confirmed: bool, *, payload: Json = None, reason: str | None = None) -> AnswerDelivery:
+def delivery_of(row: Confirmation, word: Word | Literal["approved", "denied"], reason: str | None = None) -> Delivery:
+    """What the session gets."""
     current = row.revision
-    return AnswerDelivery(
-        confirmed=confirmed,
-        payload=payload,
+    made = Delivery(
+        word=word,
         reason=reason,
         arguments=current.arguments,
         revision=current.number,
         attempt=row.attempt,
         trace=row.asked.trace,
     )
+    sent = current.payload if row.asked.wants_payload else amendments(row)
+    return replace(made, payload=sent) if made.approves else made

@@ -13,9 +13,9 @@ from bot.audit.ledger import LineKind
 from bot.audit.purges import Emptied
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.exact_json import ExactJson, ExactObject, keep
-from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.redaction import MaskedObject, MaskedText
+from runtime.calls.call import Word
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,6 @@ class Step:
     emptied: Emptied = ()  # PURGED: the lines that lost their content
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerDelivery:
-    """The answer to a request. `arguments` are those of the whole call that may run.
-
-    `payload` is what is sent. For a call without a payload of its own, it holds only the edited arguments.
-    """
-
-    confirmed: bool
-    payload: ExactJson = None
-    reason: str | None = None
-    arguments: ExactObject
-    revision: int
-    attempt: int = 1
-    trace: str | None = None
-
-
 class UnsealedPart(StrEnum):
     """What was void: somebody wrote it into the database, or changed it there."""
 
@@ -85,25 +69,26 @@ class UnsealedPart(StrEnum):
     SESSION = "session"
 
 
-Settled = Literal[OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS]
-"""What people, or the clock, say about a call whose outcome is unknown."""
-
-Settlement = Settled | Literal[VoteKind.RUN_AGAIN]
-""""It happened", "it did not", "nobody knows", or "run it again"."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class SettlementDelivery:
-    """What the session gets about an unknown outcome."""
+class Delivery:
+    """What goes into the session's mailbox: the answer to a request, or what people say about an unknown outcome.
 
-    word: Settlement
-    attempt: int
-    arguments: ExactObject
+    `arguments` are those of the whole call that may run. `payload` is what is sent with an approval. For a call without
+    a payload of its own, it holds only the edited arguments.
+    """
+
+    word: Word | Literal["approved", "denied"]
     payload: ExactJson = None
-    by: Person | None = None
     reason: str | None = None
+    arguments: ExactObject
+    revision: int
+    attempt: int = 1
     trace: str | None = None
 
+    @property
+    def approves(self) -> bool:
+        return self.word in ("approved", "run again")
 
-Delivery = AnswerDelivery | SettlementDelivery
-"""What goes into the session's mailbox."""
+    @property
+    def answers(self) -> bool:
+        return self.word in ("approved", "denied")

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
-from bot.confirmation.decision import close_unneeded, denial, record_outside_answer, step_of
-from bot.confirmation.edits import amendments
-from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
+from bot.confirmation.decision import close_unneeded, delivery_of, record_outside_answer, step_of
+from bot.confirmation.effects import Delivery
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.states import (
     OUTCOMES,
@@ -23,7 +22,7 @@ from bot.confirmation.states import (
 )
 from bot.policy.approvers import Person
 from bot.policy.redaction import own_words
-from runtime.calls.call import ALTERED, Call, CallState
+from runtime.calls.call import ALTERED, Call, CallState, Word
 from runtime.jsontypes import canonical
 
 UNKNOWN_FOR = timedelta(hours=24)
@@ -75,15 +74,15 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
 
     The call must also be exactly what its approvers saw. If it is not, it is refused, and `handed_at` stays empty.
     """
-    if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
+    stands = row.state is State.APPROVED and delivery.approves and delivery.attempt == row.attempt
+    if row.decision is None or not stands:
         raise Illegal(row, ConfirmationEvent.BEGIN)
     if row.outcome is not None or row.handed_at is not None:
         raise Illegal(row, ConfirmationEvent.BEGIN, " a second time")
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, ConfirmationEvent.BEGIN, f" after {row.start_by}")
-    edited = isinstance(delivery, AnswerDelivery) and not row.asked.wants_payload
-    decided = [row.revision.arguments, amendments(row) if edited else row.revision.payload]
-    if canonical(decided) != canonical([delivery.arguments, delivery.payload]):
+    decided = delivery_of(row, delivery.word)
+    if canonical([decided.arguments, decided.payload]) != canonical([delivery.arguments, delivery.payload]):
         return record_altered(row, now)
     return Transition(row=next_version(replace(row, handed_at=now), now, visible=False))
 
@@ -163,12 +162,13 @@ def observe(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
 
 
 def settle(
-    row: Confirmation, kind: Settled, now: datetime, by: Person | None = None, reason: str | None = None
+    row: Confirmation, word: Word, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Transition:
     """Ends an unknown outcome: it took effect, it did not, or, after 24 hours, nobody knows."""
+    kind = OutcomeKind(word)
     if not row.unknown or row.outcome is None:
         raise Illegal(row, kind)
-    delivery = _settlement(row, kind, by, reason)
+    delivery = delivery_of(row, word, reason)
     row = change_outcome(row, replace(row.outcome, kind=kind, at=now, by=by), now)
     line = LineKind.NOBODY_KNOWS if kind is OutcomeKind.NOBODY_KNOWS else LineKind.SETTLED
     masked = row.redactor.mask_text(reason) if reason else None
@@ -190,7 +190,7 @@ def run_again(row: Confirmation, now: datetime) -> Transition:
         quorum=row.policy.quorum,
         until=row.start_by,
     )
-    return Transition(row=row, steps=(step,), delivery=_settlement(row, VoteKind.RUN_AGAIN, voters[-1], None))
+    return Transition(row=row, steps=(step,), delivery=delivery_of(row, "run again"))
 
 
 def lapse_again(row: Confirmation, now: datetime) -> Transition:
@@ -208,7 +208,7 @@ def record_altered(row: Confirmation, now: datetime) -> Transition:
         step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
     change = _copy_report(row, HostOutcome(became=OutcomeKind.REFUSED, text=decision_texts.ALTERED, altered=True), now)
-    return replace(change, delivery=denial(row, decision_texts.ALTERED_TO_MODEL))
+    return replace(change, delivery=delivery_of(row, "denied", decision_texts.ALTERED_TO_MODEL))
 
 
 def _copy_report(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
@@ -241,19 +241,6 @@ def _become_unknown(row: Confirmation, now: datetime, begun_at: datetime | None,
         unknown_until=now + UNKNOWN_FOR,
         start_by=None,
         handed_at=None,
-    )
-
-
-def _settlement(row: Confirmation, word: Settlement, by: Person | None, reason: str | None) -> SettlementDelivery:
-    current = row.revision
-    return SettlementDelivery(
-        word=word,
-        attempt=row.attempt,
-        arguments=current.arguments,
-        payload=current.payload,
-        by=by,
-        reason=reason,
-        trace=row.asked.trace,
     )
 
 

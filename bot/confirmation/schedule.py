@@ -11,7 +11,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
 from bot.confirmation.decision import refuse, step_of
 from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
+from bot.confirmation.model import Confirmation, State, VoteKind
 from bot.confirmation.outcome import lapse_again, settle
 from bot.confirmation.states import ConfirmationEvent, Transition, next_version
 
@@ -79,7 +79,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         reason = decision_texts.lapsed_to_model(row.policy.start_within)
         return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
     if DueWork.GIVE_UP in due:
-        return settle(row, OutcomeKind.NOBODY_KNOWS, now)
+        return settle(row, "nobody knows", now)
     steps: list[Step] = []
     if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
         row = next_version(replace(row, grant=None), now)

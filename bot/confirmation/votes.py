@@ -28,7 +28,7 @@ from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from bot.confirmation.edits import EditedCall, apply_edit, check_edit
 from bot.confirmation.effects import Step
 from bot.confirmation.exact_json import check_json
-from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
+from bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from bot.policy.approvers import Account, Person, Unresolved, is_operator
@@ -224,9 +224,9 @@ def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, 
         case VoteKind.WITHDRAW:
             return withdraw(_count_vote(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.HAPPENED:
-            return settle(_count_vote(row, vote, now), OutcomeKind.HAPPENED, now, vote.voter, vote.reason)
+            return settle(_count_vote(row, vote, now), "it happened", now, vote.voter, vote.reason)
         case VoteKind.DID_NOT:
-            return settle(_count_vote(row, vote, now), OutcomeKind.DID_NOT, now, vote.voter, vote.reason)
+            return settle(_count_vote(row, vote, now), "it did not", now, vote.voter, vote.reason)
         case VoteKind.RUN_AGAIN:
             row = _count_vote(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)

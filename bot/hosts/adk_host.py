@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bot.confirmation.effects import Settlement
-from bot.confirmation.model import Ask, OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import Ask, SessionKey
 from bot.hosts import reading
 from bot.hosts.events import event_from, message_in, run_output
 from bot.hosts.host import (
@@ -47,6 +46,7 @@ from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
 from runtime.adk.signing import MARK, SIGNATURES
+from runtime.calls.call import Word
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, same
@@ -209,41 +209,33 @@ class AdkHost:
     async def settle(
         self,
         session: SessionKey,
-        request_id: str,
-        call_id: str,
-        word: Settlement,
+        answer: HostAnswer,
+        word: Word,
         attempt: int,
-        again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
     ) -> AsyncIterator[RunOutput]:
         with self._stoppable(session, stop):
-            async for said in self._send_settlement(session, request_id, call_id, word, attempt, again):
+            async for said in self._send_settlement(session, answer, word, attempt):
                 yield said
 
     async def _send_settlement(
-        self,
-        session: SessionKey,
-        request_id: str,
-        call_id: str,
-        word: Settlement,
-        attempt: int,
-        again: HostAnswer | None,
+        self, session: SessionKey, answer: HostAnswer, word: Word, attempt: int
     ) -> AsyncIterator[RunOutput]:
-        before = await self._read(session)
+        before, request_id = await self._read(session), answer.request_id
         adk_request = before.adk_request(request_id)
         if adk_request is None:
             raise RequestLost(GONE)
-        if again is not None and _is_another(adk_request, again):
+        if word == "run again" and _is_another(adk_request, answer):
             raise CallAltered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
-            if word is not OutcomeKind.NOBODY_KNOWS:  # our API says so by itself after a day
+            if word != "nobody knows":  # our API says so by itself after a day
                 with self._marked_running(session, {request_id: len(adk_request.given) - 1}):
                     async for raw in settle(session, adk_request.call_id, word, attempt):
                         for heard in _events_heard(raw):
                             yield heard
             return
-        mark = f"settled:{call_id}:{attempt}:{word}"
-        if word is not VoteKind.RUN_AGAIN:
+        mark = f"settled:{answer.call_id}:{attempt}:{word}"
+        if word != "run again":
             if adk_request.ask is not Ask.CONFIRMATION:
                 return  # a message would restart its workflow
             text = Content.of_text(settlement_message(adk_request, word))
@@ -253,9 +245,7 @@ class AdkHost:
         if adk_request.status is RequestStatus.SETTLED or len(adk_request.given) > attempt:
             return  # the result arrived, or this was sent before
         self._wait_out(mark, None, self.server.patience)
-        if again is None:
-            return
-        part = self._signer.part(session, adk_request, _answer_for(again, before))
+        part = self._signer.part(session, adk_request, _answer_for(answer, before))
         if part is None:
             return
         async for said in self._send_answers(session, before, [part], [request_id], [mark]):

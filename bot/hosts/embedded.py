@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from bot.confirmation.effects import Settlement
-from bot.confirmation.model import SLACK, Ask, HostRequest, OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
 from bot.hosts.events import run_output
 from bot.hosts.host import (
     AgentMessage,
@@ -21,11 +20,11 @@ from bot.hosts.host import (
 )
 from bot.hosts.pauses import answer_from_form, form_of
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
-from runtime.calls.call import Call, CallState, GateKind, HeldRequest
+from runtime.calls.call import Call, CallState, GateKind, HeldRequest, Word
 from runtime.jsontypes import JsonObject
 from runtime.recent_dict import RecentDict
 from runtime.run.app_sessions import Position
-from runtime.run.runner import Run, Word
+from runtime.run.runner import Run
 from runtime.store.database import Database
 from runtime.store.lease import TERM
 from runtime.store.sessions import OnChange
@@ -112,21 +111,19 @@ class EmbeddedHost:
     async def settle(
         self,
         session: SessionKey,
-        request_id: str,  # noqa: ARG002  (hosts over REST find the call by it)
-        call_id: str,
-        word: Settlement,
+        answer: HostAnswer,
+        word: Word,
         attempt: int,
-        again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
     ) -> AsyncIterator[RunOutput]:
         try:
             run = await self.runner.settle(
                 user_id=session.user,
                 session_id=session.id,
-                call_id=call_id,
-                word=_WORDS[word],
+                call_id=answer.call_id,
+                word=word,
                 attempt=attempt,
-                approved=again.approved if again is not None else None,
+                approved=answer.approved if word == "run again" else None,
                 stop=stop,
             )
         except Conflict:
@@ -221,11 +218,3 @@ def _request(call: Call) -> HostRequest:
         tool_schema=call.tool_schema,
         can_edit=call.gate is GateKind.STATIC,
     )
-
-
-_WORDS: Mapping[Settlement, Word] = {
-    OutcomeKind.HAPPENED: "it happened",
-    OutcomeKind.DID_NOT: "it did not",
-    OutcomeKind.NOBODY_KNOWS: "nobody knows",
-    VoteKind.RUN_AGAIN: "run again",
-}

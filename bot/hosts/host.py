@@ -22,10 +22,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.confirmation.effects import Settlement
 from bot.confirmation.model import Ask, HostRequest, SessionKey
 from bot.confirmation.outcome import HostOutcome
-from runtime.calls.call import Approved
+from runtime.calls.call import Approved, Word
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import USER, Blob, Content, Part
@@ -208,15 +207,13 @@ class Host(Protocol):
     def settle(
         self,
         session: SessionKey,
-        request_id: str,
-        call_id: str,
-        word: Settlement,
+        answer: HostAnswer,
+        word: Word,
         attempt: int,
-        again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
     ) -> AsyncIterator[RunOutput]:
-        """Says what became of a call whose outcome is unknown. `again`: the approval for the next attempt, if people
-        chose "run again"."""
+        """Says what became of this attempt of a call, whose outcome is unknown. If people chose "run again", `answer`
+        is the approval for the next attempt."""
         ...
 
     async def look(self, session: SessionKey) -> SessionSnapshot: ...

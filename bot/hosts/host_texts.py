@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bot.confirmation.effects import Settlement
-from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import AgentMessage
 from bot.hosts.reading import AdkRequest
+from runtime.calls.call import Word
 
 GONE = (
     "The agent no longer knows this request: its session is gone, or was started again. "
@@ -38,12 +37,12 @@ def broken_connection_message(event: str, why: str = "") -> AgentMessage:
     return AgentMessage(event=f"broken:{event}", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def settlement_message(adk_request: AdkRequest, word: Settlement) -> str:
+def settlement_message(adk_request: AdkRequest, word: Word) -> str:
     call = f"the call {adk_request.request.call.name} ({adk_request.call_id}), whose outcome was unknown"
     match word:
-        case OutcomeKind.HAPPENED:
+        case "it happened":
             return f"People looked into {call}: it happened. Do not call it again for this."
-        case OutcomeKind.DID_NOT:
+        case "it did not":
             return f"People looked into {call}: it did not happen."
         case _:
             return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

@@ -14,12 +14,12 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SessionKey
 from bot.hosts.about import app_info, find_out
 from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from bot.hosts.server import ServerInfo
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
+from runtime.calls.call import Word
 from runtime.jsontypes import Json, JsonObject, objects
 from runtime.telemetry import tracing
 from runtime.wire import Content
@@ -123,14 +123,12 @@ class RemoteServer:
                 for event in await _event_list(response):
                     yield event
 
-    async def settle(
-        self, session: SessionKey, call_id: str, word: Settlement, attempt: int
-    ) -> AsyncIterator[JsonObject]:
+    async def settle(self, session: SessionKey, call_id: str, word: Word, attempt: int) -> AsyncIterator[JsonObject]:
         """Sends what people said about an unknown outcome to our own API. Repeating it for the same attempt changes
         nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"
         with self._may_break():
-            async with self._post(path, {"word": word.value, "attempt": attempt}) as response:
+            async with self._post(path, {"word": word, "attempt": attempt}) as response:
                 if response.status == HTTPStatus.CONFLICT:
                     return
                 await self._require_accepted(response)

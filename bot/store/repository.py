@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from bot.audit.ledger import LedgerLine
-from bot.confirmation.effects import AnswerDelivery, Delivery
+from bot.confirmation.effects import Delivery
 from bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
 from bot.confirmation.schedule import needs_drawing, next_due
 from bot.confirmation.states import Transition
@@ -295,16 +295,12 @@ def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
     """Puts a delivery into the session's mailbox. Each attempt, revision and answer is stored only once, however often
     this runs."""
-    if isinstance(delivery, AnswerDelivery):
-        kind, word = "answer", "approved" if delivery.confirmed else "denied"
-        revision = f":{delivery.revision}" if delivery.revision > 1 else ""
-    else:
-        kind, word, revision = "settlement", str(delivery.word), ""
+    revision = f":{delivery.revision}" if delivery.answers and delivery.revision > 1 else ""
     put_mail(
         tx,
         session.key,
-        kind=kind,
-        mark=f"{confirmation}:{delivery.attempt}:{word}{revision}",
+        kind="answer" if delivery.answers else "settlement",
+        mark=f"{confirmation}:{delivery.attempt}:{delivery.word}{revision}",
         body=delivery_to_json(delivery),
         confirmation=confirmation,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import assert_never
+from typing import Literal, assert_never
 
 from runtime.errors import Conflict
 from runtime.jsontypes import Json, JsonObject, canonical, same
@@ -22,6 +22,10 @@ NOBODY_KNOWS = (
 )
 INTERRUPTED = "The process stopped while this tool ran; its result is lost."
 ALTERED = "The stored call is not the call that was approved: somebody changed the database. Nothing ran."
+
+
+Word = Literal["it happened", "it did not", "run again", "nobody knows"]
+"""What people, or the clock, say about a call whose outcome is unknown."""
 
 
 class CallState(StrEnum):

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from runtime.agent import Agent
-from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
+from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain, Word
 from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
@@ -36,12 +36,10 @@ from runtime.store.sessions import OnChange
 from runtime.tool import Tool
 from runtime.wire import Dialect, Event
 
-__all__ = ["Run", "Runner", "Word"]
+__all__ = ["Run", "Runner"]
 
 POLL = 5.0
 UNKNOWN_FOR = 24 * 3600.0
-
-Word = Literal["it happened", "it did not", "run again", "nobody knows"]
 
 _WORDS: dict[Word, CallEvent] = {
     "it happened": Finish({"status": "It took effect: people looked. Its own result is lost."}),

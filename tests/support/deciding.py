@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import open_confirmation, record_outside_answer
-from bot.confirmation.effects import AnswerDelivery, Delivery, Step
+from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import AskedCall, Confirmation, Edit, Grant, OutcomeKind, SessionKey, State, Vote, VoteKind
 from bot.confirmation.outcome import HostOutcome, begin, observe
 from bot.confirmation.schedule import tick
@@ -95,9 +95,9 @@ class Desk:
         return [step.kind for step in self.steps]
 
     @property
-    def answer(self) -> AnswerDelivery:
+    def answer(self) -> Delivery:
         """The only answer."""
-        (answer,) = (delivery for delivery in self.deliveries if isinstance(delivery, AnswerDelivery))
+        (answer,) = (delivery for delivery in self.deliveries if delivery.answers)
         return answer
 
     def state(self) -> State:

@@ -30,9 +30,8 @@ from runtime import (
     original_call_from,
     requests_in,
 )
-from runtime.calls.call import Call
+from runtime.calls.call import Call, Word
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.run.runner import Word
 
 _numbers = count(1)
 

@@ -42,7 +42,7 @@ class TestApproving:
         assert desk.approve(ANNA) is None
         assert desk.state() is State.APPROVED
         assert desk.kinds == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
-        assert desk.answer.confirmed
+        assert desk.answer.word == "approved"
         assert desk.answer.payload is None, "nothing was edited, so nothing is amended"
         assert desk.answer.arguments == {"version": "2.4.1", "replicas": 3}
 
@@ -94,7 +94,7 @@ class TestDenying:
         desk.approve(ANNA)
         assert desk.deny(BEN, "  not on a Friday ") is None
         assert desk.state() is State.DENIED
-        assert (desk.answer.confirmed, desk.answer.reason) == (False, "not on a Friday")
+        assert (desk.answer.word, desk.answer.reason) == ("denied", "not on a Friday")
 
     def test_who_approved_may_still_deny(self) -> None:
         desk = Desk(make_policy(quorum=2))
@@ -228,7 +228,7 @@ class TestTheClock:
         assert desk.state() is State.WAITING
         desk.wait(minutes=1)
         assert desk.state() is State.EXPIRED
-        assert (desk.answer.confirmed, desk.answer.reason) == (False, "nobody decided within 1h; it did not run")
+        assert (desk.answer.word, desk.answer.reason) == ("denied", "nobody decided within 1h; it did not run")
         assert why(desk.approve(ANNA)) is Reason.TOO_LATE
 
     def test_a_vote_counts_by_its_stored_time(self) -> None:
@@ -381,7 +381,7 @@ class TestReapply:
         desk.approve(ANNA)
         desk.reapply(make_policy(quorum=1))
         assert desk.state() is State.APPROVED
-        assert desk.answer.confirmed
+        assert desk.answer.word == "approved"
 
     def test_but_not_once_the_new_policy_says_it_is_too_late(self) -> None:
         desk = Desk(make_policy(quorum=2))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason
 from bot.confirmation.decision import approve_by_grant, revoke
-from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.grants import is_for, why_withheld
 from bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostOutcome, observe
@@ -194,8 +193,8 @@ def let_one_through(policy: Policy) -> Confirmation:
     change = approve_by_grant("k2", asked, policy, later, grant)
     (step,) = change.steps
     assert (step.kind, step.grant, step.people) == (LineKind.GRANT_USED, grant.id, grant.given_by)
-    assert isinstance(change.delivery, AnswerDelivery)
-    assert change.delivery.confirmed
+    assert change.delivery is not None
+    assert change.delivery.word == "approved"
     return replace(change.row, places=(Place(channel="C1", thread_ts="1.2"),))
 
 

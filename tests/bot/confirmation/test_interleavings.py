@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Permission, authorise
 from bot.confirmation.decision import record_outside_answer
-from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
+from bot.confirmation.effects import Delivery
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.confirmation.outcome import HostOutcome, begin, observe, take_back
 from bot.confirmation.schedule import DueWork, due_work, next_due, tick
@@ -181,8 +181,7 @@ class Confirming(RuleBasedStateMachine):
         except Illegal:
             return
         assert row.state is State.APPROVED
-        assert isinstance(delivery, SettlementDelivery) is (row.attempt > 1)
-        assert not isinstance(delivery, AnswerDelivery) or delivery.confirmed
+        assert delivery.word == ("run again" if row.attempt > 1 else "approved")
         assert row.decision is not None
         assert row.start_by is not None
         assert self.desk.now < row.start_by
@@ -223,10 +222,10 @@ class Confirming(RuleBasedStateMachine):
     @invariant()
     def one_decision(self) -> None:
         assert self.decisions in ([], [self.desk.row.state], [State.APPROVED, State.LAPSED])
-        first = [d for d in self.answered if isinstance(d, AnswerDelivery) and d.confirmed]
+        first = [d for d in self.answered if d.word == "approved"]
         assert len(first) <= 1
         if self.desk.row.state in (State.WAITING, State.ELSEWHERE):
-            assert not [d for d in self.answered if isinstance(d, AnswerDelivery)]
+            assert not [d for d in self.answered if d.answers]
 
     @invariant()
     def approved_by_enough_people_who_might(self) -> None:
@@ -252,7 +251,7 @@ class Confirming(RuleBasedStateMachine):
 
     @invariant()
     def an_unknown_call_is_closed_by_one_word(self) -> None:
-        closing = [d for d in self.answered if isinstance(d, SettlementDelivery) and d.word is not VoteKind.RUN_AGAIN]
+        closing = [d for d in self.answered if not d.answers and d.word != "run again"]
         assert len(closing) <= 1
 
     @invariant()

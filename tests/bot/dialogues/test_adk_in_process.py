@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from google.adk.runners import Runner
 
-from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.adk_in_process import AdkServer
 from bot.hosts.host import CallAltered, RequestLost, Unreachable
@@ -104,9 +104,8 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
         with pytest.raises(CallAltered):
             await texts(visit.host.answer(visit.session, [replace(seen, call_id="adk-another")]))
         again = replace(seen, arguments={"amount": 1500.0})
-        where = (request.request_id, request.call_id)
         with pytest.raises(CallAltered, match="is no longer the one that was approved"):
-            await texts(visit.host.settle(visit.session, *where, VoteKind.RUN_AGAIN, 1, again))
+            await texts(visit.host.settle(visit.session, again, "run again", 1))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
         assert ran() == [{"tool": "reimburse", "amount": 1500}]

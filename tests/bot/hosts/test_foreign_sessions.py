@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 from aiohttp import web
 
-from bot.confirmation.effects import Settlement
-from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, HostAnswer, RequestLost, UserWords
 from runtime.adk.signing import MARK
+from runtime.calls.call import Word
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import texts
@@ -95,9 +95,8 @@ class There:
     async def answers(self, since: float | None = None) -> list[str]:
         return await texts(self.host.answer(OURS, [replace(ANSWER, since=since)]))
 
-    async def settles(self, word: Settlement, attempt: int = 1) -> list[str]:
-        again = ANSWER if word is VoteKind.RUN_AGAIN else None
-        return await texts(self.host.settle(OURS, "r1", "c1", word, attempt, again))
+    async def settles(self, word: Word, attempt: int = 1) -> list[str]:
+        return await texts(self.host.settle(OURS, ANSWER, word, attempt))
 
 
 @pytest.fixture
@@ -155,7 +154,7 @@ async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: Ther
 async def test_a_run_again_that_was_sent_is_not_sent_again(there: There) -> None:
     assert there.events is not None
     there.events += [approved(), approved()]
-    assert await there.settles(VoteKind.RUN_AGAIN) == []
+    assert await there.settles("run again") == []
     assert there.sent == 0
 
 
@@ -163,14 +162,14 @@ async def test_a_run_again_is_sent_once_more_for_a_later_attempt(there: There) -
     assert there.events is not None
     there.events += [approved()]
     with pytest.raises(DeliveryUnknown):
-        await there.settles(VoteKind.RUN_AGAIN)
+        await there.settles("run again")
     assert there.sent == 1
 
 
 async def test_a_result_that_came_after_all_makes_a_run_again_needless(there: There) -> None:
     assert there.events is not None
     there.events += [approved(), paid()]
-    assert await there.settles(VoteKind.RUN_AGAIN) == []
+    assert await there.settles("run again") == []
     assert there.sent == 0
 
 
@@ -199,7 +198,7 @@ async def test_a_settlement_goes_for_the_attempt_it_is_about(there: There) -> No
     there.events += [approved()]
     for attempt in (1, 2):
         with pytest.raises(DeliveryUnknown):
-            await there.settles(OutcomeKind.HAPPENED, attempt)
+            await there.settles("it happened", attempt)
     assert there.sent == 2
 
 

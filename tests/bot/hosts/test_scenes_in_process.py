@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.effects import Settlement
-from bot.confirmation.model import OutcomeKind, VoteKind
+from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import HostAnswer
+from runtime.calls.call import Word
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting
@@ -125,7 +125,7 @@ async def killed_between(target: str, store: str, room: Path) -> None:
         assert ran() == [{"tool": "deploy", "service": "search"}]
 
 
-async def killed_in_a_run(target: str, store: str, room: Path, word: Settlement = VoteKind.RUN_AGAIN) -> None:
+async def killed_in_a_run(target: str, store: str, room: Path, word: Word = "run again") -> None:
     hold(room, "long")
     await killed(lingers, target, store, "in the tool")
     async with visiting(target, store) as visit:
@@ -137,9 +137,8 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Settlement 
         let_go(room, "long")
         call = noted_call().read_text()
         again = HostAnswer(request_id=request, call_id=call, invocation_id="", confirmed=True)
-        approval = again if word is VoteKind.RUN_AGAIN else None
-        said = await texts(visit.host.settle(visit.session, request, call, word, 1, approval))
-    if word is VoteKind.RUN_AGAIN:
+        said = await texts(visit.host.settle(visit.session, again, word, 1))
+    if word == "run again":
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
     else:
         assert [*map(list, ran())] == [["tool", "begun"]]
@@ -175,4 +174,4 @@ async def test_scene_with_a_kill(name: str, target: str, store: str, room: Path)
 @pytest.mark.parametrize("target", ["clerk", "own_clerk"])
 async def test_killed_in_a_tool_people_may_say_that_it_happened(target: str, store: str, room: Path) -> None:
     """The scene "settled" of our own runtime, too."""
-    await killed_in_a_run(target, store, room, OutcomeKind.HAPPENED)
+    await killed_in_a_run(target, store, room, "it happened")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import delete, func, insert, select, text, update
 
-from bot.confirmation.effects import AnswerDelivery
+from bot.confirmation.effects import Delivery
 from bot.confirmation.stored_json import delivery_to_json
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import SESSIONS
@@ -151,7 +151,7 @@ async def test_i_decide_it_and_write_the_answer_too(open_office: Opens) -> None:
             decide(body)
             here = confirmations.c.id == row.id
             tx.execute(update(confirmations).where(here).values(body=json.dumps(body), state="approved"))
-            answer = AnswerDelivery(confirmed=True, arguments=body["asked"]["arguments"], revision=1)
+            answer = Delivery(word="approved", arguments=body["asked"]["arguments"], revision=1)
             letter = {"kind": "answer", "mark": "mine", "body": delivery_to_json(answer), "confirmation": row.id}
             tx.execute(
                 insert(mail).values(session=row.session, stored_at=tx.now(), line=0, sealed=said.sealed, **letter)

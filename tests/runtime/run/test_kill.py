@@ -31,9 +31,9 @@ from runtime import (
     call,
     requests_in,
 )
+from runtime.calls.call import Word
 from runtime.jsontypes import Json, JsonObject
 from runtime.models.scripted import ScriptLine
-from runtime.run.runner import Word
 from runtime.store.open import open_store
 from tests.runtime.run.test_exactly_once import Log
 from tests.support.dialogue import Chat, Heard, heard, shown

@@ -28,9 +28,9 @@ from runtime import (
     ToolContext,
     call,
 )
+from runtime.calls.call import Word
 from runtime.jsontypes import JsonObject
 from runtime.run.message import RunInput, read_message
-from runtime.run.runner import Word
 from runtime.store.database import Database
 from runtime.tool import ToolOutcomeUnknown
 from runtime.wire import Dialect

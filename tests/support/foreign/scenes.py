@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from bot.confirmation.model import HostRequest, OutcomeKind, VoteKind
+from bot.confirmation.model import HostRequest, OutcomeKind
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import DeliveryUnknown, RequestLost, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
@@ -293,7 +293,7 @@ async def killed_in_a_run(at: Scene) -> None:
     assert await visit.approve(request) == []
     assert at.server.lingered("kill") == ["begun"]
     at.server.go_on("kill")
-    await visit.settle(request, VoteKind.RUN_AGAIN)
+    await visit.settle(request, "run again")
     assert at.server.lingered("kill") == ["begun", "begun", "ended"]
     assert (await visit.became(request)) is OutcomeKind.DONE
 
@@ -320,9 +320,9 @@ async def settled(at: Scene) -> None:
     else:
         request = await visit.asks("please break glass")
         await visit.approve(request)
-    said = await visit.settle(request, OutcomeKind.DID_NOT)
+    said = await visit.settle(request, "it did not")
     assert "did not happen" in said[-1] or "did not take effect" in said[-1]
-    assert await visit.settle(request, OutcomeKind.DID_NOT) == []
+    assert await visit.settle(request, "it did not") == []
     assert len([*at.ran("break_down"), *at.ran("linger")]) == 1
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from itertools import count, groupby
 
-from bot.confirmation.effects import Settlement
-from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
 from bot.confirmation.outcome import HostOutcome
 from bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
+from runtime.calls.call import Word
 from runtime.jsontypes import Json
 
 _numbers = count(1)
@@ -77,11 +77,9 @@ class Visit:
             said += await self._texts(self.host.answer(self.session, [answer for _, answer in group]))
         return said
 
-    async def settle(self, request: HostRequest, word: Settlement, attempt: int = 1) -> list[str]:
-        again = self.answer(request, True) if word is VoteKind.RUN_AGAIN else None
-        return await self._texts(
-            self.host.settle(self.session, request.request_id, request.call_id, word, attempt, again)
-        )
+    async def settle(self, request: HostRequest, word: Word, attempt: int = 1) -> list[str]:
+        again = self.answer(request, word == "run again")
+        return await self._texts(self.host.settle(self.session, again, word, attempt))
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
         return (await self.host.look(self.session)).outcomes[request.request_id]
