@@ -130,9 +130,9 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Word = "run
     await killed(lingers, target, store, "in the tool")
     async with visiting(target, store) as visit:
         assert await visit.requests() == []
-        (request,) = (await visit.host.look(visit.session)).outcomes
+        (request,) = await visit.outcomes()
         assert await given_again(visit, request) == []
-        outcome = (await visit.host.look(visit.session)).outcomes[request]
+        outcome = (await visit.outcomes())[request]
         assert outcome.became is OutcomeKind.UNKNOWN
         let_go(room, "long")
         call = noted_call().read_text()
@@ -148,7 +148,7 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Word = "run
 async def killed_after(target: str, store: str, room: Path) -> None:
     await killed(deploys, target, store, "done")
     async with visiting(target, store) as visit:
-        ((request, outcome),) = (await visit.host.look(visit.session)).outcomes.items()
+        ((request, outcome),) = (await visit.outcomes()).items()
         assert (outcome.became, outcome.text) == (OutcomeKind.DONE, '{"deployed":"search"}')
         assert await given_again(visit, request) == []
         assert ran() == [{"tool": "deploy", "service": "search"}]

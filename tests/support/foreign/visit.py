@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import count, groupby
 
 from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
-from bot.confirmation.outcome import HostOutcome
+from bot.confirmation.outcome import HostOutcome, outcome_of
+from bot.hosts.embedded import EmbeddedHost
 from bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
 from runtime.calls.call import Word
 from runtime.jsontypes import Json
@@ -82,7 +83,14 @@ class Visit:
         return await self._texts(self.host.settle(self.session, again, word, attempt))
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
-        return (await self.host.look(self.session)).outcomes[request.request_id]
+        return (await self.outcomes())[request.request_id]
+
+    async def outcomes(self) -> Mapping[str, HostOutcome]:
+        """What became of the calls, by request. Our own runtime tells it when it happens, and says it again here."""
+        if not isinstance(self.host, EmbeddedHost):
+            return (await self.host.look(self.session)).outcomes
+        calls = await self.host.runner.calls(user_id=self.session.user, session_id=self.session.id)
+        return {call.request.request_id: became for call in calls if call.request and (became := outcome_of(call))}
 
     async def became(self, request: HostRequest) -> OutcomeKind | None:
         return (await self.outcome(request)).became
