@@ -37,8 +37,8 @@ session's mailbox, which is stored in the same transaction.
 >>> row = store_vote(row, vote).row
 >>> facts = Facts(account=Account(lead, teams=frozenset({"T1"})))
 >>> change = count(row, "v1", facts, noon, Policies.of(policy))
->>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.confirmed
-(<State.APPROVED: 'approved'>, ['approval', 'approved'], True)
+>>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.word
+(<State.APPROVED: 'approved'>, ['approval', 'approved'], 'approved')
 """
 
 from __future__ import annotations
