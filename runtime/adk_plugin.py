@@ -16,7 +16,8 @@
 - What people are shown is what the tool gets. A call with arguments that google-adk would drop or convert is refused to
   the model. The values that the tool fills in are announced, too. A request that a session has twice, and a call that
   would run with other arguments than people saw, is refused.
-- A model can't ask in the framework's name: calls named as google-adk's own (`adk_…`) are taken out of its answers.
+- A model can't ask in the framework's name, nor say what a tool returned: calls named as google-adk's own (`adk_…`) and
+  results are taken out of its answers.
 - With a secret that the bot knows too, answers that it did not sign are refused: to confirmations, to a workflow's
   nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. Slack has no
   sign-ins: name `adk_request_credential` there to let people sign in with another client. A signature counts once, for
@@ -98,7 +99,7 @@ HELD_RESPONSE = "This tool call requires confirmation, please approve or reject.
 
 
 OTHER_CALL = "This is another call than the one that people were asked about, so it did not run."
-FORGED = "({name} was taken out: only the framework makes this call. Nobody was asked, and nothing ran.)"
+FORGED = "({name} was taken out: only the framework writes this. Nobody was asked, and nothing ran.)"
 CHOICE = "get_user_choice"
 
 
@@ -262,18 +263,20 @@ class ConfirmationPlugin(BasePlugin):
     # What a model writes
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
-        """Takes the framework's calls out of a model's answer, in place, so that later plugins are called."""
+        """Takes the framework's calls, and results of tools, out of a model's answer. This is done in place, so that
+        later plugins are called."""
         parts = (llm_response.content.parts if llm_response.content is not None else None) or []
-        suspect = [at for at, part in enumerate(parts) if part.function_call is not None and _is_googles(part)]
+        suspect = [at for at, part in enumerate(parts) if part.function_response is not None or _is_googles(part)]
         agent = callback_context._invocation_context.agent
         if not suspect or not isinstance(agent, LlmAgent):
             return
         tools = await agent.canonical_tools(ReadonlyContext(callback_context._invocation_context))
         for at in suspect:
-            name = (call := parts[at].function_call) and call.name
-            if name not in {tool.name for tool in tools}:
-                log.warning("a model called %s, which only the framework makes: taken out", name)
-                parts[at] = types.Part(text=FORGED.format(name=name))
+            result, call = parts[at].function_response, parts[at].function_call
+            written = result or call
+            if written is not None and (result or written.name not in {tool.name for tool in tools}):
+                log.warning("a model wrote %s, which only the framework does: taken out", written.name)
+                parts[at] = types.Part(text=FORGED.format(name=written.name))
 
     # The call, once it is answered
 
