@@ -289,8 +289,9 @@ class ConfirmationPlugin(BasePlugin):
         try:
             if confirmation is None:
                 # An operation has begun when people are asked. A workflow's node asks without a result.
-                asking = call_id or "" if tool.is_long_running else f"{WORKFLOW_CONFIRMATION}{node}"
-                if tool.is_long_running or getattr(tool, "_require_confirmation", False):
+                begins = tool.is_long_running and tool.name != CHOICE  # that is a question, and all of it is shown
+                asking = call_id or "" if begins else f"{WORKFLOW_CONFIRMATION}{node}"
+                if begins or getattr(tool, "_require_confirmation", False):
                     bound = Announcement(gated=False, signed=bool(self.secrets), defaults=bind(tool, tool_args))
                     self._turn(session).asking[asking] = bound
                 return None
