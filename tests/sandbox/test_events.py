@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncApp
 from slack_bolt.response import BoltResponse
 
 from bot.sandbox.people.people import Person
@@ -49,18 +49,6 @@ async def test_only_subscribed_events_are_sent() -> None:
         slack.outbox.retries_after = ()
         await slack.settled()
         assert [event["type"] for event in sent(slack)] == ["app_mention"]
-
-
-async def test_a_shortcut_on_a_message(slack: FakeSlack, app: AsyncApp, ann: Person, deploys: Channel) -> None:
-    bodies: list[Body] = []
-
-    @app.shortcut("ask")
-    async def on_shortcut(ack: AsyncAck, body: Body) -> None:
-        bodies.append(body)
-        await ack()
-
-    await ann.shortcut("ask", await ann.says("please", deploys))
-    assert (bodies[0]["type"], bodies[0]["message"]["text"]) == ("message_action", "please")
 
 
 async def test_an_app_may_ask_not_to_be_told_again(

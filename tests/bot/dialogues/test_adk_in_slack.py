@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from bot.operations.check import check_all
 from bot.operations.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
-from tests.support.office import Office, office
+from tests.support.office import office
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -24,22 +23,6 @@ TARGETS = "tests.support.foreign.in_process"
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
     monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
-
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "log", monkeypatch, target=f"{TARGETS}:clerk") as opened:
-        yield opened
-
-
-async def test_what_waits_is_there_after_a_restart(at: Office) -> None:
-    card = await at.ask("please pay 1500")
-    await at.stops()
-    await at.starts(at.policies)
-
-    await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    assert ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
 @pytest.mark.parametrize(("target", "in_memory"), [("clerk", False), ("shop", True)])

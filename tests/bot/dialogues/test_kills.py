@@ -92,22 +92,7 @@ async def is_posted_whole_and_once(at: Staff) -> None:
     assert [line["tool"] for line in at.ran()] == ["pay"]
 
 
-async def lives_through_a_kill(at: Staff, bot: Serving) -> None:
-    """From the mention to the end of the story, with the kill where the bot stands still."""
-    with somebody(at, "Approve"):
-        await at.ann.says(PAY, at.deploys)
-        await bot.reached()
-        await killed_and_started_again(at, bot)
-        await is_posted_whole_and_once(at)
-
-
 # After a transaction, and before anything that would follow
-
-
-@pytest.mark.parametrize("stored", ["cast", "hand_over"])
-async def test_killed_right_after_it_was_stored(at: Staff, bot: Serving, stored: str) -> None:
-    await bot.starts(stored)
-    await lives_through_a_kill(at, bot)
 
 
 @pytest.mark.parametrize("nth", range(1, 28))

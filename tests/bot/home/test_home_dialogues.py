@@ -15,7 +15,7 @@ from bot.store.mailbox import read_session
 from bot.store.repository import chain_of, save
 from bot.store.tables import confirmations
 from runtime.store.database import Tx
-from tests.support.office import Office, office
+from tests.support.office import Office, Opens, office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
 
@@ -79,10 +79,8 @@ def multiplied(tx: Tx, times: int) -> None:
         save(tx, session, replace(change, row=replace(change.row, places=drawn)), new=True)
 
 
-async def test_after_my_vote_it_waits_for_others_only(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, TWO, time_moves=True) as at:
+async def test_after_my_vote_it_waits_for_others_only(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
         card = await at.ask("deploy checkout 2.4.1 to prod")
         home = await at.bob.opens_home("deploy")
         await home.clicks("Approve")
@@ -122,12 +120,3 @@ async def test_a_message_that_is_not_a_card_has_no_history(at: Office) -> None:
     await at.ann.shortcut("adk_confirm_history", said)
 
     assert (await at.ann.gets_modal("This message is not a card")).title == "History"
-
-
-async def test_several_are_decided_one_by_one_each_with_its_cards_buttons(at: Office) -> None:
-    said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
-    await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
-    await at.ann.finds("through oncall · deploy", at.deploys, thread=said)
-    home = await at.bob.opens_home("Waiting for you (2)")
-    first, second = (index for index, name in enumerate(home.buttons) if name == "Approve")
-    assert home.buttons[first : first + 3] == home.buttons[second : second + 3] == ("Approve", "Deny…", "Edit…")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
 
 from blocks.words import FIELD_UNCHECKED, FORM_UNREADABLE
-from tests.support.office import office
+from tests.support.office import Opens
 
 TOLD = FORM_UNREADABLE.format(why="it takes more than 0.1 s or 10 MB to check")
 TARGET = "tests.support.costly_schemas"
 
 
-async def test_a_form_that_costs_too_much_to_draw(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGET}:drawing") as at:
+async def test_a_form_that_costs_too_much_to_draw(open_office: Opens) -> None:
+    async with open_office(target=f"{TARGET}:drawing") as at:
         card = await at.ask("pay 5")
         await at.bob.clicks(card, "Edit…")
         note = await at.bob.finds(TOLD, at.deploys, thread=card)
@@ -26,10 +21,8 @@ async def test_a_form_that_costs_too_much_to_draw(
         await at.ann.finds("Approved by bob", at.deploys, thread=card)
 
 
-async def test_a_value_that_costs_too_much_to_check(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGET}:sending") as at:
+async def test_a_value_that_costs_too_much_to_check(open_office: Opens) -> None:
+    async with open_office(target=f"{TARGET}:sending") as at:
         card = await at.ask("pay 5")
         await at.bob.clicks(card, "Edit…")
         form = await at.bob.gets_modal("Edit")

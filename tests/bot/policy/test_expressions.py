@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
@@ -129,13 +126,3 @@ def test_large_arguments_of_an_honest_call_are_looked_at() -> None:
 
 def test_deep_arguments_are_no_trouble() -> None:
     assert ask("has(args.n.n.n)", **DEEP)
-
-
-def test_with_an_expression_the_librarys_prompt_is_not_loaded() -> None:
-    """It would cost every start a quarter of a second; whoever wants it still gets it."""
-    code = (
-        "import sys; from bot.policy.when import holds; assert holds('1 < 2', {}); "
-        "print(sorted({'typer', 'rich', 'prompt_toolkit'} & set(sys.modules))); import cel.cli; print(cel.cli.app)"
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.startswith("[]\n<typer")

@@ -64,15 +64,6 @@ def test_whoever_is_sent_away_comes_back_to_a_slot(most: int, waiting: int, take
         assert rates.take("k", most, 5.0) <= 5.0
 
 
-def test_a_window_with_promises_is_not_forgotten() -> None:
-    time = Time()
-    rates = Rates(time, keep=2)
-    promised = [rates.promise("k", 1, 5.0) for _ in range(3)]
-    for n in range(10):
-        rates.take(n, 1, 0.1)
-    assert rates.promise("k", 1, 5.0) == promised[-1] + 5.0
-
-
 # Look-ups
 
 

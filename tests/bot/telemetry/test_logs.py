@@ -34,11 +34,6 @@ redact = ["token"]
 """
 
 
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    return sqlite_url
-
-
 @pytest.fixture(params=[TextFormatter(), JsonFormatter()], ids=["text", "json"])
 def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """Everything, from every library too, through the formatter that `serve` uses."""

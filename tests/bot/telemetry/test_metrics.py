@@ -42,12 +42,6 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 """
 
 
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    """Where nothing else is said, one kind of store will do."""
-    return sqlite_url
-
-
 async def seen(at: Office, name: str, at_least: float = 1) -> Scraped:
     """The page on which there is so much of this: what follows a click takes a moment."""
 

@@ -14,12 +14,6 @@ from tests.support.office import AT_ONCE, Opens, configured
 from tests.support.scraping import get
 from tests.support.waiting import until
 
-
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    return sqlite_url
-
-
 TASKS = (
     *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies"),
     "checkpoints",

@@ -25,11 +25,6 @@ from tests.support.waiting import until
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    return sqlite_url
-
-
 @pytest.fixture(scope="module")
 def recording() -> Iterator[InMemorySpanExporter]:
     """A process has one provider, for good: after this module it records no more."""

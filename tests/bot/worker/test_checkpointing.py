@@ -217,12 +217,3 @@ async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
     info, warned = [record.getMessage() for record in caplog.records]
     assert info.startswith("checkpoint 1 ")
     assert warned.startswith("checkpoint 1 is not in the audit channel: This channel is archived.")
-
-
-async def test_a_store_that_does_not_answer_is_tried_again(store: Database, caplog: pytest.LogCaptureFixture) -> None:
-    await store.run(write, "a")
-    await store.close()
-    checkpointing = CheckpointJob(store, KEYS, HOUR)
-    checkpointing.stop()
-    await checkpointing.run()
-    assert "no checkpoint could be made, and it will be tried again: The store is closed." in caplog.text
