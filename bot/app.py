@@ -98,7 +98,7 @@ async def running_bot(
         session = slack_session()
         stack.push_async_callback(session.close)
         monotonic = clock or time.monotonic
-        sender = Sender(Calls(client, limits=limits, meter=metrics, session=session, clock=monotonic))
+        sender = Sender(Calls(client, limits=limits, meter=metrics.called, session=session, clock=monotonic))
         rules = Rules(settings.policies, settings.limits)
         directory = Directory(sender, rules, patience=limits.lookups, clock=monotonic)
         parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, sender, directory, rules)
@@ -143,7 +143,7 @@ def _make_parts(
         term=settings.lease.total_seconds(),
         clicks=clicks_first,
     )
-    app, errands = bolt(settings, identity, metrics, clicks_first), AfterAck(sender, directory.names)
+    app, errands = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(sender, directory.names)
     # Listeners for whose ack people wait come first.
     ClicksAndForms(database, sender, directory, rules, lists, errands, host.app).register(app)
     Events(database, host, sender, directory, lists, errands, settings.slack.prompts).register(app)

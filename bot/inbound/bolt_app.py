@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from aiohttp import web
 from pydantic import SecretStr
@@ -39,8 +40,8 @@ logging.getLogger("slack_bolt.AsyncApp").addFilter(
 )
 
 
-class AckMeter(Protocol):
-    def acked(self, way: str, seconds: float, *, stored: bool) -> None: ...
+AckMeter = Callable[[str, float, bool], None]
+"""Counts an ack: how somebody acted, how many seconds the ack took, and whether the click was stored."""
 
 
 class TimedApp(AsyncApp):
@@ -61,7 +62,7 @@ class TimedApp(AsyncApp):
         with self._clicks.click():
             answer = await super().async_dispatch(req)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
-            self._meter.acked(way, time.perf_counter() - began, stored=answer.status == HTTPStatus.OK)
+            self._meter(way, time.perf_counter() - began, answer.status == HTTPStatus.OK)
         return answer
 
 

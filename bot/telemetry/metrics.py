@@ -199,7 +199,7 @@ class Metrics:
         elif outcome != "ok":
             self._slack_errors.labels(name, self._code(outcome)).inc()
 
-    def acked(self, way: str, seconds: float, *, stored: bool) -> None:
+    def acked(self, way: str, seconds: float, stored: bool) -> None:
         if stored:
             self._click_to_ack.labels(way).observe(seconds)
         else:

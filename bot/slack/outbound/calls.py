@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
@@ -40,15 +40,8 @@ Sure = Callable[[], Awaitable[None]]
 """Raises if the caller may not make the call any more."""
 
 
-class CallMeter(Protocol):
-    """Counts Slack's answers. `outcome` is "ok" or Slack's error code."""
-
-    def called(self, method: str, outcome: str, seconds: float) -> None: ...
-
-
-class NoMeter:
-    def called(self, method: str, outcome: str, seconds: float) -> None:
-        """Counts nothing."""
+Meter = Callable[[str, str, float], None]
+"""Counts an answer of Slack: its method, "ok" or Slack's error code, and how many seconds it took."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +75,14 @@ class Calls:
         client: AsyncWebClient,
         *,
         limits: CallLimits | None = None,
-        meter: CallMeter | None = None,
+        meter: Meter = lambda *_: None,
         session: aiohttp.ClientSession | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`session`: of `slack_session`; without one, each call opens a connection of its own."""
         self._client = client
-        self._limits, self._meter = limits or CallLimits(), meter or NoMeter()
+        self._limits, self._meter = limits or CallLimits(), meter
         self._session = session
         self.clock, self._pause = clock, pause
         self._rates = Rates(clock)
@@ -164,7 +157,7 @@ class Calls:
             outcome = trouble.code
             raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself
         finally:
-            self._meter.called(method.name, outcome, self.clock() - began)
+            self._meter(method.name, outcome, self.clock() - began)
 
     def client(self) -> AsyncWebClient:
         """A client for requests outside the Web API. It retries nothing and does not log what it sends."""

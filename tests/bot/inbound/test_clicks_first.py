@@ -19,7 +19,7 @@ async def test_a_click_comes_first_from_the_door_to_its_answer() -> None:
     """An event does not: nobody awaits its ack."""
     clicks, held_back = ClicksFirst(moment=3600), list[bool]()
     client = AsyncWebClient()
-    app = TimedApp(NoAcks(), clicks, client=client, authorize=anybody, request_verification_enabled=False)
+    app = TimedApp(lambda *_: None, clicks, client=client, authorize=anybody, request_verification_enabled=False)
 
     async def look(ack: AsyncAck) -> None:
         waiting = asyncio.create_task(clicks.wait())
@@ -45,11 +45,6 @@ async def test_a_click_that_failed_holds_nothing_back() -> None:
         raise ConnectionError
     async with asyncio.timeout(10):
         await clicks.wait()
-
-
-class NoAcks:
-    def acked(self, way: str, seconds: float, *, stored: bool) -> None:
-        """Nobody counts."""
 
 
 async def anybody(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult:
