@@ -59,7 +59,7 @@ class TimedApp(AsyncApp):
         if way is None:
             return await super().async_dispatch(req)
         began = time.perf_counter()
-        with self._clicks.click():
+        with self._clicks.goes_first():
             answer = await super().async_dispatch(req)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter(way, time.perf_counter() - began, answer.status == HTTPStatus.OK)

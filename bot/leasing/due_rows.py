@@ -50,7 +50,7 @@ class RowKind:
     says whose a row is: rows of one person or thread get half of the slots at most, so that hundreds of them delay
     nobody else. `overtaken` is called when a row's lease passes to another process without a release: by the new
     holder, and by the former one once it notices, since its last message may reach Slack after those of the new holder.
-    Rows that `can_wait` are claimed after people's clicks.
+    Rows that `can_wait` are claimed after people's clicks, and after rows that `goes_first`.
     """
 
     table: str
@@ -63,6 +63,7 @@ class RowKind:
     turn: str = "NULL"
     reserved: int = 0
     can_wait: bool = False
+    goes_first: bool = False
     overtaken: Callable[[Tx, str], None] | None = None
 
     def row(self, key: str) -> LeasedRow:

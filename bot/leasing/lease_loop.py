@@ -12,7 +12,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutOff
@@ -30,6 +30,9 @@ WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
 """While Slack fails, a row's next pause is this share of the time that it has waited, up to the second number in
 seconds."""
 POLL = 5.0
+HELPING = 16
+"""The most rows of one claim. A claim waits for a connection behind the work on those claimed before, so a store that
+can't keep up is not asked for more. Leases of rows that wait in a process have to be renewed again and again."""
 REFILL = 0.05
 """Seconds between the end of a row and the next claim when all slots were taken, so that several ended rows are
 replaced together."""
@@ -43,14 +46,14 @@ MOMENT = 1.0
 
 
 class ClicksFirst:
-    """Rows that can wait are claimed when no click waits for its ack, or after a moment."""
+    """Rows that can wait are claimed when no click waits for its ack and no decision is overdue, or after a moment."""
 
     def __init__(self, moment: float = MOMENT) -> None:
         self._moment, self._clicks, self._none = moment, 0, asyncio.Event()
         self._none.set()
 
     @contextmanager
-    def click(self) -> Iterator[None]:
+    def goes_first(self) -> Iterator[None]:
         self._clicks += 1
         self._none.clear()
         try:
@@ -91,13 +94,14 @@ class LeaseLoop:
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
         self._left_since: float | None = None  # since when every claim has left due rows
+        self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Processes rows until `stop`, and returns when its last rows are done. If cancelled, rows keep their
         leases."""
         try:
-            with self._database.waiter(self._kind.topic) as waiter:
+            with self._database.waiter(self._kind.topic) as waiter, self._backlog:
                 while not self._stopping.is_set():
                     await self._begin(waiter)
             if self._tasks:
@@ -126,6 +130,9 @@ class LeaseLoop:
             await self._clicks.wait()
         loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
         claimed, pause = await self._claim(room)
+        with self._backlog.pop_all():  # until then: nothing slips through in between
+            if self._kind.goes_first and (self._full or not pause):
+                self._backlog.enter_context(self._clicks.goes_first())
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
@@ -145,6 +152,7 @@ class LeaseLoop:
                 self._left_since = now
                 await self._database.run(end_frozen)
             at_work = dict(self._tasks.values())
+            room = min(room, HELPING)
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except StoreError as error:
             log.warning("the store did not answer: %s", error)

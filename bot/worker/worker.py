@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec
@@ -75,6 +75,7 @@ class Worker:
                 *(*ATTENDED["confirmation"], self._confirmation, 64, next_deadline),
                 log_context=lambda key: log_context(confirmation=key),
                 turn="session",
+                goes_first=True,
             ),
             RowKind(
                 *(*ATTENDED["card"], self._card, 16),
@@ -122,13 +123,13 @@ class Worker:
         if found is None:
             found = await lease.run(with_due_work(end_if_void), confirmation_id)
         row, owed_now = found
-        while due := set(owed_now) - {DueWork.DRAW}:
-            row, owed_now = await self._decide(row, due, lease)
+        while not nothing_is_due((row, owed_now)):
+            row, owed_now = await self._decide(row, owed_now, lease)
             nothing_was_due = False
         if nothing_was_due:
-            await lease.run(recompute_due, confirmation_id)
+            await lease.finish(recompute_due, confirmation_id)
 
-    async def _decide(self, row: Confirmation, due: set[DueWork], lease: Lease) -> RowWithDueWork:
+    async def _decide(self, row: Confirmation, due: Sequence[DueWork], lease: Lease) -> RowWithDueWork:
         try:
             if DueWork.COUNT in due:
                 with work_span("count", row=row):
@@ -136,17 +137,15 @@ class Worker:
         except NotNow:
             await lease.run(keep_time, row.id)  # deadlines apply even while Slack is asked about a voter
             raise
-        return await lease.run(with_due_work(keep_time), row.id)
+        return await lease.finish_if(nothing_is_due, with_due_work(keep_time), row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
         only its end is drawn, because Slack allows few updates a minute."""
-        if await lease.read(read_confirmation, confirmation_id) is None:
-            await lease.run(end_if_void, confirmation_id)
         due = await lease.read(due_card, confirmation_id)
         if isinstance(due, float):
             raise NotNow(due, "The call was approved just now, and may end in a moment.")
-        if due is None:
+        if due is None:  # or the row is void, and is ended
             await lease.finish(mark_drawn, confirmation_id)
             return
         with work_span("draw", row=due.row):
@@ -164,11 +163,17 @@ class Worker:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.policies)
-        return await lease.run(with_due_work(count_next), row.id, vote.id, facts, self._rules.policies)
+        count = with_due_work(count_next)
+        return await lease.finish_if(nothing_is_due, count, row.id, vote.id, facts, self._rules.policies)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         await self._drawing.reply(lease, *await lease.read(read_reply, vote))
         await lease.finish(mark_shown, vote)
+
+
+def nothing_is_due(found: RowWithDueWork) -> bool:
+    """Whether a confirmation needs nothing now but to be drawn, which others do."""
+    return not set(found[1]) - {DueWork.DRAW}
 
 
 def read_due_work(tx: Tx, confirmation_id: str) -> RowWithDueWork | None:

@@ -41,7 +41,7 @@ async def test_a_click_comes_first_from_the_door_to_its_answer() -> None:
 
 async def test_a_click_that_failed_holds_nothing_back() -> None:
     clicks = ClicksFirst(moment=3600)
-    with suppress(ConnectionError), clicks.click():
+    with suppress(ConnectionError), clicks.goes_first():
         raise ConnectionError
     async with asyncio.timeout(10):
         await clicks.wait()

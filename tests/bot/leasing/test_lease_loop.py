@@ -153,13 +153,50 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
     for name in ("calls", "cards"):
         await with_rows(database, *map(str, range(40)), table=f"test_{name}")
     firm, brief = ClicksFirst(moment=3600), ClicksFirst(moment=0.001)
-    with firm.click(), brief.click():
+    with firm.goes_first(), brief.goes_first():
         running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
         running += [asyncio.create_task(loop("calls", firm, all_calls).run())]
         await asyncio.wait_for(all_calls.wait(), 60)
         assert attended == ["calls"] * 40
         running += [asyncio.create_task(loop("cards", brief, all_cards).run())]
         await asyncio.wait_for(all_cards.wait(), 60)
+    for task in running:
+        task.cancel()
+    await asyncio.wait(running)
+
+
+async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_are_attended_to(
+    database: Database,
+) -> None:
+    for table in ("test_rows", "test_cards"):
+        await with_rows(database, *map(str, range(40)), table=table)
+    attended: list[str] = []
+    eight, both, clicks = asyncio.Event(), asyncio.Event(), ClicksFirst(moment=3600)
+
+    async def deadline(key: str, lease: Lease) -> None:
+        attended.append("deadline")
+        if len(attended) == 8:
+            eight.set()
+        await begun.wait()
+        await lease.finish(done, key)
+
+    async def card(key: str, lease: Lease) -> None:
+        attended.append("card")
+        both.set()
+        raise NotNow(3600, "Once is enough.")
+
+    begun = asyncio.Event()
+    kinds = (
+        RowKind("test_rows", "key", "test:rows", deadline, at_once=8, goes_first=True),
+        RowKind("test_cards", "key", "test:cards", card, can_wait=True),
+    )
+    first, second = (LeaseLoop(database, kind, clicks=clicks) for kind in kinds)
+    running = [asyncio.create_task(first.run())]
+    await asyncio.wait_for(eight.wait(), 60)
+    running.append(asyncio.create_task(second.run()))
+    begun.set()
+    await asyncio.wait_for(both.wait(), 60)
+    assert attended[:40] == ["deadline"] * 40
     for task in running:
         task.cancel()
     await asyncio.wait(running)
