@@ -59,11 +59,6 @@ class GrantRefusal:
     refusal: Refusal
     giver: Person | None = None
 
-    @property
-    def for_now(self) -> bool:
-        """Whether Slack, or a function, gave no answer, so that the grant may work again later."""
-        return self.refusal.reason is Reason.CANNOT_ASK
-
 
 def why_withheld(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> GrantRefusal | None:
     """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about

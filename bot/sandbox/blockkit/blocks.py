@@ -62,7 +62,6 @@ _rich: dict[str, Shape] = {
     ),
 }
 RICH_TEXT: dict[str, Check] = {"elements": array(kinds(_rich), 10_000, 0)}
-_rich_block = kinds({"rich_text": Shape(RICH_TEXT, {"block_id": _BLOCK_ID})})
 
 
 def _block(required: dict[str, Check] | None = None, also: object = None, **optional: Check) -> Shape:

@@ -137,12 +137,6 @@ class Directory:
     def channel(self, channel_id: str) -> Channel:
         return _find(self.channels, channel_id, "channel")
 
-    def user_named(self, name: str, team_id: str) -> User:
-        for user in self.users.values():
-            if user.name.lower() == name.lower() and user.team_id == team_id:
-                return user
-        raise NotFound(f"Nobody in {team_id} is called {name}.")
-
     def channel_named(self, name: str, team_id: str) -> Channel:
         for channel in self.channels.values():
             if channel.name == name.lstrip("#") and team_id in channel.teams:
