@@ -1,10 +1,12 @@
-"""The Web API with the real SDK: its answers, and the codes of its refusals."""
+"""The Web API with the real SDK: what it refuses, with which code, and how often it lets an app call."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import aiohttp
 import pytest
+from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -101,3 +103,110 @@ async def test_an_ephemeral_needs_its_reader_there(slack: FakeSlack, client: Asy
     psst = {"channel": deploys.id, "text": "psst"}
     assert await refusal(client, "chat.postEphemeral", **psst, user=zoe.id) == "user_not_in_channel"
     assert await refusal(client, "chat.postEphemeral", **psst, user="U404") == "user_not_found"
+
+
+async def test_one_workspace_does_not_see_another(slack: FakeSlack, client: AsyncWebClient) -> None:
+    globex = slack.workspace.directory.add_team("Globex")
+    hank = slack.person("hank", team=globex)
+    theirs = slack.workspace.directory.add_channel(globex, "lab", members=(hank.id,))
+    with pytest.raises(SlackApiError, match="user_not_found"):
+        await client.users_info(user=hank.id)
+    with pytest.raises(SlackApiError, match="channel_not_found"):
+        await client.conversations_info(channel=theirs.id)
+
+
+async def test_a_revoked_token_is_good_for_nothing(slack: FakeSlack, client: AsyncWebClient) -> None:
+    slack.install.revoked = True
+    with pytest.raises(SlackApiError, match="token_revoked"):
+        await client.auth_test()
+
+
+async def test_a_response_url_replaces_and_deletes(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
+) -> None:
+    @app.action("approve")
+    async def on_click(ack: AsyncAck) -> None:
+        await ack()
+
+    button = {"type": "button", "action_id": "approve", "text": {"type": "plain_text", "text": "Approve"}}
+    blocks = [{"type": "actions", "elements": [button]}]
+    await client.chat_postEphemeral(channel=deploys.id, user=ann.id, text="Sure?", blocks=blocks)
+    made = await ann.clicks(await ann.finds("Approve", deploys), "Approve")
+    url = str(made.body["response_url"])
+    async with aiohttp.ClientSession() as session:
+
+        async def answer(body: Arguments) -> tuple[int, str]:
+            async with session.post(url, json=body) as got:
+                return got.status, await got.text()
+
+        assert (await answer({"text": ""}))[0] == 400
+        assert await answer({"text": "Thank you", "replace_original": True}) == (200, "ok")
+        assert ann.sees(deploys) == "adk-confirm: Thank you"
+        assert (await answer({"delete_original": True}))[0] == 200
+        assert ann.sees(deploys) == ""
+        slack.clock.advance(31 * 60)
+        assert "expired_url" in (await answer({"text": "late"}))[1]
+
+
+async def test_only_an_app_token_opens_a_socket(slack: FakeSlack) -> None:
+    client = AsyncWebClient(base_url=slack.url)
+    for token, code in (("xapp-wrong", "invalid_auth"), (slack.bot_token, "not_allowed_token_type")):
+        with pytest.raises(SlackApiError, match=code):
+            await client.apps_connections_open(app_token=token)
+
+
+WORDS: dict[str, Any] = {"type": "markdown_text", "text": "So"}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"recipient_team_id": None}, "missing_recipient_team_id"),
+        ({"recipient_user_id": None}, "missing_recipient_user_id"),
+        ({"recipient_user_id": "U404"}, "user_not_found"),
+        ({"thread_ts": "1.000001"}, "thread_not_found"),
+        ({"thread_ts": ""}, "invalid_arguments"),
+        ({"markdown_text": "x" * 12_001}, "msg_too_long"),
+        ({"chunks": [{"type": "song"}]}, "invalid_chunks"),
+        ({"chunks": [WORDS], "markdown_text": "So"}, "cannot_provide_both_markdown_text_and_chunks"),
+    ],
+)
+async def test_a_stream_that_slack_would_not_start(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel, change: dict[str, Any], code: str
+) -> None:
+    asked = await ann.says("how are things?", deploys)
+    arguments = {
+        "channel": deploys.id,
+        "thread_ts": asked.ts,
+        "recipient_team_id": slack.team.id,
+        "recipient_user_id": ann.id,
+        **change,
+    }
+    with pytest.raises(SlackApiError, match=code):
+        await client.api_call("chat.startStream", json=arguments)
+    assert len(ann.messages(deploys)) == 1
+
+
+async def test_one_post_a_second_in_a_channel(
+    slack: FakeSlack, client: AsyncWebClient, deploys: Channel, ann: Person
+) -> None:
+    other = slack.channel("other", ann)
+    slack.rates.posts = True
+    await client.chat_postMessage(channel=deploys.id, text="one")
+    await client.chat_postMessage(channel=other.id, text="one")
+    with pytest.raises(SlackApiError, match="ratelimited"):
+        await client.chat_postMessage(channel=deploys.id, text="two")
+    slack.clock.advance(1)
+    await client.chat_postMessage(channel=deploys.id, text="two")
+
+
+async def test_calls_per_minute(slack: FakeSlack, client: AsyncWebClient, deploys: Channel) -> None:
+    slack.rates.methods = True
+    for _ in range(50):
+        await client.conversations_info(channel=deploys.id)
+    with pytest.raises(SlackApiError) as refused:
+        await client.conversations_info(channel=deploys.id)
+    assert int(refused.value.response.headers["Retry-After"]) in range(55, 61)
+    await client.usergroups_list()
+    slack.clock.advance(60)
+    await client.conversations_info(channel=deploys.id)
