@@ -120,7 +120,7 @@ async def test_edited_it_runs_once_with_the_edit(tool: Callable[[], BaseTool]) -
 async def test_a_model_among_the_arguments_may_be_edited_in() -> None:
     at = only(gated(with_model))
     asked = await at.asks("please wipe sda")
-    await at.answer(asked, {"confirmed": True, "payload": {"paid": {"units": 3}}})
+    await at.answer(asked, {"confirmed": True, "payload": {"paid": {"units": 3, "currency": "EUR"}}})
     assert ran() == [{"tool": "wipe", "disk": "sda", "paid": 3}]
 
 
