@@ -44,7 +44,7 @@ class Letter:
     body: JsonObject
     person: str | None
     confirmation: str | None
-    line: int = 0  # the last line of the session's chain when it was stored
+    line: int = 0  # of a message: the last line of the session's chain when it was stored
     sealed: bool = True  # False: it is void, and nothing can be read of it
 
     @property

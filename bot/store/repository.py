@@ -327,7 +327,7 @@ def put_mail(
         "confirmation": confirmation,
         "stored_at": tx.now(),
         "turn": None,
-        "line": find_head(tx, session).seq,
+        "line": find_head(tx, session).seq if kind == "words" else 0,
     }
     tx.insert("bot_mail", {**letter, "sealed": letter_seal(tx, letter)})
     mark_session_due(tx, session)

@@ -98,7 +98,7 @@ mail = Table(
     Column("stored_at", Double, nullable=False),
     Column("done_at", Double),
     Column("turn", String(256)),  # the invocation that it began, once that is known
-    Column("line", Integer, nullable=False),  # the last line of the session's chain when it was stored
+    Column("line", Integer, nullable=False),  # of a message: the last line of the session's chain when it was stored
     Column("sealed", String(64), nullable=False),  # `rows.letter_seal`
     UniqueConstraint("session", "mark"),
 )
