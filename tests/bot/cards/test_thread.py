@@ -11,6 +11,7 @@ from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
 from bot.store.attempts import Attempts
+from bot.store.outbox import copies_until
 from tests.support.deciding import ANNA, BEN, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.purged import without_content
@@ -112,11 +113,13 @@ async def test_the_reply_is_put_into_the_message_that_grew_or_posted_anew(out: O
     kept, refused = await grew("Hel"), await grew("By")
     for _ in range(2):  # and after a crash, the same again
         assert await out.writer.say(out.lease, out.session, said("Hello."), into=kept) == kept
+    assert await out.database.read(copies_until, out.session.key) is None
     out.slack.faults.refuses("chat.update", "edit_window_closed")
     for _ in range(2):
         assert await out.writer.say(out.lease, out.session, said("Bye.", "e2"), into=refused) != refused
     assert out.posted() == ["Hello.", "By", "Bye."]
 
+    assert await out.database.read(copies_until, out.session.key) is not None
     out.slack.clock.advance(10)
     await out.writer.delete_copies(out.lease, out.session, out.slack.clock.now())
     assert out.posted() == ["Hello.", "Bye."]
