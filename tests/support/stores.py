@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sqlalchemy import text
-
 from bot.store.open import open_store
 from runtime.store.database import Tx
 from tests.support.scratch import SCRATCH
@@ -46,10 +44,15 @@ def _stock() -> bytes:
         return file.read_bytes()
 
 
+def change(tx: Tx, table: str, /, **values: object) -> None:
+    """Sets these columns in every row."""
+    tx.run(f"UPDATE {table} SET {', '.join(f'{name} = :{name}' for name in values)}", **values)
+
+
 def unguarded(tx: Tx) -> None:
     """What somebody does first who owns the database and means to change the past."""
     if tx.dialect == "postgresql":
-        tx.execute(text("ALTER TABLE bot_ledger DISABLE TRIGGER ALL"))
+        tx.run("ALTER TABLE bot_ledger DISABLE TRIGGER ALL")
         return
-    for name in tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all():
-        tx.execute(text(f"DROP TRIGGER {name}"))
+    for name in tx.column("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+        tx.run(f"DROP TRIGGER {name}")

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
 
 from bot.agents.deliver import Deliveries
 from bot.agents.intake import Intake, who_asked
@@ -17,7 +16,6 @@ from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import RequestLost
 from bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from bot.store.repository import note_turn
-from bot.store.tables import mail, sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
 from runtime.store.database import Tx
@@ -94,7 +92,7 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
     """What comes while a letter is sent is seen in the transaction that would end the session."""
 
     def due(tx: Tx) -> float | None:
-        at_: float | None = tx.execute(select(sessions.c.due_at)).scalar_one()
+        at_: float | None = tx.value("SELECT due_at FROM bot_sessions")
         return at_
 
     await at.hears("please deploy search")
@@ -114,7 +112,7 @@ async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_
         await office.rests()
 
         def waits(tx: Tx) -> float:
-            return float(tx.execute(select(sessions.c.due_at)).scalar_one()) - tx.now()
+            return float(tx.value("SELECT due_at FROM bot_sessions")) - tx.now()
 
         assert await office.bot.database.read(waits) > 0.5
 
@@ -124,7 +122,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
     await at.hears("please deploy search")
 
     def taken(tx: Tx) -> None:
-        tx.execute(update(sessions).values(lease_token="another", lease_until=tx.now() + 60))
+        tx.run("UPDATE bot_sessions SET lease_token = 'another', lease_until = :lease_until", lease_until=tx.now() + 60)
 
     async def watch(when: str, what: str) -> None:
         if (when, what) == ("after", "begin"):
@@ -157,13 +155,13 @@ async def test_a_late_request_was_asked_for_by_whose_message_its_turn_is(at: Bac
     """It is found while the agent works on Ben's message."""
     await at.hears("deploy it")
     await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, together=False)))
-    first = await at.database.read(lambda tx: tx.execute(select(mail.c.id)).scalars().one())
+    first = await at.database.read(lambda tx: tx.value("SELECT id FROM bot_mail"))
     await at.database.run(note_turn, first, "the asker's invocation")
     await at.hears("and me?", who=BEN)
     (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, together=False))
     session = await at.database.read(read_session, at.key)
     assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER
     assert await at.database.read(who_asked, session, "Ben's invocation", letter) == BEN
-    forged = update(mail).where(mail.c.id == letter.id).values(turn="the asker's invocation")
-    await at.database.run(lambda tx: tx.execute(forged))
+    forged = "UPDATE bot_mail SET turn = 'another invocation' WHERE id = :id"
+    await at.database.run(lambda tx: tx.run(forged, id=letter.id))
     assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER

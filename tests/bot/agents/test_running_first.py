@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from bot.agents import session_worker
 from bot.confirmation.model import SessionKey
@@ -19,7 +18,6 @@ from bot.policy.approvers import OPERATOR
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import CONFIRMATIONS, SESSIONS
 from bot.store.slack_lanes import THREADS
-from bot.store.tables import confirmations, mail, sessions
 from runtime import Answer, Runner
 from runtime.store.database import Tx
 from tests.support.office import AT_ONCE, Office, office
@@ -97,12 +95,12 @@ async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thin
 
 def as_many_at_work(tx: Tx, many: int) -> bool:
     """Whether so many sessions are being attended to."""
-    return len(tx.execute(select(sessions.c.key).where(sessions.c.lease_token.is_not(None))).all()) >= many
+    return len(tx.all("SELECT key FROM bot_sessions WHERE lease_token IS NOT NULL")) >= many
 
 
 def words_wait(tx: Tx) -> bool:
     """Whether somebody's words are not dealt with yet."""
-    return tx.execute(select(mail.c.id).where(mail.c.kind == "words", mail.c.done_at.is_(None))).first() is not None
+    return tx.first("SELECT id FROM bot_mail WHERE kind = 'words' AND done_at IS NULL") is not None
 
 
 DESK = """
@@ -255,7 +253,7 @@ async def test_what_became_of_a_call_is_stored_with_it(
 
 
 def outcomes(tx: Tx) -> dict[str, str | None]:
-    return {row.tool: row.outcome for row in tx.execute(select(confirmations.c.tool, confirmations.c.outcome))}
+    return {row.tool: row.outcome for row in tx.all("SELECT tool, outcome FROM bot_confirmations")}
 
 
 async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionKey]:
@@ -276,4 +274,4 @@ async def runner_of(at: Office) -> tuple[Runner, SessionKey]:
 
 
 def sessions_of_rows(tx: Tx) -> set[SessionKey]:
-    return {row_from_json(body).asked.session for body in tx.execute(select(confirmations.c.body)).scalars()}
+    return {row_from_json(body).asked.session for body in tx.column("SELECT body FROM bot_confirmations")}

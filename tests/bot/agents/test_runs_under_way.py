@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
 
 from bot.agents import session_worker
 from bot.agents.intake import Intake
@@ -17,7 +16,6 @@ from bot.agents.session_worker import SessionWorker
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
-from bot.store.tables import confirmations, sessions
 from runtime.errors import ConfirmError
 from runtime.store.database import Tx
 from runtime.store.lease import LeasedRow
@@ -63,7 +61,7 @@ class Desk:
         """A call of the tool that lingers, approved and not delivered yet."""
         await self.at.hears(f"please linger {word}", thread=f"1.{next(_threads)}", app="clerk")
         await self.attends()
-        name = await self.at.database.read(lambda tx: str(tx.execute(select(confirmations.c.id)).scalar_one()))
+        name = await self.at.database.read(lambda tx: str(tx.value("SELECT id FROM bot_confirmations")))
         await self.at.vote(name, ANNA)
         return name
 
@@ -104,8 +102,8 @@ async def test_the_tool_is_not_interrupted(
     running = asyncio.create_task(desk.attends())
     await agents.has_begun(word)
     if gone == "lease":
-        taken = update(sessions).values(lease_token="another", lease_until=0)
-        await desk.at.database.run(lambda tx: tx.execute(taken) and None)
+        taken = "UPDATE bot_sessions SET lease_token = 'another', lease_until = 0"
+        await desk.at.database.run(lambda tx: tx.run(taken))
     else:
         monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 0.2)
         postgres.goes_away(crashes=True)
@@ -127,4 +125,4 @@ async def test_the_tool_is_not_interrupted(
 
 
 def _due_again(tx: Tx) -> None:
-    tx.execute(update(sessions).values(lease_token=None, lease_until=None, due_at=tx.now()))
+    tx.run("UPDATE bot_sessions SET lease_token = NULL, lease_until = NULL, due_at = :due_at", due_at=tx.now())

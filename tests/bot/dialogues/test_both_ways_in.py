@@ -6,7 +6,6 @@ import pytest
 
 from bot.audit.ledger import LineKind
 from bot.store.ledger_lines import read_lines
-from bot.store.tables import chains
 from runtime.store.database import Tx
 from tests.support.office import Office, Opens
 from tests.support.talking import FAILURE, Mouth
@@ -33,8 +32,8 @@ async def lines(at: Office, *kinds: LineKind) -> list[str]:
     """Of all sessions, the kinds of those lines that are of these."""
 
     def read(tx: Tx) -> list[str]:
-        every = tx.execute(chains.select()).all()
-        return [str(line.kind) for one in every for line in read_lines(tx, one.chain) if line.kind in kinds]
+        every = tx.column("SELECT chain FROM bot_chains")
+        return [str(line.kind) for chain in every for line in read_lines(tx, chain) if line.kind in kinds]
 
     return await at.bot.database.read(read)
 

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Edit, VoteKind
@@ -14,7 +13,6 @@ from bot.leasing.due_rows import RowKind
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.slack.outbound.client import VIEWS, WHISPERS
-from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
 from tests.support.office import POLICY, Office, Opens, office
@@ -40,13 +38,12 @@ async def clicks_on(at: Office, cards: list[Seen]) -> None:
 
 def whispers_owed(tx: Tx) -> int:
     """Most of what one person is to be told about one confirmation."""
-    owed = select(func.count()).where(replies.c.due_at.is_not(None)).group_by(replies.c.person, replies.c.matter)
-    return max(tx.execute(owed).scalars(), default=0)
+    owed = "SELECT count(*) FROM bot_replies WHERE due_at IS NOT NULL GROUP BY person, matter"
+    return max(tx.column(owed), default=0)
 
 
 def lines_of_refusals(tx: Tx) -> int:
-    refused = select(func.count()).where(ledger.c.kind == str(LineKind.VOTE_REFUSED))
-    return tx.execute(refused).scalar_one()
+    return int(tx.value("SELECT count(*) FROM bot_ledger WHERE kind = :kind", kind=str(LineKind.VOTE_REFUSED)))
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from itertools import product
 
 import pytest
 from _pytest.mark import ParameterSet
-from sqlalchemy import update
 
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
@@ -21,7 +20,6 @@ from bot.sandbox.server.faults import Fault, Faults
 from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS
-from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Tx
@@ -297,5 +295,5 @@ async def test_a_row_that_can_not_be_read_stops_nobody(open_office: Opens) -> No
 
 
 def spoil_every_row(tx: Tx) -> None:
-    tx.execute(update(confirmations).values(body="{", due_at=tx.now()))
+    tx.run("UPDATE bot_confirmations SET body = '{', due_at = :due_at", due_at=tx.now())
     tx.notify(CONFIRMATIONS)

@@ -7,11 +7,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
 
 from bot.confirmation.model import Ask, OutcomeKind, VoteKind
 from bot.policy.redaction import MASK
-from bot.store.tables import confirmations, ledger, sessions
 from runtime.jsontypes import JsonObject
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
@@ -111,8 +109,8 @@ async def test_nothing_leaks_when_a_condition_fails_on_a_secret(at: Backoffice) 
     at.policies(FILE + "when = \"args.all(name, name != 'token' || duration(args[name]) > duration('1s'))\"\n")
     refused = await at.refuses("deploy", ARGUMENTS)
     assert leaks(refused) == []
-    content = select(ledger.c.content).where(ledger.c.kind == "call refused")
-    (content_stored,) = await at.database.read(lambda tx: tx.execute(content).scalars().all())
+    content = "SELECT content FROM bot_ledger WHERE kind = 'call refused'"
+    (content_stored,) = await at.database.read(lambda tx: tx.column(content))
     assert leaks(content_stored or "") == []
     assert MASK in (content_stored or "")
     text = json.dumps(ARGUMENTS)
@@ -122,7 +120,7 @@ async def test_nothing_leaks_when_a_condition_fails_on_a_secret(at: Backoffice) 
 
 async def test_nothing_leaks_when_rows_are_parked(at: Backoffice) -> None:
     names = await lived_through(at)
-    await at.database.run(lambda tx: tx.execute(update(confirmations).values(parked_at=1.0, trouble="odd")))
-    await at.database.run(lambda tx: tx.execute(update(sessions).values(parked_at=1.0, trouble="odd")))
+    await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET parked_at = 1.0, trouble = 'odd'"))
+    await at.database.run(lambda tx: tx.run("UPDATE bot_sessions SET parked_at = 1.0, trouble = 'odd'"))
     said = await outputs(at, names)
     assert {command: leaks(text) for command, text in said.items() if leaks(text)} == {}

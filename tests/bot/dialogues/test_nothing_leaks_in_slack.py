@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from sqlalchemy import select
 
 from bot.confirmation.decision_texts import ON_ITS_WAY
 from bot.policy.redaction import MASK
 from bot.sandbox.people.seen import Seen
-from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonFormatter
 from tests.support.foreign.ear import Ear, listening
@@ -98,8 +96,8 @@ async def looked_at(at: Office, done: Seen) -> None:
 def written(tx: Tx) -> dict[str, str]:
     """What the store holds to be shown."""
     return {
-        "ledger": "\n".join(map(str, tx.execute(select(ledger)))),
-        "replies": "\n".join(map(str, tx.execute(select(replies)))),
+        "ledger": "\n".join(map(str, tx.all("SELECT * FROM bot_ledger"))),
+        "replies": "\n".join(map(str, tx.all("SELECT * FROM bot_replies"))),
     }
 
 

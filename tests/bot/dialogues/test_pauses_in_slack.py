@@ -7,9 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
-from bot.store.tables import ledger
 from runtime.store.database import Tx
 from tests.support.foreign.alone import ran
 from tests.support.foreign.wishes import IMITATED
@@ -323,7 +321,7 @@ async def ledger_of(at: Office) -> str:
     """All that the audit holds, as one text."""
 
     def read(tx: Tx) -> str:
-        return "\n".join(tx.execute(select(ledger.c.content)).scalars())
+        return "\n".join(tx.column("SELECT content FROM bot_ledger"))
 
     return await at.bot.database.read(read)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from sqlalchemy import select
 
 from bot.sandbox.people.people import AskedFirst
-from bot.store.tables import mail
 from tests.support.anything import taken
 from tests.support.office import Office, Opens
 
@@ -191,7 +189,7 @@ async def test_no_more_calls_wait_than_may_and_the_thread_says_so_once(open_offi
         there = at.ann.messages(at.deploys, thread=said)
         assert len([one for one in there if "Approve" in one.buttons]) == 20
         assert sum(one.text.count("waiting_per_session") for one in there) == 1
-        letters = select(mail.c.body).where(mail.c.kind == "refusal")
-        told = await at.bot.database.read(lambda tx: tx.execute(letters).scalars().all())
+        letters = "SELECT body FROM bot_mail WHERE kind = 'refusal'"
+        told = await at.bot.database.read(lambda tx: tx.column(letters))
         assert len(told) == 130
         assert all("Call it again once some of them are decided" in body for body in told)

@@ -6,13 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from bot.policy.approvers import Person
 from bot.sandbox.people.seen import Seen
 from bot.store.open import open_store
 from bot.store.stops import StopPress, stop_run
-from bot.store.tables import sessions
 from runtime.store.database import Tx
 from tests.support.office import Office, Opens
 from tests.support.talking import Mouth
@@ -123,4 +121,4 @@ async def test_a_stop_that_was_stored_holds_for_whoever_goes_on_with_the_run(
 
 
 def the_app(tx: Tx) -> str:
-    return str(tx.execute(select(sessions.c.app)).scalar_one())
+    return str(tx.value("SELECT app FROM bot_sessions"))

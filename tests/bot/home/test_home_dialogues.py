@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.stored_json import row_from_json
 from bot.store.mailbox import read_session
 from bot.store.repository import chain_of, save
-from bot.store.tables import confirmations
 from runtime.store.database import Tx
 from tests.support.office import Office, Opens, office
 
@@ -70,7 +68,7 @@ async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
 
 def multiplied(tx: Tx, times: int) -> None:
     """As if the same had been asked so often, each time in a session of its own."""
-    row = row_from_json(tx.execute(select(confirmations.c.body)).scalar_one())
+    row = row_from_json(tx.value("SELECT body FROM bot_confirmations"))
     session = read_session(tx, chain_of(row.asked.session))
     for number in range(times):
         asked = replace(row.asked, request_id=f"again-{number}")

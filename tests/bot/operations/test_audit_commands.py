@@ -8,7 +8,6 @@ import json
 import stat
 
 import pytest
-from sqlalchemy import update
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
@@ -16,7 +15,6 @@ from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import LineFilter, pages
 from bot.store.ledger_lines import write_step
-from bot.store.tables import chains
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
 
@@ -243,7 +241,7 @@ async def test_several_that_begin_alike(at: Backoffice) -> None:
 
 async def test_a_line_that_nobody_can_read_is_no_trace(at: Backoffice) -> None:
     await deployed(at)
-    await at.database.run(lambda tx: tx.execute(update(chains).values(hash="0" * 64)))
+    await at.database.run(lambda tx: tx.run("UPDATE bot_chains SET hash = :hash", hash="0" * 64))
     said = await at.command("audit", "verify")
     assert said.code == 1
     assert said.out == f"broken: {at.key}, line 7: it is not the line that the chain ended with\n"

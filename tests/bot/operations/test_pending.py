@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from sqlalchemy import update
-
 from bot.commands.common import account
 from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.confirmation.schedule import tick
 from bot.leasing.due_rows import RowKind, claim_due
 from bot.operations.operator_times import format_time
 from bot.store.repository import lock_confirmation, now, save
-from bot.store.tables import confirmations, sessions
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
+from tests.support.stores import change
 
 ESCALATES = """
 [[policy]]
@@ -103,8 +101,8 @@ async def test_what_stopped_being_tried_says_why(at: Backoffice) -> None:
 
     def park(tx: Tx) -> None:
         when = {"parked_at": tx.now(), "failures": 20}
-        tx.execute(update(confirmations).values(trouble="The channel is archived.", **when))
-        tx.execute(update(sessions).values(trouble="The agent\n\x1b[2J is broken.", **when))
+        change(tx, "bot_confirmations", trouble="The channel is archived.", **when)
+        change(tx, "bot_sessions", trouble="The agent\n\x1b[2J is broken.", **when)
 
     await at.database.run(park)
     since = format_time(at.clock.now)
@@ -126,8 +124,7 @@ async def test_paused_stands_first(at: Backoffice) -> None:
 
 async def test_what_is_not_a_confirmation_is_listed_last(at: Backoffice) -> None:
     deploy, other = await at.asks("deploy"), await at.asks("deploy")
-    newer = update(confirmations).where(confirmations.c.id == deploy).values(body="{}")
-    await at.database.run(lambda tx: tx.execute(newer))
+    await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET body = '{}' WHERE id = :id", id=deploy))
     said = await at.command("pending")
     assert said.lines[0].startswith(other)
     assert said.lines[-1].startswith(f"confirmation {deploy} can't be read: Somebody changed it in the database.")
@@ -140,8 +137,8 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
 
     def park(tx: Tx) -> None:
         when = {"parked_at": tx.now(), "failures": 20, "due_at": None, "trouble": "The channel is archived."}
-        tx.execute(update(confirmations).values(when))
-        tx.execute(update(sessions).values(when))
+        change(tx, "bot_confirmations", **when)
+        change(tx, "bot_sessions", **when)
 
     await at.database.run(park)
     refused = await at.refusal("retry", "nonsense")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import update
 
 from bot.commands import command_texts
 from bot.config.settings import load_settings
@@ -15,7 +14,6 @@ from bot.operations.reapply import reapply_all
 from bot.policy.approvers import Approver, Person, Unresolved
 from bot.policy.model import Policies
 from bot.sandbox.server.server import FakeSlack
-from bot.store.tables import confirmations
 from tests.support.backoffice import Backoffice, Office
 from tests.support.deciding import ANNA, BEN, LEAD
 from tests.support.secret import SECRET
@@ -191,7 +189,6 @@ async def test_it_asks_slack(at: Backoffice, monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_what_is_not_a_confirmation_is_left_as_it_was(at: Backoffice) -> None:
     deploy = await at.asks()
-    newer = update(confirmations).where(confirmations.c.id == deploy).values(body="{}")
-    await at.database.run(lambda tx: tx.execute(newer))
+    await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET body = '{}' WHERE id = :id", id=deploy))
     said = await edited(at, "quorum = 2", "quorum = 1")
     assert said.splitlines()[0].startswith(f"{deploy}  ?: left as it was; somebody changed it in the database")

@@ -7,17 +7,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import select, text, update
 
 from bot.audit.ledger import LineKind
 from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Seen
 from bot.store.ledger_lines import read_lines
-from bot.store.tables import chains, confirmations
 from runtime.calls.call import call_digest
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
-from runtime.store.tables import calls, invocations
 from tests.support.office import Office, Opens
 from tests.support.scraping import scrape
 
@@ -28,19 +25,24 @@ Rewrite = Callable[[JsonObject], None]
 
 def rewrites_calls(tx: Tx, rewrite: Rewrite) -> None:
     """Every stored call of the agent's runtime."""
-    for row in tx.execute(select(calls)).all():
+    for row in tx.all("SELECT * FROM runtime_calls"):
         body = json.loads(row.body)
         rewrite(body)
-        changed = {"body": json.dumps(body), "state": body["state"]}
-        tx.execute(update(calls).where(calls.c.session == row.session, calls.c.id == row.id).values(changed))
+        tx.run(
+            "UPDATE runtime_calls SET body = :body, state = :state WHERE session = :session AND id = :id",
+            session=row.session,
+            id=row.id,
+            body=json.dumps(body),
+            state=body["state"],
+        )
 
 
 def rewrites_confirmations(tx: Tx, rewrite: Rewrite) -> None:
     """Every confirmation of the bot."""
-    for row in tx.execute(select(confirmations)).all():
+    for row in tx.all("SELECT * FROM bot_confirmations"):
         body = json.loads(row.body)
         rewrite(body)
-        tx.execute(update(confirmations).where(confirmations.c.id == row.id).values(body=json.dumps(body)))
+        tx.run("UPDATE bot_confirmations SET body = :body WHERE id = :id", id=row.id, body=json.dumps(body))
 
 
 def pays_99999(call: JsonObject) -> None:
@@ -55,7 +57,7 @@ async def kinds(at: Office) -> list[LineKind]:
     """What the ledger tells, of all sessions."""
 
     def read(tx: Tx) -> list[LineKind]:
-        return [line.kind for one in tx.execute(chains.select()) for line in read_lines(tx, one.chain)]
+        return [line.kind for chain in tx.column("SELECT chain FROM bot_chains") for line in read_lines(tx, chain)]
 
     return await at.bot.database.read(read)
 
@@ -100,10 +102,10 @@ async def test_i_make_the_request_of_a_small_sum_mean_a_large_one(open_office: O
         await at.rests()
 
         def swaps(tx: Tx) -> None:
-            (one, first), (other, second) = tx.execute(text("SELECT id, call FROM runtime_requests")).all()
+            (one, first), (other, second) = tx.all("SELECT id, call FROM runtime_requests")
             for request, call in ((one, second), (other, first)):
                 values = {"request": request, "call": call}
-                tx.execute(text("UPDATE runtime_requests SET call = :call WHERE id = :request"), values)
+                tx.run("UPDATE runtime_requests SET call = :call WHERE id = :request", **values)
 
         await at.bot.database.run(swaps)
         await at.bob.clicks(small, "Approve")
@@ -147,7 +149,7 @@ async def test_nobody_approves_so_i_write_that_it_may_begin(
                 call.update(state="ready", approved=approved)
 
             rewrites_calls(tx, ready)
-            tx.execute(update(invocations).values(status="active"))
+            tx.run("UPDATE runtime_invocations SET status = 'active'")
 
         await at.bot.database.run(begins)
         await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
@@ -164,7 +166,7 @@ async def test_a_call_that_i_say_needs_no_approval_does_not_run(open_office: Ope
 
         def opens(tx: Tx) -> None:
             rewrites_calls(tx, lambda call: call.update(state="ready", gate="none", asked=[]))
-            tx.execute(update(invocations).values(status="active"))
+            tx.run("UPDATE runtime_invocations SET status = 'active'")
 
         await at.bot.database.run(opens)
         await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)

@@ -7,19 +7,16 @@ import json
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import delete, func, insert, select, text, update
 
 from bot.confirmation.effects import Delivery
 from bot.confirmation.stored_json import delivery_to_json
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import SESSIONS
-from bot.store.tables import confirmations, grants, ledger, mail, sessions
 from runtime.jsontypes import Json, JsonObject, objects
 from runtime.store.database import Tx
-from runtime.store.tables import calls, invocations, requests
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
-from tests.support.stores import unguarded
+from tests.support.stores import change, unguarded
 
 pytestmark = pytest.mark.every_case
 
@@ -32,11 +29,15 @@ async def writes(at: Office, change: Callable[[JsonObject], object]) -> None:
     """Into every confirmation, as an SQL client would, and has it looked at."""
 
     def write(tx: Tx) -> None:
-        for row in tx.execute(select(confirmations)).all():
+        for row in tx.all("SELECT * FROM bot_confirmations"):
             body = json.loads(row.body)
             change(body)
-            values = {"body": json.dumps(body), "state": body["state"], "due_at": 0.0}
-            tx.execute(update(confirmations).where(confirmations.c.id == row.id).values(values))
+            tx.run(
+                "UPDATE bot_confirmations SET body = :body, state = :state, due_at = 0 WHERE id = :id",
+                id=row.id,
+                body=json.dumps(body),
+                state=body["state"],
+            )
         wake(tx)
 
     await at.rests()
@@ -127,10 +128,10 @@ async def test_no_vote_of_mine_and_no_function_reaches_a_person_who_says_stop(
         await at.rests()
 
         def names(tx: Tx) -> None:
-            row = tx.execute(select(confirmations)).one()
+            row = tx.first("SELECT * FROM bot_confirmations")
             body = json.loads(row.body)
             body["policy"]["approvers"] = ["python:tests.support.python_approvers:on_call_later"]
-            tx.execute(update(confirmations).values(body=json.dumps(body)))
+            tx.run("UPDATE bot_confirmations SET body = :body", body=json.dumps(body))
 
         await at.bot.database.run(names)
         await at.cyd.says("stop", at.deploys, thread=card)
@@ -146,17 +147,15 @@ async def test_i_decide_it_and_write_the_answer_too(open_office: Opens) -> None:
         await at.rests()
 
         def decides(tx: Tx) -> None:
-            row, said = tx.execute(select(confirmations)).one(), tx.execute(select(mail)).one()
+            row, said = tx.first("SELECT * FROM bot_confirmations"), tx.first("SELECT * FROM bot_mail")
             body = json.loads(row.body)
             decide(body)
-            here = confirmations.c.id == row.id
-            tx.execute(update(confirmations).where(here).values(body=json.dumps(body), state="approved"))
+            change(tx, "bot_confirmations", body=json.dumps(body), state="approved")
             answer = Delivery(word="approved", arguments=body["asked"]["arguments"], revision=1)
             letter = {"kind": "answer", "mark": "mine", "body": delivery_to_json(answer), "confirmation": row.id}
-            tx.execute(
-                insert(mail).values(session=row.session, stored_at=tx.now(), line=0, sealed=said.sealed, **letter)
-            )
-            tx.execute(update(sessions).values(due_at=0.0))
+            letter |= {"session": row.session, "stored_at": tx.now(), "line": 0, "sealed": said.sealed}
+            tx.insert("bot_mail", letter)
+            tx.run("UPDATE bot_sessions SET due_at = 0.0")
             tx.notify(SESSIONS)
 
         await at.bot.database.run(decides)
@@ -173,9 +172,9 @@ async def test_i_make_up_a_confirmation(open_office: Opens, caplog: pytest.LogCa
         await at.rests()
 
         def copies(tx: Tx) -> None:
-            row = tx.execute(select(confirmations)).one()
+            row = tx.first("SELECT * FROM bot_confirmations")
             mine = {"id": "mine", "request_id": "mine", "due_at": 0.0}
-            tx.execute(insert(confirmations).values({**row._mapping, **mine}))
+            tx.insert("bot_confirmations", {**row._asdict(), **mine})
             wake(tx)
 
         await at.bot.database.run(copies)
@@ -204,7 +203,7 @@ async def test_i_write_that_somebody_else_asked(open_office: Opens) -> None:
             "CREATE TRIGGER forges AFTER INSERT ON runtime_invocations BEGIN UPDATE bot_confirmations SET body = "
             "json_set(body, '$.asked.invocation_id', NEW.id, '$.asked.asked_by.user', 'U0CYD'); END"
         )
-        await at.bot.database.run(lambda tx: tx.execute(text(forges)))
+        await at.bot.database.run(lambda tx: tx.run(forges))
         await at.ann.says("@adk-confirm reimburse 1200 for the drinks", at.deploys, thread=first)
         card = await at.bob.finds("€1,200", at.deploys, thread=first)
         assert "cyd" not in at.bob.now(card)
@@ -245,11 +244,11 @@ async def test_i_change_a_grant(open_office: Opens, what: str, caplog: pytest.Lo
         card = await granted(at)
 
         def changes(tx: Tx) -> None:
-            row = tx.execute(select(confirmations)).one()
+            row = tx.first("SELECT * FROM bot_confirmations")
             body = json.loads(row.body)
             body["grant"][what] = other[what]
-            tx.execute(update(confirmations).values(body=json.dumps(body)))
-            tx.execute(update(grants).values(until=tx.now() + 1e6))
+            tx.run("UPDATE bot_confirmations SET body = :body", body=json.dumps(body))
+            tx.run("UPDATE bot_grants SET until = :until", until=tx.now() + 1000000.0)
 
         await at.bot.database.run(changes)
         if what == "until":
@@ -262,20 +261,20 @@ async def test_i_change_a_grant(open_office: Opens, what: str, caplog: pytest.Lo
 async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: str) -> None:
     async with open_office(GRANTING) as at:
         card = await granted(at)
-        before = await at.bot.database.read(lambda tx: dict(tx.execute(select(confirmations)).one()._mapping))
-        given = await at.bot.database.read(lambda tx: dict(tx.execute(select(grants)).one()._mapping))
+        before = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_confirmations")._asdict())
+        given = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_grants")._asdict())
         await at.bob.clicks(at.bob.now(card), "Revoke grant", sure=True)
         await at.ann.finds("revoked the grant", at.deploys, thread=card)
         await at.rests()
 
         def brings_back(tx: Tx) -> None:
-            tx.execute(delete(grants))
-            tx.execute(insert(grants).values({**given, "until": tx.now() + 900}))
+            tx.run("DELETE FROM bot_grants")
+            tx.insert("bot_grants", {**given, "until": tx.now() + 900})
             if name == "its row":
-                tx.execute(update(confirmations).values(**before))
+                change(tx, "bot_confirmations", **before)
             elif name == "for another row":
-                tx.execute(insert(confirmations).values({**before, "id": "copy", "request_id": "copy"}))
-                tx.execute(insert(grants).values({**given, "id": "copy", "until": tx.now() + 900}))
+                tx.insert("bot_confirmations", {**before, "id": "copy", "request_id": "copy"})
+                tx.insert("bot_grants", {**given, "id": "copy", "until": tx.now() + 900})
 
         await at.bot.database.run(brings_back)
         await asks_again(at, card)
@@ -296,16 +295,17 @@ async def test_i_hide_that_a_grant_was_used(open_office: Opens, way: str) -> Non
 
         def hides(tx: Tx) -> None:
             unguarded(tx)
-            used = ledger.c.kind == "grant used"
-            (seq,) = tx.execute(select(ledger.c.seq).where(used)).scalars()
+            seq = tx.value("SELECT seq FROM bot_ledger WHERE kind = 'grant used'")
             if way == "delete":
-                tx.execute(delete(ledger).where(used))
+                tx.run("DELETE FROM bot_ledger WHERE seq = :seq", seq=seq)
             elif way == "cut off":
-                tx.execute(delete(ledger).where(ledger.c.seq >= seq))
+                tx.run("DELETE FROM bot_ledger WHERE seq >= :seq", seq=seq)
             elif way == "date back":
-                tx.execute(update(ledger).where(used).values(at=0.0))
+                tx.run("UPDATE bot_ledger SET at = 0 WHERE seq = :seq", seq=seq)
             else:
-                tx.execute(update(ledger).where(used).values(content='{"grant":"another"}'))
+                tx.run(
+                    "UPDATE bot_ledger SET content = :content WHERE seq = :seq", seq=seq, content='{"grant":"another"}'
+                )
 
         await _ran(at, "2.4.2", card)
         await at.bot.database.run(hides)
@@ -327,11 +327,11 @@ async def test_i_let_the_agent_hear_a_message_again(open_office: Opens, way: str
         def puts_back(tx: Tx) -> None:
             if way == "and its line is deleted":
                 unguarded(tx)
-                tx.execute(delete(ledger).where(ledger.c.kind == "heard"))
-            tx.execute(delete(invocations))
-            last = select(func.max(mail.c.id)).where(mail.c.kind == "words").scalar_subquery()
-            tx.execute(update(mail).where(mail.c.id == last).values(done_at=None))
-            tx.execute(update(sessions).values(due_at=0.0))
+                tx.run("DELETE FROM bot_ledger WHERE kind = 'heard'")
+            tx.run("DELETE FROM runtime_invocations")
+            last = tx.value("SELECT max(id) FROM bot_mail WHERE kind = 'words'")
+            tx.run("UPDATE bot_mail SET done_at = NULL WHERE id = :id", id=last)
+            tx.run("UPDATE bot_sessions SET due_at = 0.0")
             tx.notify(SESSIONS)
 
         await at.bot.database.run(puts_back)
@@ -347,14 +347,17 @@ async def test_i_make_up_a_held_call_under_a_grant(open_office: Opens) -> None:
         card = await granted(at)
 
         def forges(tx: Tx) -> None:
-            row = tx.execute(select(calls)).one()
+            row = tx.first("SELECT * FROM runtime_calls")
             body = json.loads(row.body)
             asked = {**body["asked"][-1], "request_id": "r-evil", "confirmed": None, "answer": None}
             body |= {"id": "evil", "state": "held", "turn": 99, "asked": [asked], "result": None, "attempt": 0}
             body["args"] = {**body["args"], "version": "6.6.6-evil"}
-            stored = {**row._mapping, "id": "evil", "turn": 99, "state": "held", "body": json.dumps(body)}
-            tx.execute(insert(calls).values({**stored, "sealed": ""}))
-            tx.execute(insert(requests).values(session=row.session, id="r-evil", call="evil"))
+            stored = {**row._asdict(), "id": "evil", "turn": 99, "state": "held", "body": json.dumps(body)}
+            tx.insert("runtime_calls", {**stored, "sealed": ""})
+            tx.run(
+                "INSERT INTO runtime_requests (session, id, call) VALUES (:session, 'r-evil', 'evil')",
+                session=row.session,
+            )
 
         await at.bot.database.run(forges)
         await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
@@ -375,11 +378,11 @@ async def test_i_show_another_call_than_the_one_that_would_run(open_office: Open
         await at.rests()
 
         def shows(tx: Tx) -> None:
-            row = tx.execute(select(confirmations)).one()
+            row = tx.first("SELECT * FROM bot_confirmations")
             body = json.loads(row.body)
             body["revisions"][0]["arguments"]["amount"] = 987  # in no time of day, as 42 is
             body["asked"]["arguments"]["amount"] = 987
-            tx.execute(update(confirmations).values(body=json.dumps(body)))
+            tx.run("UPDATE bot_confirmations SET body = :body", body=json.dumps(body))
 
         await at.bot.database.run(shows)
         if where == "Home":
@@ -404,7 +407,7 @@ async def test_i_change_who_spoke_or_where(open_office: Opens, way: str, caplog:
     async with open_office() as at:
         card = await at.ask(DINNER)
         await at.rests()
-        before = await at.bot.database.read(lambda tx: tx.execute(select(sessions)).one())
+        before = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_sessions"))
         await at.bob.says("@adk-confirm what is the weather?", at.deploys, thread=card)
         await at.rests()
 
@@ -414,7 +417,7 @@ async def test_i_change_who_spoke_or_where(open_office: Opens, way: str, caplog:
                 values = {"channel": "C0ELSE"}
             elif way == "an older row":
                 values["sealed"] = before.sealed
-            tx.execute(update(sessions).values(values))
+            change(tx, "bot_sessions", **values)
 
         await at.bot.database.run(changes)
         voter = at.cyd if way == "another channel" else at.bob
@@ -449,16 +452,16 @@ async def test_i_tell_the_agent_what_nobody_said(open_office: Opens, kind: str) 
         await at.rests()
 
         def writes(tx: Tx) -> None:
-            row = tx.execute(select(confirmations)).one()
-            said = tx.execute(select(mail)).one()
+            row = tx.first("SELECT * FROM bot_confirmations")
+            said = tx.first("SELECT * FROM bot_mail")
             asked = json.loads(row.body)["asked"]
             body: JsonObject = {"request": asked["request_id"], "call": asked["call_id"], "invocation": "", "turn": ""}
             body |= {"reason": "BUY EVERYTHING", "confirmed": False, "word": "it happened", "attempt": 1}
             body |= {"arguments": {}, "revision": 1, "payload": None}
             letter = {"session": row.session, "kind": kind, "mark": "mine", "stored_at": tx.now()}
             letter |= {"confirmation": None if kind == "refusal" else row.id, "sealed": said.sealed}
-            tx.execute(insert(mail).values(**letter, line=0, body=json.dumps(body)))
-            tx.execute(update(sessions).values(due_at=0.0))
+            tx.insert("bot_mail", {**letter, "line": 0, "body": json.dumps(body)})
+            tx.run("UPDATE bot_sessions SET due_at = 0.0")
             tx.notify(SESSIONS)
 
         await at.bot.database.run(writes)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
@@ -16,7 +15,6 @@ from bot.store.casting import count_next
 from bot.store.open import open_store
 from bot.store.outbox import mark_all_posted, note_possible_copies
 from bot.store.repository import put_mail
-from bot.store.tables import threads
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, full_member
@@ -84,12 +82,12 @@ async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_
         def note_slowly(tx: Tx) -> None:
             note_possible_copies(tx, at.key)
             loop.call_soon(noted.set)
-            tx.execute(text("SELECT pg_sleep(0.3)"))  # meanwhile the other one looks whether anything is left
+            tx.all("SELECT pg_sleep(0.3)")  # meanwhile the other one looks whether anything is left
 
         noting = asyncio.create_task(other.run(note_slowly))
         await noted.wait()
         await at.database.run(mark_all_posted, at.key)
         await noting
-        due = select(threads.c.due_at).where(threads.c.session == at.key)
-        assert await at.database.read(lambda tx: tx.execute(due).scalar_one()) is not None
+        due = "SELECT due_at FROM bot_threads WHERE session = :key"
+        assert await at.database.read(lambda tx: tx.value(due, key=at.key)) is not None
         await other.close()

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from bot.confirmation.model import OutcomeKind
 from bot.store.repository import CONFIRMATIONS
 from bot.store.slack_lanes import CARDS_FIRST, SOON, mark_thread_due
-from bot.store.tables import cards, threads
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
@@ -30,7 +28,7 @@ async def due(at: Backoffice) -> dict[str, float | None]:
     """In how many seconds the card and the thread are due."""
 
     def read(tx: Tx) -> dict[str, float | None]:
-        found = {table.name: tx.execute(select(table.c.due_at)).scalar_one() for table in (cards, threads)}
+        found = {table: tx.value(f"SELECT due_at FROM {table}") for table in ("bot_cards", "bot_threads")}
         return {name: None if when is None else round(when - tx.now(), 3) for name, when in found.items()}
 
     return await at.database.read(read)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, delete, func, insert, select, text, update
 
 from bot.audit.checkpoints import checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash, stamp
@@ -28,7 +28,6 @@ from bot.store.audit_verify import verify_ledger
 from bot.store.ledger_lines import line_of, read_lines, write_step
 from bot.store.repository import now, seconds
 from bot.store.sealed_index import correct_index
-from bot.store.tables import chains, checkpoints, ledger
 from bot.worker.checkpoint_job import CheckpointJob, seal_moved
 from runtime.store.database import Tx
 from runtime.store.seal import Seal
@@ -88,15 +87,20 @@ def stored(tx: Tx, chain: str, line: LedgerLine) -> None:
         "previous": line.previous, "sealed": line.sealed, "at": seconds(line.at), "stamp": stamp(line.at),
         "confirmation": line.confirmation, "tool": line.tool,
     }  # fmt: skip
-    tx.execute(delete(ledger).where(ledger.c.chain == chain, ledger.c.seq == line.seq))
-    tx.execute(insert(ledger).values(chain=chain, seq=line.seq, **values))
-    tx.execute(delete(chains).where(chains.c.chain == chain))
-    tx.execute(insert(chains).values(chain=chain, seq=line.seq, hash=line.hash))
+    tx.run("DELETE FROM bot_ledger WHERE chain = :chain AND seq = :seq", chain=chain, seq=line.seq)
+    tx.insert("bot_ledger", {"chain": chain, "seq": line.seq, **values})
+    tx.run("DELETE FROM bot_chains WHERE chain = :chain", chain=chain)
+    tx.run(
+        "INSERT INTO bot_chains (chain, seq, hash) VALUES (:chain, :seq, :hash)",
+        chain=chain,
+        seq=line.seq,
+        hash=line.hash,
+    )
 
 
 def i_forge(tx: Tx, chain: str, seq: int, *, sealed: str = "a guess", **content: object) -> LedgerLine:
     """An approval by Ben that he never gave, standing on the line before it with a hash that fits."""
-    before = tx.execute(select(ledger).where(ledger.c.chain == chain, ledger.c.seq == seq - 1)).one_or_none()
+    before = tx.first("SELECT * FROM bot_ledger WHERE chain = :chain AND seq = :seq", chain=chain, seq=seq - 1)
     head = Head() if before is None else line_of(before).head
     forged = {"who": {"team": "T0ACME", "user": "U0BEN"}, **content}
     line = append(head, chain, LineKind.APPROVAL, forged, GUESS, at=now(tx), salt="mine", tool="refund")  # type: ignore[arg-type]  # JSON
@@ -112,9 +116,7 @@ def i_forge(tx: Tx, chain: str, seq: int, *, sealed: str = "a guess", **content:
 async def test_i_empty_the_denial_as_if_it_were_purged(at: Backoffice) -> None:
     """The guards even let this through."""
     await sealed(at)
-    await at.database.run(
-        lambda tx: tx.execute(update(ledger).where(ledger.c.seq == 8).values(content=None, salt=None))
-    )
+    await at.database.run(lambda tx: tx.run("UPDATE bot_ledger SET content = NULL, salt = NULL WHERE seq = 8"))
     assert await verdict(at) == "broken: its session, line 8: its content was removed, but not by a purge"
 
 
@@ -131,13 +133,13 @@ async def purged_in_truth(at: Backoffice) -> None:
 
 async def test_i_hide_behind_a_purge_that_did_not_name_my_line(at: Backoffice) -> None:
     await purged_in_truth(at)
-    await i_write(at, lambda tx: tx.execute(update(ledger).where(ledger.c.seq == 10).values(content=None, salt=None)))
+    await i_write(at, lambda tx: tx.run("UPDATE bot_ledger SET content = NULL, salt = NULL WHERE seq = 10"))
     assert await verdict(at) == "broken: its session, line 10: its content was removed, but not by a purge"
 
 
 async def test_i_write_a_purge_line_for_it_myself(at: Backoffice) -> None:
     def forge(tx: Tx) -> None:
-        tx.execute(update(ledger).where(ledger.c.seq == 8).values(content=None, salt=None))
+        tx.run("UPDATE bot_ledger SET content = NULL, salt = NULL WHERE seq = 8")
         step = Step(
             kind=LineKind.PURGED,
             at=now(tx),
@@ -155,8 +157,8 @@ async def test_i_make_a_true_purge_line_name_one_more(at: Backoffice) -> None:
     await purged_in_truth(at)
 
     def widen(tx: Tx) -> None:
-        tx.execute(update(ledger).where(ledger.c.seq == 10).values(content=None, salt=None))
-        entry = line_of(tx.execute(select(ledger).where(ledger.c.chain == SYSTEM)).one())
+        tx.run("UPDATE bot_ledger SET content = NULL, salt = NULL WHERE seq = 10")
+        entry = line_of(tx.first("SELECT * FROM bot_ledger WHERE chain = :chain", chain=SYSTEM))
         content = {**json.loads(entry.content or ""), "emptied": [[at.key, [[1, 10]]]]}
         stored(tx, SYSTEM, append(Head(), SYSTEM, entry.kind, content, GUESS, at=entry.at, salt=entry.salt or ""))
 
@@ -167,8 +169,9 @@ async def test_i_make_a_true_purge_line_name_one_more(at: Backoffice) -> None:
 async def test_i_bring_back_what_a_purge_removed(at: Backoffice) -> None:
     before = {line.seq: line for line in await at.database.read(read_lines, at.key)}
     await purged_in_truth(at)
-    back = update(ledger).where(ledger.c.chain == at.key, ledger.c.seq == 3)
-    await i_write(at, lambda tx: tx.execute(back.values(content=before[3].content, salt=before[3].salt)))
+    back = "UPDATE bot_ledger SET content = :content, salt = :salt WHERE chain = :chain AND seq = 3"
+    was = before[3]
+    await i_write(at, lambda tx: tx.run(back, chain=at.key, content=was.content, salt=was.salt))
     assert await verdict(at) == "broken: its session, line 3: a purge removed its content, and it is back"
 
 
@@ -176,7 +179,7 @@ async def test_i_bring_back_what_a_purge_removed(at: Backoffice) -> None:
 
 
 def i_say_that_it_is_sealed(tx: Tx) -> None:
-    tx.execute(update(chains).values(sealed_hash=chains.c.hash))
+    tx.run("UPDATE bot_chains SET sealed_hash = hash")
 
 
 async def test_i_mark_a_chain_as_sealed(at: Backoffice, caplog: pytest.LogCaptureFixture) -> None:
@@ -196,11 +199,11 @@ async def test_i_mark_a_chain_as_sealed(at: Backoffice, caplog: pytest.LogCaptur
 
 async def test_what_a_forged_checkpoint_says_is_not_believed(at: Backoffice) -> None:
     def forge(tx: Tx) -> None:
-        heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(select(chains))}
+        heads = {row.chain: Head(row.seq, row.hash) for row in tx.all("SELECT * FROM bot_chains")}
         made = checkpoint(None, heads, now(tx), GUESS)
         written = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
         values = {"at": stamp(made.at), "heads": written, "previous": "", "sealed": made.sealed}
-        tx.execute(insert(checkpoints).values(number=1, **values))
+        tx.insert("bot_checkpoints", {"number": 1, **values})
         i_say_that_it_is_sealed(tx)
 
     await i_write(at, forge)
@@ -256,7 +259,7 @@ async def test_i_move_a_true_line_to_another_place(at: Backoffice) -> None:
     """Ben did approve; it was the deploy, on line 3."""
 
     def move(tx: Tx) -> None:
-        last, approval = (line_of(tx.execute(select(ledger).where(ledger.c.seq == seq)).one()) for seq in (8, 3))
+        last, approval = (line_of(tx.first("SELECT * FROM bot_ledger WHERE seq = :seq", seq=seq)) for seq in (8, 3))
         fields = {name: getattr(approval, name) for name in approval.__dataclass_fields__}
         line = LedgerLine(**{**fields, "seq": 9, "previous": last.hash})
         stored(tx, at.key, LedgerLine(**{**fields, "seq": 9, "previous": last.hash, "hash": line_hash(line)}))
@@ -268,12 +271,12 @@ async def test_i_move_a_true_line_to_another_place(at: Backoffice) -> None:
 async def test_i_give_one_session_the_lines_of_another(at: Backoffice) -> None:
     await at.hears("and refund", thread="2.2")
     await at.asks("lookup", {})
-    other, one = at.key, (await at.database.read(lambda tx: tx.execute(select(func.min(chains.c.chain))).scalar_one()))
+    other, one = at.key, (await at.database.read(lambda tx: tx.value("SELECT min(chain) FROM bot_chains")))
 
     def swap(tx: Tx) -> None:
-        for table in (ledger, chains):
+        for table in ("bot_ledger", "bot_chains"):
             for old, new in ((one, "aside"), (other, one), ("aside", other)):
-                tx.execute(update(table).where(table.c.chain == old).values(chain=new))
+                tx.run(f"UPDATE {table} SET chain = :new WHERE chain = :old", old=old, new=new)
 
     await i_write(at, swap)
     assert (await verdict(at)).endswith("line 1: its header was changed")
@@ -284,8 +287,8 @@ async def test_i_give_one_session_the_lines_of_another(at: Backoffice) -> None:
 
 def i_take_the_seals_away(tx: Tx) -> None:
     """The denial is gone from the end, and an approval is there."""
-    tx.execute(update(ledger).values(sealed=""))
-    i_forge(tx, tx.execute(select(func.min(chains.c.chain))).scalar_one(), 8)
+    tx.run("UPDATE bot_ledger SET sealed = ''")
+    i_forge(tx, tx.value("SELECT min(chain) FROM bot_chains"), 8)
 
 
 async def test_i_take_the_seals_away_from_all_lines(at: Backoffice) -> None:
@@ -310,8 +313,11 @@ async def test_i_cut_off_what_a_checkpoint_covers_and_let_the_service_write_on(a
     await sealed(at)
 
     def cut(tx: Tx) -> None:
-        tx.execute(delete(ledger).where(ledger.c.seq == 8))
-        tx.execute(update(chains).values(seq=7, hash=select(ledger.c.hash).where(ledger.c.seq == 7).scalar_subquery()))
+        tx.run("DELETE FROM bot_ledger WHERE seq = 8")
+        tx.run(
+            "UPDATE bot_chains SET seq = 7, hash = :hash",
+            hash=tx.value("SELECT hash FROM bot_ledger WHERE seq = 7"),
+        )
 
     await i_write(at, cut)
     await at.asks("lookup", {})
@@ -323,8 +329,8 @@ async def test_i_remove_a_whole_chain(at: Backoffice) -> None:
     await sealed(at)
 
     def remove(tx: Tx) -> None:
-        for table in (ledger, chains):
-            tx.execute(delete(table).where(table.c.chain == at.key))
+        for table in ("bot_ledger", "bot_chains"):
+            tx.run(f"DELETE FROM {table} WHERE chain = :chain", chain=at.key)
 
     await i_write(at, remove)
     assert await verdict(at) == "broken: its session, line 8: it is missing; checkpoint 1 was made over it"
@@ -339,9 +345,9 @@ async def test_i_cut_off_checkpoints_while_the_service_runs(at: Backoffice, capl
     await checkpointing._seal_moved(at_once=True)
 
     def cut(tx: Tx) -> None:
-        tx.execute(delete(checkpoints).where(checkpoints.c.number == 2))
-        for table in (ledger, chains):
-            tx.execute(delete(table).where(table.c.chain == SYSTEM))
+        tx.run("DELETE FROM bot_checkpoints WHERE number = 2")
+        for table in ("bot_ledger", "bot_chains"):
+            tx.run(f"DELETE FROM {table} WHERE chain = :chain", chain=SYSTEM)
 
     await i_write(at, cut)
     assert (await verdict(at)).startswith("consistent: ")
@@ -359,9 +365,10 @@ async def test_i_put_an_older_copy_back(at: Backoffice) -> None:
     await sealed(at)
 
     def put_back(tx: Tx) -> None:
-        for table, rows in zip((ledger, chains, checkpoints), copy, strict=True):
-            tx.execute(delete(table))
-            tx.execute(insert(table), rows)
+        for table, rows in zip(KEYS_OF, copy, strict=True):
+            tx.run(f"DELETE FROM {table}")
+            for row in rows:
+                tx.insert(table, row)
 
     await i_write(at, put_back)
     assert (await verdict(at)).startswith("consistent: 8 lines in 1 chain; only an anchor")
@@ -372,7 +379,7 @@ async def test_i_put_an_older_copy_back(at: Backoffice) -> None:
 
 
 def _everything(tx: Tx) -> list[list[dict[str, object]]]:
-    return [[dict(row._mapping) for row in tx.execute(select(table))] for table in (ledger, chains, checkpoints)]
+    return [[row._asdict() for row in tx.all(f"SELECT * FROM {table}")] for table in KEYS_OF]
 
 
 async def test_what_no_checkpoint_covers_can_be_cut_off_and_verify_says_how_much_that_is(at: Backoffice) -> None:
@@ -397,6 +404,9 @@ async def test_what_no_checkpoint_covers_can_be_cut_off_and_verify_says_how_much
 # Any cell of any row
 
 
+KEYS_OF = {"bot_ledger": ("chain", "seq"), "bot_chains": ("chain",), "bot_checkpoints": ("number",)}
+
+
 class _Undone(Exception):
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -409,36 +419,39 @@ async def test_no_cell_can_be_changed(at: Backoffice) -> None:
     await at.command("pause")
     await at.database.run(unguarded)
     rows = await at.database.read(_everything)
-    tables = {ledger: ("chain", "seq"), chains: ("chain",), checkpoints: ("number",)}
     tried = 0
-    for (table, keys), stored_rows in zip(tables.items(), rows, strict=True):
+    for (table, keys), stored_rows in zip(KEYS_OF.items(), rows, strict=True):
+        this = " AND ".join(f"{key} = :its_{key}" for key in keys)
         for row in stored_rows:
-            for column in table.c:
-                for value in _others(at, column, row[column.name]):
-                    this = [table.c[key] == row[key] for key in keys]
-                    change = update(table).where(*this).values({column.name: value})
+            its = {f"its_{key}": row[key] for key in keys}
+            for column, was in row.items():
+                for value in _others(at, table, column, was):
                     with pytest.raises(_Undone) as undone:
-                        await at.database.run(_look_at, change)
-                    where = f"{table.name}.{column.name}: {row[column.name]!r} → {value!r}"
+                        await at.database.run(
+                            _look_at, f"UPDATE {table} SET {column} = :value WHERE {this}", its | {"value": value}
+                        )
+                    where = f"{table}.{column}: {was!r} → {value!r}"
                     assert undone.value.report.finding is Integrity.BROKEN, where
                     tried += 1
             with pytest.raises(_Undone) as undone:
-                await at.database.run(_look_at, delete(table).where(*[table.c[key] == row[key] for key in keys]))
-            if table is not checkpoints:  # the last of those takes an anchor
-                assert undone.value.report.finding is Integrity.BROKEN, f"{table.name}: {row} is gone"
+                await at.database.run(_look_at, f"DELETE FROM {table} WHERE {this}", its)
+            if table != "bot_checkpoints":  # the last of those takes an anchor
+                assert undone.value.report.finding is Integrity.BROKEN, f"{table}: {row} is gone"
     assert tried > 300
     assert (await verdict(at)).startswith("consistent: ")
 
 
-def _look_at(tx: Tx, change: Any) -> None:
-    tx.execute(change)
+def _look_at(tx: Tx, change: str, values: dict[str, Any]) -> None:
+    tx.run(change, **values)
     raise _Undone(verify_ledger(tx, KEYS))
 
 
-def _others(at: Backoffice, column: Column[Any], value: Any) -> list[Any]:
+def _others(at: Backoffice, table: str, name: str, value: Any) -> list[Any]:
     """Other values for this cell: some crude, some that mean the same and are spelled differently."""
     others: list[Any]
-    name, room = column.name, getattr(column.type, "length", None) or 10_000
+    (declared,) = re.findall(rf"CREATE TABLE {table} \([^;]*?\n    {name} ([^\n]*)", SCHEMA.file.read_text("utf-8"))
+    length = re.match(r"VARCHAR\((\d+)\)", declared)
+    room = int(length[1]) if length else 10_000
     match value:
         case int():
             others = [value + 50, 0, -1]
@@ -458,7 +471,7 @@ def _others(at: Backoffice, column: Column[Any], value: Any) -> list[Any]:
             raise AssertionError(value)
     if at.database.dialect == "sqlite" and isinstance(value, str):
         others.append(b"\xff")
-    if column.nullable and value is not None:
+    if not re.search("NOT NULL|PRIMARY KEY", declared) and value is not None:
         others.append(None)
     return [cut for other in others if (cut := other[:room] if isinstance(other, str) else other) != value]
 
@@ -468,7 +481,7 @@ async def test_bytes_that_are_no_text_are_no_trace(at: Backoffice) -> None:
         pytest.skip("PostgreSQL takes text only")
     for cell in ("bot_ledger SET content", "bot_checkpoints SET heads", "bot_chains SET sealed_hash"):
         await sealed(at) if cell.startswith("bot_check") else None
-        await i_write(at, lambda tx, cell=cell: tx.execute(text(f"UPDATE {cell} = CAST(x'ff' AS TEXT)")))  # type: ignore[misc]  # bound per turn
+        await i_write(at, lambda tx, cell=cell: tx.run(f"UPDATE {cell} = CAST(x'ff' AS TEXT)"))  # type: ignore[misc]  # bound per turn
         assert (await verdict(at)).startswith("broken: ")
 
 
@@ -505,5 +518,5 @@ async def test_a_service_that_gets_another_secret_says_so(
 
 async def test_who_spoils_the_end_does_not_keep_the_operator_out(at: Backoffice) -> None:
     await sealed(at)
-    await i_write(at, lambda tx: (i_forge(tx, at.key, 9), tx.execute(update(checkpoints).values(at="x"))))
+    await i_write(at, lambda tx: (i_forge(tx, at.key, 9), tx.run("UPDATE bot_checkpoints SET at = 'x'")))
     assert (await at.command("pause")).code == 0

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select, text, update
 
 from bot.cli import main
 from bot.confirmation.model import OutcomeKind, State, VoteKind
@@ -19,16 +18,15 @@ from bot.operations.operate import open_for_reading
 from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from bot.store.purge import purge_sessions
 from bot.store.repository import find_session, lock_confirmation, now
-from bot.store.tables import grants, metadata, sessions, threads
 from runtime.errors import NotFound
 from runtime.store.database import Database, Tx
 from runtime.store.records import SessionId
+from runtime.store.schema import tables
 from runtime.store.sessions import create
-from runtime.store.tables import metadata as runtime_metadata
-from runtime.store.tables import sessions as histories
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.office import office
+from tests.support.stores import change
 
 pytestmark = pytest.mark.every_case
 
@@ -64,8 +62,8 @@ async def purged(at: Backoffice) -> CommandOutput:
 
 def everything(tx: Tx) -> str:
     """All that any table holds."""
-    tables = (*metadata.sorted_tables, *runtime_metadata.sorted_tables)
-    return "\n".join(str(tuple(row)) for table in tables for row in tx.execute(select(table)))
+    ours = sorted(table for table in tables(tx) if table.startswith(("bot_", "runtime_")))
+    return "\n".join(str(tuple(row)) for table in ours for row in tx.all(f"SELECT * FROM {table}"))
 
 
 async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoffice) -> None:
@@ -158,8 +156,8 @@ async def test_a_session_in_use_is_kept_whole_until_it_has_ended(at: Backoffice)
 
 
 def gives_up(tx: Tx, at: float) -> None:
-    for table in (sessions, threads):
-        tx.execute(update(table).values(parked_at=at, trouble="The channel is gone."))
+    for table in ("bot_sessions", "bot_threads"):
+        change(tx, table, parked_at=at, trouble="The channel is gone.")
 
 
 async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) -> None:
@@ -177,7 +175,12 @@ async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) 
 
 async def test_grants_that_have_ended_go(at: Backoffice) -> None:
     def give(tx: Tx, name: str, until: datetime) -> None:
-        tx.execute(insert(grants).values(id=name, session=at.key, until=until.timestamp()))
+        tx.run(
+            "INSERT INTO bot_grants (id, session, until) VALUES (:id, :session, :until)",
+            id=name,
+            session=at.key,
+            until=until.timestamp(),
+        )
 
     await at.database.run(give, "ended", at.clock.now + timedelta(hours=1))
     await at.database.run(give, "holds", at.clock.now + timedelta(days=200))
@@ -192,7 +195,7 @@ async def test_sessions_that_came_over_rest_go_too(at: Backoffice) -> None:
     def begin(tx: Tx) -> None:
         for user, name in (("ann", "old"), ("ann", "new"), ("bob", "old")):
             create(tx, SessionId("oncall", user, name), "oncall", {"note": SECRET, "user:note": f"of {user}"})
-        tx.execute(update(histories).where(histories.c.id == "new").values(updated=at.clock.at + 99 * 86_400))
+        tx.run("UPDATE runtime_sessions SET updated = :updated WHERE id = 'new'", updated=at.clock.at + 99 * 86400)
 
     await at.database.run(begin)
     await at.is_posted()
@@ -216,7 +219,7 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     await at.database.run(say_later, at.key, host.AgentMessage(event="e1", author="oncall", text="Hello."))
     await at.database.run(mark_posted, at.key, None, SaidInThread("e1", "1.2"))
     await at.database.run(mark_all_posted, at.key)
-    await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))
+    await at.database.run(lambda tx: tx.run("UPDATE runtime_sessions SET updated = :updated", updated=at.clock.at))
     at.clock.passes(days=100)
     assert (await purged(at)).lines[0].endswith("is purged: 7 lines, 1 confirmation, 2 letters, 1 history.")
     await at.hears("and again", BEN)
@@ -280,9 +283,9 @@ async def test_after_a_real_conversation_nothing_of_it_is_in_the_store(
 
 async def at_rest(database: Database) -> None:
     """Returns when nothing is owed to anybody."""
-    owed = select(sessions.c.key).where(sessions.c.due_at.is_not(None))
+    owed = "SELECT 1 FROM bot_sessions WHERE due_at IS NOT NULL"
     with database.waiter("bot:sessions", "bot:confirmations") as waiter:
-        while await database.read(lambda tx: tx.execute(owed).first()) is not None:
+        while await database.read(lambda tx: tx.first(owed)) is not None:
             await waiter.wait(0.05)
 
 
@@ -315,8 +318,8 @@ async def test_what_is_purged_while_somebody_waits_for_its_session_is_not_found(
         def purges_until_somebody_waits(tx: Tx) -> None:
             assert purge_sessions(tx, [at.key], now(tx) - timedelta(days=90)).confirmations == 1
             loop.call_soon_threadsafe(purging.set)
-            waits = text("SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))")
-            while tx.execute(waits).first() is None:
+            waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+            while tx.first(waits) is None:
                 pass
 
         purge = asyncio.create_task(at.database.run(purges_until_somebody_waits))

@@ -6,12 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
 
 from bot.config.rules import Rules
 from bot.config.settings import WaitingLimits
 from bot.store.ledger_lines import read_lines
-from bot.store.tables import confirmations
 from runtime.store.database import Tx
 from tests.support.backoffice import backoffice
 
@@ -31,8 +29,7 @@ async def test_no_more_calls_wait_than_may_however_many_replicas_open_them(
     either_url: str, here: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def waiting(tx: Tx) -> list[int]:
-        of = select(func.count()).where(confirmations.c.state == "waiting").group_by(confirmations.c.session)
-        return sorted(tx.execute(of).scalars())
+        return sorted(tx.column("SELECT count(*) FROM bot_confirmations WHERE state = 'waiting' GROUP BY session"))
 
     async with backoffice(either_url, tmp_path, monkeypatch, capsys) as at:
         at.rules = Rules(at.rules.policies, WaitingLimits(waiting_per_session=here, waiting_per_person=4))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy import insert
-
 from bot.store import waiting_index
 from bot.store.open import open_store
-from bot.store.tables import waiting
 from runtime.store.database import Tx
 from tests.support.secret import SECRET
 
@@ -15,8 +12,8 @@ TEAM = "T0ACME"
 
 def fill(tx: Tx) -> None:
     """4,000 calls: every second one for ann as well as for the group; one in a hundred for a function."""
-    tx.execute(
-        insert(waiting),
+    tx.many(
+        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES (:team, :whom, :created, :confirmation)",
         [
             {"team": TEAM, "whom": name, "created": float(number), "confirmation": f"c{number:05}"}
             for number in range(4000)
@@ -28,7 +25,10 @@ def fill(tx: Tx) -> None:
             )
         ],
     )
-    tx.execute(insert(waiting).values(team="T0OTHER", whom="group:S0ELSEWHERE", created=0.0, confirmation="x"))
+    tx.run(
+        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES ('T0OTHER', :whom, 0.0, 'x')",
+        whom="group:S0ELSEWHERE",
+    )
 
 
 async def test_one_page_after_the_other_each_call_once(database_url: str) -> None:

@@ -11,11 +11,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import select, update
 
 from bot.audit.checkpoints import Anchor, checkpoint
 from bot.operations.pause import pause
-from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
 from runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
 from tests.support.deciding import NOON
@@ -89,7 +87,11 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
         await at.ann.commands("/approvals", "Z0RA-COMMAND", at.deploys)
         await at.rests()
         broken = '{"v":1,"asked":{"tool":"Z0RA-TOOL","arguments":"Z0RA-NOT-AN-OBJECT"}}'
-        await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(body=broken, due_at=tx.now())))
+        await at.bot.database.run(
+            lambda tx: tx.run(
+                "UPDATE bot_confirmations SET body = :body, due_at = :due_at", body=broken, due_at=tx.now()
+            )
+        )
         await at.later(seconds=5)
         await at.bob.clicks(card, "History")
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20}')
@@ -125,7 +127,7 @@ async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Done: Pay", at.deploys, thread=card)
         await pause(at.bot.database)
-        (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+        (name,) = await at.bot.database.read(lambda tx: tx.column("SELECT id FROM bot_confirmations"))
 
     session = f"session slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"
     lines = messages_about(written, f"{session}, confirmation {name}")

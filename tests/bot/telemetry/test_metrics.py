@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import select, update
 
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.outcome import HostOutcome
@@ -20,7 +19,6 @@ from bot.confirmation.states import Transition
 from bot.operations.pause import pause
 from bot.sandbox.server.faults import Fault
 from bot.store.open import open_store
-from bot.store.tables import cards, confirmations
 from bot.store.transactions import follow_outcome
 from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
 from runtime.store.database import Tx
@@ -121,7 +119,7 @@ async def test_what_slack_refuses_and_puts_off(open_office: Opens) -> None:
 async def test_an_answer_from_outside_counts_as_such(open_office: Opens) -> None:
     async with open_office(POLICIES) as at:
         await at.ask("reimburse 1500 for the team dinner")
-        (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+        (name,) = await at.bot.database.read(lambda tx: tx.column("SELECT id FROM bot_confirmations"))
         for _ in range(2):
             await at.bot.database.run(follow_outcome, name, HostOutcome(became=OutcomeKind.DONE, confirmed=True))
 
@@ -149,8 +147,7 @@ def tried_again(fault: Fault, times: int) -> bool:
 
 def card_is_put_off(tx: Tx) -> bool:
     """Whether a card failed and waits for its next attempt."""
-    put_off = cards.c.owed_since.is_not(None) & cards.c.lease_token.is_(None)
-    return tx.execute(select(cards.c.due_at).where(put_off)).first() is not None
+    return tx.first("SELECT 1 FROM bot_cards WHERE owed_since IS NOT NULL AND lease_token IS NULL") is not None
 
 
 async def test_what_is_put_off_again_and_again_grows_old(open_office: Opens) -> None:
@@ -171,7 +168,7 @@ async def test_parked_rows_by_kind(open_office: Opens) -> None:
     async with open_office(POLICIES) as at:
         await at.ask("reimburse 1500 for the team dinner")
         await at.rests()
-        await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(parked_at=1.0, due_at=None)))
+        await at.bot.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET parked_at = 1.0, due_at = NULL"))
 
         page = await scrape(at.bot.url)
         assert page.labels("adk_confirm_parked", "kind") == {"session", "confirmation", "card", "thread", "reply"}

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import text
 
 from bot.app import running_bot
 from bot.sandbox.server.server import FakeSlack
@@ -52,7 +51,7 @@ async def test_a_store_that_does_not_answer(open_office: Opens) -> None:
 
 async def test_a_store_that_another_version_has_changed(open_office: Opens) -> None:
     async with open_office() as at:
-        await at.bot.database.run(lambda tx: tx.execute(text("UPDATE adk_confirm_versions SET version = 9")))
+        await at.bot.database.run(lambda tx: tx.run("UPDATE adk_confirm_versions SET version = 9"))
         status, said = await get(f"{at.bot.url}/readyz")
     assert status == 503
     assert "tables are of version 9, and this program's 1: a newer program was started on it. Use that one." in said
@@ -60,9 +59,7 @@ async def test_a_store_that_another_version_has_changed(open_office: Opens) -> N
 
 async def test_a_store_that_can_not_be_asked_for_its_version(open_office: Opens) -> None:
     async with open_office() as at:
-        await at.bot.database.run(
-            lambda tx: tx.execute(text("ALTER TABLE adk_confirm_versions RENAME version TO gone"))
-        )
+        await at.bot.database.run(lambda tx: tx.run("ALTER TABLE adk_confirm_versions RENAME version TO gone"))
         status, said = await get(f"{at.bot.url}/readyz")
     assert status == 503
     assert "store: could not be asked: OperationalError\n" in said

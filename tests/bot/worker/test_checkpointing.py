@@ -9,7 +9,6 @@ from datetime import timedelta
 
 import asyncpg
 import pytest
-from sqlalchemy import insert, text
 
 from bot.audit.checkpoints import Anchor, Checkpoint
 from bot.audit.ledger import LineKind
@@ -22,7 +21,6 @@ from bot.store.checkpoints import stored_checkpoints
 from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
 from bot.store.repository import now
-from bot.store.tables import chains
 from bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
 from runtime.store.database import Database, Tx
 from runtime.store.postgres import SESSION
@@ -98,7 +96,7 @@ async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
     caplog.set_level(logging.INFO, "adk_confirm.audit")
     count = 2 * AT_ONCE + 5
     rows = [{"chain": f"c{number:06}", "seq": 1, "hash": f"{number:064x}"} for number in range(count)]
-    await store.run(lambda tx: tx.execute(insert(chains), rows))
+    await store.run(lambda tx: tx.many("INSERT INTO bot_chains (chain, seq, hash) VALUES (:chain, :seq, :hash)", rows))
     checkpointing = CheckpointJob(store, KEYS, HOUR)
     checkpointing.stop()
     await checkpointing.run()
@@ -166,7 +164,7 @@ async def test_a_clock_that_was_put_back_holds_nothing_up(store: Database, clock
 async def test_what_somebody_wrote_over_stops_no_checkpoint(store: Database, clock: Clock) -> None:
     await store.run(write, "a")
     await sealed(store)
-    await store.run(lambda tx: tx.execute(text("UPDATE bot_checkpoints SET heads = 'x', at = 'y'")))
+    await store.run(lambda tx: tx.run("UPDATE bot_checkpoints SET heads = 'x', at = 'y'"))
     await store.run(write, "b")
     clock.passes(HOUR)
     assert await sealed(store) == ["b"]

@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from sqlalchemy import func, select, text
 
 from bot.store.open import open_store
-from bot.store.tables import chains, checkpoints
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.readiness import Readiness
 from bot.worker.supervision import RestartPauses, Supervisor
@@ -30,12 +28,12 @@ SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
 @asynccontextmanager
 async def without(database: Database, table: str) -> AsyncIterator[None]:
     """A table is gone for a while. Who reads it for the worker notices at once."""
-    await database.run(lambda tx: tx.execute(text(f"ALTER TABLE {table} RENAME TO gone")))
+    await database.run(lambda tx: tx.run(f"ALTER TABLE {table} RENAME TO gone"))
     await database.run(wake)
     try:
         yield
     finally:
-        await database.run(lambda tx: tx.execute(text(f"ALTER TABLE gone RENAME TO {table}")))
+        await database.run(lambda tx: tx.run(f"ALTER TABLE gone RENAME TO {table}"))
 
 
 async def restarted(at: Office, task: str, times: int) -> Scraped:
@@ -56,13 +54,11 @@ async def ready(at: Office) -> None:
 
 
 def sealed(tx: Tx) -> int:
-    return tx.execute(select(func.count()).select_from(checkpoints)).scalar_one()
+    return tx.value("SELECT count(*) FROM bot_checkpoints")
 
 
 def unsealed(tx: Tx) -> int:
-    return tx.execute(
-        select(func.count()).select_from(chains).where(chains.c.hash != chains.c.sealed_hash)
-    ).scalar_one()
+    return tx.value("SELECT count(*) FROM bot_chains WHERE hash <> sealed_hash")
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from runtime import Agent, Forbidden, FunctionTool, Invalid, Runner, ScriptedModel, ToolContext, call
 from runtime.jsontypes import JsonObject
@@ -15,7 +14,6 @@ from runtime.rest.api import Api
 from runtime.store.database import Database, Tx
 from runtime.store.open import SCHEMA
 from runtime.store.schema import lay_out
-from runtime.store.tables import invocations
 from tests.support.dialogue import Chat
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, answers_with
@@ -186,7 +184,7 @@ async def test_what_a_process_of_slack_left_is_not_taken_up_here(database: Datab
 
 
 def _seems_abandoned(tx: Tx) -> None:
-    tx.execute(update(invocations).values(status="active"))
+    tx.run("UPDATE runtime_invocations SET status = 'active'")
 
 
 def test_the_desks_own_runner_is_not_served() -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from sqlalchemy import update
-
 from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext
 from runtime.models.scripted import call
 from runtime.store.database import Database
 from runtime.store.open import SCHEMA
 from runtime.store.schema import lay_out
-from runtime.store.tables import sessions
 from runtime.tool import ToolOutcomeUnknown
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, responses, texts
@@ -55,7 +52,9 @@ async def test_a_caller_that_leaves_leaves_its_run_going(database: Database) -> 
 async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Database) -> None:
     async def lose_the_session() -> str:
         """As if another process had taken the session over."""
-        await database.run(lambda tx: tx.execute(update(sessions).values(lease_token="another", lease_until=1e12)))
+        await database.run(
+            lambda tx: tx.run("UPDATE runtime_sessions SET lease_token = 'another', lease_until = 1000000000000.0")
+        )
         return "done"
 
     model = ScriptedModel(call("lose_the_session"), call("lose_the_session"))
@@ -66,7 +65,7 @@ async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Data
         status, (called, failed) = await ada.post("/run_sse", words("go"))
         assert (status, called["author"]) == (200, "clerk")
         assert "Another process took over" in failed["error"]
-        await database.run(lambda tx: tx.execute(update(sessions).values(lease_token=None, lease_until=None)))
+        await database.run(lambda tx: tx.run("UPDATE runtime_sessions SET lease_token = NULL, lease_until = NULL"))
         status, refused = await ada.post("/run", words("again"))
         assert (status, "Another process took over" in refused["detail"]) == (503, True)
 

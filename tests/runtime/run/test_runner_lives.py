@@ -7,14 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from sqlalchemy import update
 
 from runtime import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
 from runtime.run.live_run import Run
 from runtime.run.recovery import Recovery
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.records import SessionId
-from runtime.store.tables import sessions
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
@@ -22,6 +20,8 @@ from tests.support.waiting import until
 from tests.support.watched import Watched
 
 log: list[str] = []
+
+TAKE_OVER = "UPDATE runtime_sessions SET lease_token = 'another' WHERE app = :app AND id = :id"
 
 
 @pytest.fixture
@@ -272,8 +272,7 @@ async def test_a_worker_that_lost_the_lease_writes_nothing_any_more(database: Da
     before = await chat.history()
 
     def take_over(tx: Tx) -> None:
-        mine = (sessions.c.app == app, sessions.c.id == chat.session)
-        tx.execute(update(sessions).where(*mine).values(lease_token="another's"))
+        tx.run(TAKE_OVER, app=app, id=chat.session)
 
     await database.run(take_over)
     work.may_end.set()
@@ -295,8 +294,7 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
             return
         intents.append(what)
         if len(intents) == 2:  # the first write stored the request
-            mine = (sessions.c.app == app, sessions.c.id == chat.session)
-            await database.run(lambda tx: tx.execute(update(sessions).where(*mine).values(lease_token="another's")))
+            await database.run(lambda tx: tx.run(TAKE_OVER, app=app, id=chat.session))
             before = len(renewals)
             await until(lambda: len(renewals) > before)
 

@@ -14,12 +14,10 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
-from sqlalchemy import select
 
 from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
-from runtime.store.tables import sessions
 from runtime.tool import Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
@@ -487,7 +485,7 @@ async def test_a_tool_may_take_longer_than_the_lease(database: Database, app: st
     ends: list[float] = []
 
     def lease_ends(tx: Tx) -> float:
-        return tx.execute(select(sessions.c.lease_until).where(sessions.c.app == app)).scalars().one() or 0.0
+        return tx.value("SELECT lease_until FROM runtime_sessions WHERE app = :app", app=app) or 0.0
 
     async def held_longer_than_three_terms() -> bool:
         ends.append(await database.read(lease_ends))

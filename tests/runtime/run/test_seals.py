@@ -9,17 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
 
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, call_digest, step
 from runtime.errors import Conflict
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
-from runtime.store.records import CALL, InvocationStatus, SessionId, call_key
+from runtime.store.records import CALL, SessionId, call_key
 from runtime.store.seal import Seal
 from runtime.store.sessions import find
-from runtime.store.tables import calls, invocations, requests, sessions
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 
@@ -52,12 +50,17 @@ def rewrites(tx: Tx, name: SessionId, change: Callable[[Call, str], Sealed]) -> 
     """What a database writer does to the session's calls; the session then seems to owe something."""
     session = find(tx, name)
     assert session is not None
-    for row in tx.execute(select(calls).where(calls.c.session == session.key)).all():
+    for row in tx.all("SELECT * FROM runtime_calls WHERE session = :session", session=session.key):
         after, sealed = change(CALL.validate_json(row.body), row.sealed)
-        here = update(calls).where(calls.c.session == session.key, calls.c.id == row.id)
-        tx.execute(here.values(body=CALL.dump_json(after).decode(), state=after.state.value, sealed=sealed))
-    owing = update(invocations).where(invocations.c.session == session.key)
-    tx.execute(owing.values(status=InvocationStatus.ACTIVE.value))
+        tx.run(
+            "UPDATE runtime_calls SET body = :body, state = :state, sealed = :sealed WHERE session = :key AND id = :id",
+            key=session.key,
+            id=row.id,
+            body=CALL.dump_json(after).decode(),
+            state=after.state.value,
+            sealed=sealed,
+        )
+    tx.run("UPDATE runtime_invocations SET status = 'active' WHERE session = :key", key=session.key)
 
 
 def sealed(one: Call, name: SessionId, seal: Seal = SEAL) -> Sealed:
@@ -105,7 +108,7 @@ async def test_i_make_it_something_that_is_not_a_number(run: MakeRunner) -> None
     changed = CALL.dump_json(waiting).decode().replace('"amount":10', '"amount":NaN')
 
     def writes(tx: Tx) -> None:
-        tx.execute(update(calls).where(calls.c.id == waiting.id).values(body=changed))
+        tx.run("UPDATE runtime_calls SET body = :body WHERE id = :id", id=waiting.id, body=changed)
 
     await (await chat.runner.open()).run(writes)
     after = await approve(chat, request, waiting, {"amount": 10})
@@ -226,8 +229,11 @@ async def test_i_make_up_a_held_call(run: MakeRunner) -> None:
         assert session is not None
         here = {"session": session.key, "id": "forged"}
         stored = {"turn": 9, "state": "held", "since": 0.0, "body": CALL.dump_json(forged).decode(), "sealed": ""}
-        tx.execute(insert(calls).values(**here, **stored))
-        tx.execute(insert(requests).values(session=session.key, id="r-forged", call="forged"))
+        tx.insert("runtime_calls", {**here, **stored})
+        tx.run(
+            "INSERT INTO runtime_requests (session, id, call) VALUES (:session, 'r-forged', 'forged')",
+            session=session.key,
+        )
 
     await (await chat.runner.open()).run(insert_it)
     seen = await chat.calls()
@@ -323,9 +329,5 @@ async def test_a_runner_without_a_key_seals_nothing(run: MakeRunner) -> None:
     chat = Chat(run(payer(10)))
     await chat.approve((await chat.say("Pay")).request)
     database = await chat.runner.open()
-    found = (
-        select(calls.c.sealed)
-        .join(sessions, sessions.c.key == calls.c.session)
-        .where(sessions.c.app == chat.runner.app_name)
-    )
-    assert (await database.read(lambda tx: tx.execute(found).scalars().all()), paid) == ([""], [10])
+    found = "SELECT c.sealed FROM runtime_calls c JOIN runtime_sessions s ON s.key = c.session WHERE s.app = :app"
+    assert (await database.read(lambda tx: tx.column(found, app=chat.runner.app_name)), paid) == ([""], [10])

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, bindparam, insert, select, text, update
+from sqlalchemy import Column, Integer, MetaData, Table, bindparam, insert, select, update
 
 import runtime.store.postgres
 from bench.chaos.wires import Wire
@@ -84,7 +84,7 @@ async def test_of_two_that_block_each_other_both_get_through(replicas: Replicas)
     def transfer(tx: Tx, source: int, target: int) -> None:
         attempts.append(source)
         take(tx, source, 10)
-        tx.execute(text("SELECT pg_sleep(0.5)"))
+        tx.all("SELECT pg_sleep(0.5)")
         take(tx, target, -10)
 
     await asyncio.gather(replicas[0].run(transfer, 1, 2), replicas[1].run(transfer, 2, 1))
@@ -102,7 +102,7 @@ async def test_what_never_gets_through_ends_with_a_sentence(
     def collide(tx: Tx) -> None:
         attempts.append(1)
         take(tx, 1, 10)
-        tx.execute(text(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END $$"))
+        tx.run(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END $$")
 
     with pytest.raises(StoreError, match=r"in 3 attempts \(others were in the way\)\. Nothing of it was stored"):
         await replicas[0].run(collide)
@@ -117,7 +117,7 @@ async def test_a_connection_that_breaks_before_the_commit_is_replaced(replicas: 
         take(tx, 1, 10)
         if not broken:
             broken.append(1)
-            tx.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+            tx.all("SELECT pg_terminate_backend(pg_backend_pid())")
 
     await replicas[0].run(take_and_break_once)
     assert await replicas[0].read(amounts) == [90, 100]
@@ -127,12 +127,10 @@ async def test_every_connection_may_break_between_two_transactions(replicas: Rep
     database, other = replicas
     await asyncio.gather(*(database.run(take, 1, 1) for _ in range(10)), *(database.read(amounts) for _ in range(5)))
     await other.run(
-        lambda tx: tx.execute(
-            text(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-        ).all()
+        lambda tx: tx.all(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid()"
+        )
     )
     await asyncio.gather(*(database.run(take, 1, 1) for _ in range(10)), *(database.read(amounts) for _ in range(5)))
     assert await database.read(amounts) == [80, 100]
@@ -140,17 +138,13 @@ async def test_every_connection_may_break_between_two_transactions(replicas: Rep
 
 async def test_a_connection_that_breaks_in_the_commit_leaves_it_open_what_happened(replicas: Replicas) -> None:
     def die_when_committed(tx: Tx) -> None:
-        tx.execute(
-            text(
-                "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
-            )
+        tx.run(
+            "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql"
+            " AS 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
         )
-        tx.execute(
-            text(
-                "CREATE CONSTRAINT TRIGGER die AFTER UPDATE ON accounts"
-                " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()"
-            )
+        tx.run(
+            "CREATE CONSTRAINT TRIGGER die AFTER UPDATE ON accounts DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION die()"
         )
 
     await replicas[0].run(die_when_committed)
@@ -163,10 +157,10 @@ async def test_a_replica_goes_on_when_another_changes_the_tables(replicas: Repli
     old, new = replicas
 
     def everything(tx: Tx) -> int:
-        return len(tx.execute(text("SELECT * FROM accounts")).all())
+        return len(tx.all("SELECT * FROM accounts"))
 
     assert await old.run(everything) == 2
-    await new.run(lambda tx: tx.execute(text("ALTER TABLE accounts ADD COLUMN colour text")))
+    await new.run(lambda tx: tx.run("ALTER TABLE accounts ADD COLUMN colour text"))
     assert await old.run(everything) == 2
 
 
@@ -176,7 +170,7 @@ async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     monkeypatch.setattr(runtime.store.postgres, "COMMAND_SECONDS", 0.1)
     database = await Database.open(postgres_url)
     with pytest.raises(StoreError, match=r"did not answer within 0\.1 seconds\. Nothing was stored"):
-        await database.run(lambda tx: tx.execute(text("SELECT pg_sleep(30)")))
+        await database.run(lambda tx: tx.all("SELECT pg_sleep(30)"))
     await database.close()
 
 
@@ -295,7 +289,7 @@ async def take_and_freeze_with_others_behind(url: str) -> None:
         take(tx, 1, 10)
         if not first:
             first.append(1)
-            tx.execute(text("SELECT pg_sleep(0.2)"))  # the others get in line meanwhile
+            tx.all("SELECT pg_sleep(0.2)")  # the others get in line meanwhile
             here("holds the row")
 
     database = await Database.open(url)
@@ -337,7 +331,7 @@ async def test_who_skips_locked_rows_gets_the_next(replicas: Replicas) -> None:
     def hold(tx: Tx) -> int:
         account = next_one(tx)
         while not go_on.is_set():
-            tx.execute(text("SELECT pg_sleep(0.01)"))
+            tx.all("SELECT pg_sleep(0.01)")
         return account
 
     first = asyncio.create_task(replicas[0].run(hold))
@@ -359,7 +353,7 @@ async def test_urls_are_understood_as_elsewhere(postgres_url: str) -> None:
     rest = postgres_url.removeprefix("postgresql://")
     for url in (f"postgres://{rest}", f"postgresql+asyncpg://{rest}", f"{postgres_url}&sslmode=disable"):
         database = await Database.open(url)
-        assert await database.read(lambda tx: tx.execute(text("SELECT 1")).scalar_one()) == 1
+        assert await database.read(lambda tx: tx.value("SELECT 1")) == 1
         await database.close()
 
 

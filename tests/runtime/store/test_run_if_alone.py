@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from sqlalchemy import func, select, text
 
 from runtime.store.database import Database, Tx
 from runtime.store.open import open_store
@@ -68,13 +67,12 @@ async def test_who_freezes_while_it_settles_in_keeps_nobody_from_starting(postgr
 
 
 def others_there(tx: Tx) -> int:
-    locks = select(func.count()).select_from(text("pg_locks")).where(text("locktype = 'advisory' AND granted"))
-    return int(tx.execute(locks).scalar_one())
+    return int(tx.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"))
 
 
 def break_every_other_connection(tx: Tx) -> None:
     own = "datname = current_database() AND pid <> pg_backend_pid()"
-    tx.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}"))
+    tx.all(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}")
 
 
 async def test_that_it_is_there_is_said_again_after_every_reconnection(postgres_url: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, inspect, text
+from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, inspect
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
@@ -24,8 +24,8 @@ def notes_with(*columns: Column[str]) -> MetaData:
 
 
 def add_colours(tx: Tx) -> None:
-    tx.execute(text("ALTER TABLE notes ADD COLUMN colour TEXT"))
-    tx.execute(text("CREATE INDEX notes_by_colour ON notes (colour)"))
+    tx.run("ALTER TABLE notes ADD COLUMN colour TEXT")
+    tx.run("CREATE INDEX notes_by_colour ON notes (colour)")
 
 
 FIRST = StoreSchema("example", notes_with())
@@ -45,18 +45,18 @@ def shape(tx: Tx) -> object:
 
 
 def start_anew(tx: Tx) -> None:
-    tx.execute(text("DROP TABLE notes"))
-    tx.execute(text("DELETE FROM adk_confirm_versions"))
+    tx.run("DROP TABLE notes")
+    tx.run("DELETE FROM adk_confirm_versions")
 
 
 async def test_the_first_real_migration(database: Database) -> None:
     """An upgrade keeps what is stored, and leaves the tables that a new store gets."""
     await lay_out(database, FIRST)
-    await database.run(lambda tx: tx.execute(text("INSERT INTO notes (id, words) VALUES (1, 'old')")))
+    await database.run(lambda tx: tx.run("INSERT INTO notes (id, words) VALUES (1, 'old')"))
     await lay_out(database, SECOND)
     await lay_out(database, SECOND)
     assert await database.read(version, SECOND) == 2
-    assert await database.read(lambda tx: tx.execute(text("SELECT words, colour FROM notes")).all()) == [("old", None)]
+    assert await database.read(lambda tx: tx.all("SELECT words, colour FROM notes")) == [("old", None)]
     upgraded = await database.read(shape)
     await database.run(start_anew)
     await lay_out(database, SECOND)
@@ -97,7 +97,7 @@ async def test_a_reader_changes_nothing_and_says_what_to_do(database_url: str, d
 
 
 async def test_a_store_with_tables_of_another_program_is_refused(database: Database) -> None:
-    await database.run(lambda tx: tx.execute(text("CREATE TABLE notes (id INTEGER)")))
+    await database.run(lambda tx: tx.run("CREATE TABLE notes (id INTEGER)"))
     with pytest.raises(StoreError, match="has a table notes, but no version of it"):
         await lay_out(database, FIRST)
 

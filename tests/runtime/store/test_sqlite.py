@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, exc, func, insert, select, text
+from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, exc, func, insert, select
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
@@ -86,14 +86,12 @@ async def test_a_commit_that_fails_fails_the_group(sqlite_url: str) -> None:
     database = await Database.open(sqlite_url)
     await database.run(create)
     await database.run(
-        lambda tx: tx.execute(
-            text("CREATE TABLE labels (parcel REFERENCES parcels (id) DEFERRABLE INITIALLY DEFERRED)")
-        )
+        lambda tx: tx.run("CREATE TABLE labels (parcel REFERENCES parcels (id) DEFERRABLE INITIALLY DEFERRED)")
     )
     answers = await together(
         database,
         database.run(put, 1),
-        database.run(lambda tx: tx.execute(text("INSERT INTO labels VALUES (99)"))),
+        database.run(lambda tx: tx.run("INSERT INTO labels VALUES (99)")),
     )
     assert [str(answer) for answer in answers] == [
         "SQLite could not do this (FOREIGN KEY constraint failed). Nothing of it was stored."
@@ -300,7 +298,7 @@ async def test_trouble_that_sqlite_tells_in_detail_is_trouble_of_the_store(sqlit
 
     database = await Database.open(sqlite_url)
     with pytest.raises(StoreError, match=r"SQLite could not do this .*malformed"):
-        await database.run(lambda tx: tx.execute(text("UPDATE things SET name = 'y' WHERE id = 1")))
+        await database.run(lambda tx: tx.run("UPDATE things SET name = 'y' WHERE id = 1"))
     await database.close()
 
 

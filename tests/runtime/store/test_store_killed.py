@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from sqlalchemy import text
 
 from runtime.store.database import Database, Tx
 from tests.support.group import together
@@ -15,15 +14,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 
 
 def create(tx: Tx) -> None:
-    tx.execute(text("CREATE TABLE notes (words TEXT)"))
+    tx.run("CREATE TABLE notes (words TEXT)")
 
 
 def note(tx: Tx, words: str) -> None:
-    tx.execute(text("INSERT INTO notes VALUES (:words)"), {"words": words})
+    tx.run("INSERT INTO notes VALUES (:words)", words=words)
 
 
 def notes(tx: Tx) -> list[str]:
-    return list(tx.execute(text("SELECT words FROM notes ORDER BY words")).scalars())
+    return list(tx.column("SELECT words FROM notes ORDER BY words"))
 
 
 async def write(url: str) -> None:

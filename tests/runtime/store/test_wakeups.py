@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-from sqlalchemy import text
 
 import runtime.store.postgres_wakeups
 from runtime.errors import Conflict
@@ -78,14 +77,14 @@ async def test_a_wait_that_was_woken_is_not_woken_again_by_what_was_due_later(da
 
 
 async def test_who_is_woken_finds_what_it_was_woken_for(database: Database) -> None:
-    await database.run(lambda tx: tx.execute(text("CREATE TABLE notes (n INTEGER)")))
+    await database.run(lambda tx: tx.run("CREATE TABLE notes (n INTEGER)"))
 
     def write(tx: Tx, n: int) -> None:
-        tx.execute(text("INSERT INTO notes VALUES (:n)"), {"n": n})
+        tx.run("INSERT INTO notes VALUES (:n)", n=n)
         tx.notify("notes")
 
     def highest(tx: Tx) -> int | None:
-        n: int | None = tx.execute(text("SELECT max(n) FROM notes")).scalar_one()
+        n: int | None = tx.value("SELECT max(n) FROM notes")
         return n
 
     with database.waiter("notes") as waiter:
@@ -182,11 +181,10 @@ async def test_what_is_committed_before_the_store_closes_is_still_said(postgres_
 
 async def listeners(database: Database) -> list[int]:
     def find(tx: Tx) -> list[int]:
-        query = text(
+        return tx.column(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
             " AND (query LIKE 'LISTEN%' OR query LIKE '%pg_notify(%') AND pid <> pg_backend_pid()"
         )
-        return list(tx.execute(query).scalars())
 
     return await database.read(find)
 
@@ -198,9 +196,7 @@ async def test_a_broken_connection_for_wake_ups_is_made_again(
     before = await listeners(replicas[0])
     assert len(before) == 2
     with replicas[1].waiter("whatever") as waiter:
-        await replicas[0].run(
-            lambda tx: [tx.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid}).all() for pid in before]
-        )
+        await replicas[0].run(lambda tx: [tx.all("SELECT pg_terminate_backend(:pid)", pid=pid) for pid in before])
         # Nobody said anything; but something may have been said while nobody listened.
         assert await waiter.wait(60)
 
@@ -225,7 +221,7 @@ async def test_what_could_not_be_said_is_said_when_the_connection_is_back(
     (speaking,) = await listeners(first)
     second = await Database.open(postgres_url)
     with second.waiter("news") as waiter:
-        await second.run(lambda tx: tx.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": speaking}).all())
+        await second.run(lambda tx: tx.all("SELECT pg_terminate_backend(:pid)", pid=speaking))
         await first.run(tell, "news")
         assert await waiter.wait(60)
     await first.close()
@@ -237,6 +233,6 @@ async def test_a_store_closes_while_its_server_is_away(postgres_url: str, monkey
     database = await Database.open(postgres_url)
     (speaking,) = await listeners(database)
     with database.waiter("news") as waiter:
-        await database.run(lambda tx: tx.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": speaking}).all())
+        await database.run(lambda tx: tx.all("SELECT pg_terminate_backend(:pid)", pid=speaking))
         await waiter.wait(0.05)
     await asyncio.wait_for(database.close(), 60)
