@@ -1,10 +1,10 @@
 """One way to run SQL: every transaction is a synchronous function, run whole on SQLite or PostgreSQL.
 
     def count(tx: Tx, session: str) -> int:
-        row = tx.execute(for_update(select(t.c.n).where(t.c.id == session))).one()   # lock first, then read
-        tx.execute(update(t).where(t.c.id == session).values(n=row.n + 1, at=tx.now()))
+        n = tx.value("SELECT n FROM t WHERE id = :id FOR UPDATE", id=session) + 1   # lock first, then read
+        tx.run("UPDATE t SET n = :n, at = :at WHERE id = :id", id=session, n=n, at=tx.now())
         tx.notify(f"session:{session}")
-        return row.n + 1
+        return n
 
     await database.run(count, "s-1")
 
@@ -14,21 +14,19 @@ and the caller gets the exception. If the caller is cancelled, the transaction i
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
-
 from runtime.errors import StoreError
 from runtime.store.sqlite import SqliteEngine
-from runtime.store.transaction import Engine, Limits, OutcomeUnknown, SqlDialect, Tx, for_update
+from runtime.store.transaction import Engine, Limits, OutcomeUnknown, SqlDialect, Tx
 from runtime.store.wakeups import Hub, Waiter
 
-__all__ = ["Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "for_update"]
+__all__ = ["Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "sqlite_path"]
 
 DEFAULT_LIMITS = Limits()
 
@@ -71,7 +69,7 @@ class Database:
         scheme = url.partition(":")[0].partition("+")[0]
         if url == ":memory:" or scheme == "sqlite":
             engine = await SqliteEngine.open(
-                _sqlite_path(url), clock or time.time, hub, limits, read_only=read_only, beside=beside
+                sqlite_path(url), clock or time.time, hub, limits, read_only=read_only, beside=beside
             )
         elif scheme in ("postgresql", "postgres"):
             engine = await _open_postgres(url, clock, hub, limits, read_only=read_only)
@@ -120,20 +118,20 @@ class Database:
         return tx
 
 
-def _sqlite_path(url: str) -> Path | None:
+_SQLITE = re.compile(r"sqlite(\+\w+)?://(?P<host>[^/?]*)(/(?P<path>[^?]*))?(?P<query>\?.*)?")
+
+
+def sqlite_path(url: str) -> Path | None:
     """The path of the file, or None for a store in memory."""
-    try:
-        parsed = make_url("sqlite://" if url == ":memory:" else url)
-    except ArgumentError as error:
-        raise StoreError(f"{url!r} is not the URL of a store: {_EXAMPLES}.") from error
-    if parsed.host or parsed.query:
+    found = _SQLITE.fullmatch("sqlite://" if url == ":memory:" else url)
+    if found is None:
+        raise StoreError(f"{url!r} is not the URL of a store: {_EXAMPLES}.")
+    if found["host"] or found["query"]:
         raise StoreError(
             f"{url!r} has parts that a SQLite store doesn't know. A file here is sqlite:///confirm.db (three "
             "slashes), elsewhere sqlite:////var/lib/confirm.db (four)."
         )
-    if not parsed.database or parsed.database == ":memory:":
-        return None
-    return Path(parsed.database).resolve()
+    return None if found["path"] in (None, "", ":memory:") else Path(found["path"]).resolve()
 
 
 async def _open_postgres(
@@ -141,12 +139,10 @@ async def _open_postgres(
 ) -> Engine:
     try:
         from runtime.store.postgres import PostgresEngine
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
+    except ImportError as error:
+        if not (error.name or "").startswith("psycopg"):
             raise
-        raise StoreError("A PostgreSQL store needs the asyncpg driver: pip install 'adk-confirm[postgres]'.") from error
-    from runtime.store.postgres import PostgresEngine
-
+        raise StoreError("A PostgreSQL store needs the psycopg driver: pip install 'adk-confirm[postgres]'.") from error
     dsn = "postgresql:" + url.partition(":")[2]
     return await PostgresEngine.open(dsn, _without_secrets(url), clock, hub, limits, read_only=read_only)
 

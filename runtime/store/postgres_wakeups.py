@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
-from asyncpg import InterfaceError, InternalClientError, PostgresError
+import psycopg
 
 from runtime.errors import StoreError
 from runtime.store.wakeups import Hub
@@ -24,36 +24,14 @@ PAYLOAD_TOPICS = 400  # of 17 bytes each: PostgreSQL takes payloads of less than
 BACKLOG = 4000
 PRESENCE = int.from_bytes(b"adk-conf", signed=True)
 """An advisory lock: shared by all processes that use the store, taken exclusively by one that is alone."""
-PING_SECONDS = 30.0
+CLOSING_SECONDS = 30.0
 RETRY_SECONDS = 1.0
-BROKEN = (OSError, PostgresError, InterfaceError, InternalClientError)
-"""What asyncpg raises when there is no connection, or no longer one."""
 
 _log = logging.getLogger(__name__)
 
 
-class DriverConnection(Protocol):
-    """The part of asyncpg's connection that is used here."""
-
-    async def execute(self, query: str, *args: object, timeout: float | None = None) -> str: ...
-
-    async def fetchval(self, query: str, *args: object, timeout: float | None = None) -> object: ...
-
-    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
-
-    def add_termination_listener(self, callback: Callable[[object], None]) -> None: ...
-
-    def get_server_pid(self) -> int: ...
-
-    def is_closed(self) -> bool: ...
-
-    async def close(self, *, timeout: float | None = None) -> None: ...
-
-    def terminate(self) -> None: ...
-
-
 class WakeupConnection:
-    def __init__(self, connect: Callable[[], Awaitable[DriverConnection]], hub: Hub) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[psycopg.AsyncConnection]], hub: Hub) -> None:
         self._connect = connect
         self._hub = hub
         self._outbox: set[str] = set()
@@ -62,6 +40,7 @@ class WakeupConnection:
         self._closing = False
         self._present = False
         self._announced = asyncio.Event()
+        self._arrivals = -1
 
     async def start(self) -> None:
         connection = await self._listen()
@@ -78,7 +57,7 @@ class WakeupConnection:
         """Shows others from now on, also after reconnections, that this process exists."""
         self._present = True
         self._changed.set()
-        async with asyncio.timeout(PING_SECONDS):
+        async with asyncio.timeout(CLOSING_SECONDS):
             await self._announced.wait()
 
     async def close(self) -> None:
@@ -86,59 +65,54 @@ class WakeupConnection:
         if self._task is not None:
             self._closing = True
             self._changed.set()
-            await asyncio.shield(self._task)
+            await asyncio.wait({self._task}, timeout=CLOSING_SECONDS)
 
-    async def _serve(self, connection: DriverConnection | None) -> None:
+    async def _serve(self, connection: psycopg.AsyncConnection | None) -> None:
         while True:
             try:
                 if connection is None:
                     connection = await self._listen()
                     self._hub.wake_all()
                 await self._talk(connection)
-            except (*BROKEN, StoreError) as error:
+            except (OSError, psycopg.Error, StoreError) as error:
                 _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
             except Exception:  # noqa: BLE001  (nobody awaits this task)
                 _log.exception("The connection for wake-ups failed; polling until it is back.")
             self._announced.clear()
             if connection is not None:
-                connection.terminate()
+                asyncio.get_running_loop().remove_reader(self._arrivals)
+                os.close(self._arrivals)
+                await connection.close()
                 connection = None
             if self._closing:
                 return
             await self._pause()
 
-    async def _talk(self, connection: DriverConnection) -> None:
+    async def _talk(self, connection: psycopg.AsyncConnection) -> None:
         """Returns when the store closes. Raises if the connection breaks."""
         while True:
+            self._changed.clear()
+            connection.pgconn.consume_input()
+            while (heard := connection.pgconn.notifies()) is not None:
+                self._heard(connection, heard.be_pid, heard.extra.decode())
             while self._outbox:
                 keys = sorted(self._outbox)[:PAYLOAD_TOPICS]
-                await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, " ".join(keys), timeout=PING_SECONDS)
+                await connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, " ".join(keys)))
                 self._outbox.difference_update(keys)
             if self._present and not self._announced.is_set():
-                await connection.execute("SELECT pg_advisory_lock_shared($1)", PRESENCE, timeout=PING_SECONDS)
+                await connection.execute("SELECT pg_advisory_lock_shared(%s)", (PRESENCE,))
                 self._announced.set()
             if self._closing:
-                await connection.close(timeout=PING_SECONDS)
                 return
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(PING_SECONDS):
-                    await self._changed.wait()
-            except TimeoutError:
-                await connection.execute("SELECT 1", timeout=PING_SECONDS)  # a cut cable causes no error by itself
-            if connection.is_closed():
-                raise ConnectionResetError("closed by the server")
+            await self._changed.wait()
 
-    async def _listen(self) -> DriverConnection:
+    async def _listen(self) -> psycopg.AsyncConnection:
         connection = await self._connect()
-        connection.add_termination_listener(lambda _: self._changed.set())
-        own = connection.get_server_pid()
-
-        def heard(_: object, sender: int, __: str, payload: str) -> None:
-            if sender != own:  # waiters in this process were woken at the commit
-                self._wake(payload.split(" "))
-
-        await connection.add_listener(CHANNEL, heard)
+        connection.add_notify_handler(lambda heard: self._heard(connection, heard.pid, heard.payload))
+        await connection.execute(f"LISTEN {CHANNEL}")
+        # The driver itself reads only while it waits for an answer.
+        self._arrivals = os.dup(connection.fileno())
+        asyncio.get_running_loop().add_reader(self._arrivals, self._changed.set)
         return connection
 
     async def _pause(self) -> None:
@@ -151,7 +125,10 @@ class WakeupConnection:
         except TimeoutError:
             return
 
-    def _wake(self, keys: list[str]) -> None:
+    def _heard(self, connection: psycopg.AsyncConnection, sender: int, payload: str) -> None:
+        if sender == connection.pgconn.backend_pid:
+            return  # waiters in this process were woken at the commit
+        keys = payload.split(" ")
         if EVERYBODY in keys:
             self._hub.wake_all()
         else:

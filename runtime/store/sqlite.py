@@ -12,14 +12,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import quote
-
-import sqlalchemy
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from runtime.errors import StoreError
 from runtime.store.lockfile import LockFile
@@ -95,7 +89,7 @@ class _Readers:
         self._path = path
         self._clock = clock
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="adk-confirm-read")
-        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._closed = False
 
     async def run(self, work: Callable[[Tx], R]) -> R:
@@ -116,55 +110,28 @@ class _Readers:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            connection = _open_connection(lambda: _connect_reader(self._path))
-        raw = _raw(connection)
+            connection = _connect_reader(self._path)
         try:
-            raw.execute("BEGIN")
+            connection.execute("BEGIN")
             return work(Tx(connection, "sqlite", self._clock))
-        except (DBAPIError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
             raise as_store_error(error) from error
         finally:
-            connection.rollback()
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")  # SQLAlchemy begins a transaction with its first statement
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             self._idle.put(connection)
 
 
 async def _start_writer(
     path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits, *, beside: bool = False
 ) -> SqliteWriter:
-    writer = SqliteWriter(lambda: _open_connection(lambda: _connect(path, beside)), clock, hub, Admission(limits))
+    writer = SqliteWriter(lambda: _connect(path, beside), clock, hub, Admission(limits))
     await writer.start()
     return writer
 
 
 def _no_op(_: Tx) -> None:
     return None
-
-
-def _open_connection(connect: Callable[[], sqlite3.Connection]) -> Connection:
-    """A connection to a store. All stores of a process share one engine, which keeps what it has compiled."""
-    token = _connecting.set(connect)
-    try:
-        return _ENGINE.connect()
-    finally:
-        _connecting.reset(token)
-
-
-_connecting: ContextVar[Callable[[], sqlite3.Connection]] = ContextVar("connecting")
-
-
-def _connect_now() -> sqlite3.Connection:
-    return _connecting.get()()
-
-
-_ENGINE = sqlalchemy.create_engine("sqlite://", creator=_connect_now, poolclass=NullPool, hide_parameters=True)
-
-
-def _raw(connection: Connection) -> sqlite3.Connection:
-    raw = connection.connection.driver_connection
-    assert isinstance(raw, sqlite3.Connection)
-    return raw
 
 
 def _connect(path: Path | None, beside: bool) -> sqlite3.Connection:

@@ -16,9 +16,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
-
 from runtime.errors import StoreError
 from runtime.store.transaction import Admission, Job, R, Tx
 from runtime.store.wakeups import Hub, topic_key
@@ -53,10 +50,9 @@ _CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
 
 def as_store_error(error: BaseException, *, writing: bool = False) -> BaseException:
     """The store's own errors as a sentence; other errors unchanged."""
-    original = error.orig if isinstance(error, DBAPIError) else error
     trouble_codes = _CAN_NOT_WRITE if writing else _TROUBLE
-    if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in trouble_codes:
-        trouble = StoreError(_sentence(original))
+    if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in trouble_codes:
+        trouble = StoreError(_sentence(error))
         trouble.__cause__ = error
         return trouble
     return error
@@ -74,7 +70,7 @@ class _GroupLost(Exception):
 
 class SqliteWriter:
     def __init__(
-        self, connect: Callable[[], Connection], clock: Callable[[], float], hub: Hub, gate: Admission
+        self, connect: Callable[[], sqlite3.Connection], clock: Callable[[], float], hub: Hub, gate: Admission
     ) -> None:
         self._connect = connect
         self._clock = clock
@@ -119,26 +115,24 @@ class SqliteWriter:
     def _main(self) -> None:
         try:
             connection = self._connect()
-            raw = connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
         except BaseException as error:  # noqa: BLE001  (`start` raises it)
             self._tell(self._opened.set_exception, error)
             return
         self._tell(self._opened.set_result, None)
         try:
-            self._serve(connection, raw)
+            self._serve(connection)
             connection.close()
         except BaseException as error:  # noqa: BLE001  (callers must not wait for ever)
             self._tell(self._break_off, error)
         self._tell(self._ended.set_result, None)
 
-    def _serve(self, connection: Connection, raw: sqlite3.Connection) -> None:
+    def _serve(self, connection: sqlite3.Connection) -> None:
         while (group := self._next_group()) is not None:
-            self._look(raw)
+            self._look(connection)
             if not group:
                 continue
             self._group = group
-            failure = self._run_group(group, connection, raw)
+            failure = self._run_group(group, connection)
             if failure is not None:
                 for job, _ in group:
                     job.fail(StoreError(failure))
@@ -165,57 +159,49 @@ class SqliteWriter:
             group.append(job)
         return group
 
-    def _look(self, raw: sqlite3.Connection) -> None:
+    def _look(self, connection: sqlite3.Connection) -> None:
         """Wakes everybody if another connection has committed since the last look."""
         seen = self._version
         try:
-            self._version = raw.execute("PRAGMA data_version").fetchone()[0]
+            self._version = connection.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.Error:
             return  # the next transaction says what is wrong
         if seen not in (None, self._version):
             self._tell(self._hub.wake_all)
 
-    def _run_group(
-        self, group: list[tuple[Job[Any], bool]], connection: Connection, raw: sqlite3.Connection
-    ) -> str | None:
+    def _run_group(self, group: list[tuple[Job[Any], bool]], connection: sqlite3.Connection) -> str | None:
         """Runs a group of transactions. Returns None if all are committed, otherwise the error because of which none
         is."""
         try:
-            raw.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
             for number, (job, read_only) in enumerate(group):
-                self._run_job(job, read_only, connection, raw, first=number == 0)
-            raw.execute("COMMIT")
+                self._run_job(job, read_only, connection, first=number == 0)
+            connection.execute("COMMIT")
         except (sqlite3.Error, _GroupLost) as error:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             return _sentence(error)
         return None
 
-    def _run_job(
-        self, job: Job[Any], read_only: bool, connection: Connection, raw: sqlite3.Connection, *, first: bool
-    ) -> None:
+    def _run_job(self, job: Job[Any], read_only: bool, connection: sqlite3.Connection, *, first: bool) -> None:
         if not first:
-            raw.execute("SAVEPOINT job")
+            connection.execute("SAVEPOINT job")
         if read_only:
-            raw.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA query_only=ON")
         job.run(Tx(connection, "sqlite", self._clock))
         if read_only:
-            raw.execute("PRAGMA query_only=OFF")
-        if not raw.in_transaction:
-            raise _GroupLost(str(getattr(job.error, "orig", None) or "the transaction was ended from inside"))
-        if connection.in_nested_transaction():
-            job.fail(RuntimeError("a transaction function left a savepoint of its own open"))
-            while (nested := connection.get_nested_transaction()) is not None:
-                nested.rollback()
+            connection.execute("PRAGMA query_only=OFF")
+        if not connection.in_transaction:
+            raise _GroupLost(str(job.error or "the transaction was ended from inside"))
         if job.error is not None:
             job.error = as_store_error(job.error, writing=not read_only)
             if first:  # there is no other's work to keep yet
-                raw.execute("ROLLBACK")
-                raw.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
             else:
-                raw.execute("ROLLBACK TO job")
+                connection.execute("ROLLBACK TO job")
         if not first:
-            raw.execute("RELEASE job")
+            connection.execute("RELEASE job")
 
     def _tell(self, callback: Callable[..., object], *args: object) -> None:
         if not self._loop.is_closed():  # otherwise nobody waits any more

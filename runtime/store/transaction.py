@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
-import sqlite3
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple, cast, overload
-
-from sqlalchemy import Connection, CursorResult, Executable, Select, func, select, text
-from sqlalchemy.sql.selectable import TypedReturnsRows
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from runtime.errors import Busy, StoreError
 
 R = TypeVar("R")
-Ts = TypeVarTuple("Ts")
-SelectT = TypeVar("SelectT", bound=Select[*tuple[Any, ...]])
 
 SqlDialect = Literal["sqlite", "postgresql"]
-Parameters = Mapping[str, object] | Sequence[Mapping[str, object]]
 
-_DATABASE_CLOCK = select(func.extract("epoch", func.clock_timestamp()))
+AT_ONCE = 1000
+"""How many rows `Tx.each` keeps in memory."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +42,10 @@ class Tx:
     `FOR UPDATE` locks rows on PostgreSQL; SQLite has only one writer, so there it is left out. Rows have attributes.
     """
 
-    __slots__ = ("_ahead", "_clock", "_raw", "connection", "context", "dialect", "facts", "later", "topics")
+    __slots__ = ("_ahead", "_clock", "_connection", "context", "dialect", "facts", "later", "topics")
 
-    def __init__(self, connection: Connection, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
-        self.connection = connection
+    def __init__(self, connection: Any, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
+        self._connection = connection  # `sqlite3`'s, or psycopg's
         self.dialect = dialect
         self.topics: set[str] = set()
         self.later: dict[str, float] = {}  # topics, and in how many seconds they are due
@@ -58,18 +53,6 @@ class Tx:
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
         self._ahead: float | None = None  # of this machine's steady clock, the database's is
-        self._raw: sqlite3.Connection | None = None
-
-    @overload
-    def execute(self, statement: TypedReturnsRows[*Ts], parameters: Parameters | None = None) -> CursorResult[*Ts]: ...
-
-    @overload
-    def execute(
-        self, statement: Executable, parameters: Parameters | None = None
-    ) -> CursorResult[*tuple[Any, ...]]: ...
-
-    def execute(self, statement: Executable, parameters: Parameters | None = None) -> CursorResult[*tuple[Any, ...]]:
-        return self.connection.execute(statement, parameters)
 
     def run(self, sql: str, /, **values: object) -> int:
         """Returns how many rows the statement changed."""
@@ -78,13 +61,12 @@ class Tx:
     def first(self, sql: str, /, **values: object) -> Any:
         """The first row, or None."""
         found = self._execute(sql, values)
-        make, row = _row_of(found), found.fetchone()
-        return None if row is None else make(row)
+        row = found.fetchone()
+        return None if row is None else _row_of(found)(row)
 
     def all(self, sql: str, /, **values: object) -> list[Any]:
         found = self._execute(sql, values)
-        make = _row_of(found)
-        return [make(row) for row in found.fetchall()]
+        return list(map(_row_of(found), found.fetchall()))
 
     def value(self, sql: str, /, **values: object) -> Any:
         """The first column of the first row. None: there is no row."""
@@ -99,37 +81,26 @@ class Tx:
         """The rows one by one, for more of them than fit into memory."""
         if self.dialect == "sqlite":
             found = self._execute(sql, values)
-            make = _row_of(found)
-            for row in found:
-                yield make(row)
         else:
-            yield from self.connection.execute(_for_postgres(sql), values, execution_options={"yield_per": 1000})
+            found = self._connection.cursor(f"each_{next(_numbers)}")
+            found.itersize = AT_ONCE
+            found.execute(_for_postgres(sql), values)
+        yield from map(_row_of(found), found)
 
     def insert(self, table: str, row: Mapping[str, object], *, if_absent: bool = False) -> bool:
         """Inserts a row. `if_absent`: only if that violates no unique key. Returns whether it did."""
-        return self.run(insert_into(table, tuple(row), if_absent), **row) == 1
+        return self.run(_insert_into(table, tuple(row), if_absent), **row) == 1
 
     def many(self, sql: str, rows: Sequence[Mapping[str, object]], /) -> None:
         """Runs a statement that returns nothing, once for each of these values."""
-        if self.dialect == "sqlite":
-            self.sqlite.executemany(_for_sqlite(sql), rows)
-        elif rows:
-            self.connection.execute(_for_postgres(sql), rows)
+        if rows:
+            self._connection.cursor().executemany(_TRANSLATED[self.dialect](sql), rows)
 
     def _execute(self, sql: str, values: dict[str, object]) -> Any:
-        if self.dialect != "sqlite":
-            return self.connection.execute(_for_postgres(sql), values)
-        lists = {name: json.dumps(value) for name, value in values.items() if isinstance(value, list | tuple)}
-        return self.sqlite.execute(_for_sqlite(sql), {**values, **lists} if lists else values)
-
-    @property
-    def sqlite(self) -> sqlite3.Connection:
-        """The driver's connection, for statements that need no SQLAlchemy. Only on SQLite."""
-        if self._raw is None:
-            raw = self.connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
-            self._raw = raw
-        return self._raw
+        if self.dialect == "postgresql":
+            return self._connection.execute(_for_postgres(sql), values)
+        lists = {name: json.dumps(value) for name, value in values.items() if isinstance(value, list)}
+        return self._connection.execute(_for_sqlite(sql), values | lists)
 
     def now(self) -> float:
         """Seconds since the epoch. Use this after the root row is locked: before that, others may still change
@@ -137,7 +108,8 @@ class Tx:
         if self._clock is not None:
             return self._clock()
         if self._ahead is None:
-            self._ahead = float(self.connection.execute(_DATABASE_CLOCK).scalar_one()) - time.monotonic()
+            clock = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
+            self._ahead = self.value(clock) - time.monotonic()
         return self._ahead + time.monotonic()  # asked once, since a transaction is short
 
     def notify(self, topic: str, at: float | None = None) -> None:
@@ -158,6 +130,8 @@ class Tx:
 
 _LOCK = re.compile(r"\s+FOR UPDATE( SKIP LOCKED)?\b")
 _LIST = re.compile(r"\bIN (:\w+)")
+_NAME = re.compile(r"'[^']*'|::|:([a-z_]\w*)")
+_numbers = itertools.count()
 
 
 @cache
@@ -166,20 +140,27 @@ def _for_sqlite(sql: str) -> str:
 
 
 @cache
-def _for_postgres(sql: str) -> Executable:
-    return text(_LIST.sub(r"= ANY(\1)", sql))
+def _for_postgres(sql: str) -> str:
+    """
+    >>> _for_postgres("SELECT 'a:b', x::text FROM t WHERE name LIKE '%' AND id IN :ids AND n = :n")
+    "SELECT 'a:b', x::text FROM t WHERE name LIKE '%%' AND id = ANY(%(ids)s) AND n = %(n)s"
+    """
+    listed = _LIST.sub(r"= ANY(\1)", sql).replace("%", "%%")
+    return _NAME.sub(lambda found: f"%({found[1]})s" if found[1] else found[0], listed)
+
+
+_TRANSLATED: dict[SqlDialect, Callable[[str], str]] = {"sqlite": _for_sqlite, "postgresql": _for_postgres}
 
 
 @cache
-def insert_into(table: str, columns: tuple[str, ...], if_absent: bool = False) -> str:
+def _insert_into(table: str, columns: tuple[str, ...], if_absent: bool) -> str:
     given = ", ".join(f":{name}" for name in columns)
     made = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({given})"  # noqa: S608  (our own names)
     return f"{made} ON CONFLICT DO NOTHING" if if_absent else made
 
 
 def _row_of(found: Any) -> Callable[[Sequence[Any]], Any]:
-    description = found.description if isinstance(found, sqlite3.Cursor) else found.cursor.description
-    return _row_type(tuple(column[0] for column in description))
+    return _row_type(tuple(column[0] for column in found.description))
 
 
 @lru_cache(maxsize=1000)
@@ -261,9 +242,3 @@ class Admission:
 
     def leave(self) -> None:
         self._room.release()
-
-
-def for_update(statement: SelectT, *, skip_locked: bool = False) -> SelectT:
-    """Locks the rows that it reads until the transaction ends. SQLite has only one writer, so there it changes
-    nothing."""
-    return statement.with_for_update(skip_locked=skip_locked)
