@@ -28,8 +28,7 @@ from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from bot.store.requests import Opening, asked_call
-from bot.store.rows import letter_is_sealed
-from bot.store.tables import storable
+from bot.store.rows import letter_is_sealed, storable
 from runtime.errors import Invalid
 from runtime.jsontypes import texts
 from runtime.run.arrival import invocation_of

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import make_url
-
 from runtime.errors import Invalid
+from runtime.store.database import sqlite_path
 from runtime.store.private import make_private_file, make_private_folder
 from runtime.target import BadTarget, load_object
 
@@ -54,19 +53,18 @@ def session_service(store_url: str) -> BaseSessionService:
             return sqlite
         except RuntimeError as error:
             raise Invalid(f"The agent's sessions can't be opened: {error}") from error
-    url = make_url("sqlite://" if store_url == ":memory:" else store_url)
-    if url.get_backend_name() == "sqlite":
+    scheme, _, place = store_url.partition(":")
+    if not scheme.startswith("postgres"):
         return InMemorySessionService()
     try:
         from google.adk.sessions.database_session_service import DatabaseSessionService
 
-        url = url.set(drivername="postgresql+asyncpg")
-        postgresql: BaseSessionService = DatabaseSessionService(url.render_as_string(hide_password=False))
+        postgresql: BaseSessionService = DatabaseSessionService(f"postgresql+psycopg:{place}")
         return postgresql
     except ImportError as error:
         raise Invalid(
             "An agent of google-adk keeps its sessions on PostgreSQL with google-adk's own database extra: "
-            "pip install 'google-adk[db]' asyncpg."
+            "pip install 'google-adk[db]' 'adk-confirm[postgres]'."
         ) from error
 
 
@@ -142,7 +140,4 @@ def _registry() -> Any:
 
 def _file(store_url: str) -> Path | None:
     """The store's file, if the store is a file."""
-    url = make_url("sqlite://" if store_url == ":memory:" else store_url)
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
-        return None
-    return Path(url.database)
+    return None if store_url.startswith("postgres") else sqlite_path(store_url)

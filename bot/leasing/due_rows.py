@@ -107,8 +107,8 @@ def claim_due(
     soon = tx.all(kind.sql(_NEXT_DUE), now=now, most=len(ours) + 1)
     soon += tx.all(kind.sql(_NEXT_LAPSE), most=len(ours) + 1)
     times = [row.at for row in soon if str(row.key) not in ours]
-    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment, unless
-    # that process is frozen. The loop looks for that.
+    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
+    # or when PostgreSQL ends the transaction of a process that is frozen.
     return claimed, max(min(times) - now, SKIPPED) if times else None
 
 

@@ -14,11 +14,10 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from bot.leasing.due_rows import SKIPPED, ClaimedRow, RowKind, claim_due
+from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter
-from runtime.store.frozen import end_frozen
 from runtime.store.lease import TERM, Lease, LeaseLost
 from runtime.store.wakeups import until_stopped
 
@@ -37,9 +36,6 @@ REFILL = 0.05
 """Seconds between the end of a row and the next claim when all slots were taken, so that several ended rows are
 replaced together."""
 AGAIN = 1.0
-LEFT = 1.0
-"""Seconds for which a loop leaves due rows before it ends frozen transactions. Claims skip the rows that these have
-locked."""
 OVERTAKEN_TRIES = 10
 MOMENT = 1.0
 """How long rows that can wait are held back, however many people click."""
@@ -93,7 +89,6 @@ class LeaseLoop:
         self._clicks = clicks or ClicksFirst()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
-        self._left_since: float | None = None  # since when every claim has left due rows
         self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
         self._stopping = asyncio.Event()
 
@@ -146,21 +141,13 @@ class LeaseLoop:
         self._full = room <= 0
         if self._full:
             return [], self._poll
-        now = asyncio.get_running_loop().time()
         try:
-            if self._left_since is not None and now >= self._left_since + LEFT:
-                self._left_since = now
-                await self._database.run(end_frozen)
             at_work = dict(self._tasks.values())
             room = min(room, HELPING)
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except StoreError as error:
             log.warning("the store did not answer: %s", error)
             return [], min(self._poll, AGAIN)
-        if next_due is None or next_due > SKIPPED:
-            self._left_since = None
-        elif self._left_since is None:
-            self._left_since = now
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
     async def _attend(self, key: str, claim: ClaimedRow) -> None:

@@ -6,20 +6,17 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import make_url
-
 from bot.store.checkpoints import secret_fits
 from bot.store.outbox import note_possible_copies
 from bot.store.repository import ATTENDED
-from bot.store.tables import metadata
 from runtime.errors import Invalid
-from runtime.store.database import Database, Tx
+from runtime.store.database import Database, Tx, sqlite_path
 from runtime.store.open import SCHEMA as RUNTIME_SCHEMA
 from runtime.store.schema import StoreSchema, lay_out
 from runtime.store.seal import Seal
 from runtime.store.sessions import free_all as free_sessions
 
-SCHEMA = StoreSchema("bot", metadata)
+SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
 
 _SEALED_OTHERWISE = (
@@ -73,5 +70,4 @@ _FREE = "UPDATE {table} SET lease_token = NULL, lease_until = NULL WHERE lease_t
 
 def sqlite_file(url: str) -> Path | None:
     """The file of a SQLite store. None for another store."""
-    parsed = make_url(url) if url.startswith("sqlite") else None
-    return Path(parsed.database) if parsed and parsed.database and parsed.database != ":memory:" else None
+    return sqlite_path(url) if url.startswith("sqlite") else None

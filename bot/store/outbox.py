@@ -18,8 +18,8 @@ from bot.store.attempts import earlier_attempts, forget_attempt
 from bot.store.ledger_lines import find_head, lines_to_tell
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
+from bot.store.rows import storable
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
-from bot.store.tables import storable
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 

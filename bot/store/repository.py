@@ -18,9 +18,8 @@ from bot.confirmation.stored_json import delivery_to_json, places_from_json
 from bot.confirmation.void import KnownStep, end_void, from_ledger
 from bot.policy.approvers import Person
 from bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
-from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places
+from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
 from bot.store.slack_lanes import CARDS, THREADS, mark_cards_due, seconds_until_posted
-from bot.store.tables import storable
 from bot.store.waiting_index import update_waiting_index
 from runtime.errors import NotFound
 from runtime.jsontypes import Json

@@ -21,8 +21,8 @@ from bot.store.attempts import begin
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
+from bot.store.rows import storable
 from bot.store.speakers import warn_of_session
-from bot.store.tables import storable
 from bot.store.waiting_index import asker
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx

@@ -6,14 +6,15 @@ older row back, with a seal that fitted then: each further line about the confir
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from bot.confirmation.model import Confirmation, Place
 from bot.confirmation.stored_json import UnreadableRecord, places_from_json, places_to_json, row_from_json, row_to_json
-from bot.store.tables import storable
 from runtime.store.database import Tx
+from runtime.store.records import is_storable_id
 from runtime.store.seal import seal_in, seal_of
 
 STORED = """
@@ -26,6 +27,12 @@ STORED = """
 """Confirmations as `load` reads them."""
 
 _LETTER = ("kind", "person", "confirmation", "body", "turn", "line")
+
+
+def storable(text: str) -> str:
+    """An id that an agent's server chose, or a digest of it if it is too long, or has characters that no database
+    takes. The row's body has the id as it is; the column is for finding the row."""
+    return text if is_storable_id(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def load(tx: Tx, found: Any) -> Confirmation | None:

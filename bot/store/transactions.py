@@ -22,8 +22,8 @@ from bot.confirmation.outcome import (
 from bot.confirmation.schedule import needs_drawing, tick
 from bot.confirmation.states import Transition, next_version
 from bot.store.repository import chain_of, lock_confirmation, now, save, save_places
+from bot.store.rows import storable
 from bot.store.slack_lanes import card_done
-from bot.store.tables import storable
 from runtime.calls.call import Call, CallState, refuse_to_start
 from runtime.store.database import Tx
 from runtime.store.records import SessionId

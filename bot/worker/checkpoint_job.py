@@ -23,7 +23,6 @@ from bot.store.repository import now
 from bot.store.sealed_index import correct_index
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx
-from runtime.store.frozen import end_frozen
 from runtime.store.seal import Seal
 
 AT_ONCE = 1000
@@ -156,7 +155,6 @@ def seal_moved(
             before = known
     if before is not None and not at_once and before.at <= at < before.at + every:
         return SealingResult(None, before.at + every - at, last=before, gone=gone)
-    end_frozen(tx)  # what it keeps locked is in the next checkpoint
     heads = {row.chain: Head(row.seq, row.hash) for row in tx.all(_LOCK_MOVED, most=AT_ONCE)}
     if not heads:
         return SealingResult(None, every, last=before, gone=gone)

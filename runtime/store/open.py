@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from runtime.store.database import Database
 from runtime.store.schema import StoreSchema, lay_out
 from runtime.store.seal import Seal
 from runtime.store.sessions import free_all
-from runtime.store.tables import metadata
 
-SCHEMA = StoreSchema("runtime", metadata)
+SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))
 
 
 async def open_store(url: str, clock: Callable[[], float] | None = None, seal: Seal | None = None) -> Database:

@@ -299,9 +299,7 @@ def _nothing_stored(error: psycopg.Error, connection: psycopg.Connection) -> Exc
         return _Again("others were in the way")
     if state == _TIME_OVER:
         seconds = int(SESSION["statement_timeout"]) / 1000
-        return StoreError(
-            f"PostgreSQL did not answer within {seconds:g} seconds. Nothing was stored; try again later."
-        )
+        return StoreError(f"PostgreSQL did not answer within {seconds:g} seconds. Nothing was stored; try again later.")
     if error.diag.message_primary:
         error.args = (error.diag.message_primary,)  # the details would have values that people wrote
     return error

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Row, select
 
 from bot.cli import main
 from bot.config.rules import Rules
@@ -39,7 +39,6 @@ from bot.store.open import open_store
 from bot.store.outbox import mark_all_posted, posted_up_to
 from bot.store.repository import read_confirmation, session_confirmations
 from bot.store.requests import Opening, asked_call, open_request
-from bot.store.tables import chains, ledger, mail, sessions
 from bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
@@ -133,8 +132,8 @@ class Backoffice:
     async def refuses(self, tool: str, arguments: JsonObject) -> str:
         """Refuses the call, so that nobody is asked. Returns what the agent hears."""
         assert await self._open(tool, arguments) is None
-        found = select(mail.c.body).where(mail.c.kind == "refusal").order_by(mail.c.id.desc()).limit(1)
-        return str(await self.database.read(lambda tx: tx.execute(found).scalar_one()))
+        found = "SELECT body FROM bot_mail WHERE kind = 'refusal' ORDER BY id DESC LIMIT 1"
+        return str(await self.database.read(lambda tx: tx.value(found)))
 
     async def _open(
         self, tool: str, arguments: JsonObject, rights: Mapping[Person, Facts] | None = None, **more: object
@@ -225,10 +224,10 @@ class Backoffice:
         assert row is not None
         return row
 
-    async def lines(self, chain: str | None = None) -> list[Row[tuple[str, str | None]]]:
+    async def lines(self, chain: str | None = None) -> list[Any]:
         """The kind and content of each line, in order."""
-        found = select(ledger.c.kind, ledger.c.content).where(ledger.c.chain == (chain or self.key))
-        return await self.database.read(lambda tx: list(tx.execute(found.order_by(ledger.c.seq))))
+        found = "SELECT kind, content FROM bot_ledger WHERE chain = :chain ORDER BY seq"
+        return await self.database.read(lambda tx: tx.all(found, chain=chain or self.key))
 
     # What the operator does
 
@@ -289,19 +288,18 @@ def _policies(directory: Path) -> Policies:
 
 
 def _session_of(tx: Tx, session: str) -> str:
-    key: str = tx.execute(select(sessions.c.key).where(sessions.c.id == session)).scalar_one()
+    key: str = tx.value("SELECT key FROM bot_sessions WHERE id = :id", id=session)
     return key
 
 
 def _answer(tx: Tx, confirmation: str) -> str:
-    found = select(mail.c.body).where(mail.c.confirmation == confirmation).order_by(mail.c.id.desc()).limit(1)
-    body: str = tx.execute(found).scalar_one()
+    body: str = tx.value("SELECT body FROM bot_mail WHERE confirmation = :id ORDER BY id DESC LIMIT 1", id=confirmation)
     return body
 
 
 def _mark_delivered(tx: Tx, key: str) -> None:
     while letters := next_letters(tx, key, together=False):
         letters_done(tx, key, letters)
-    posted_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
+    posted_up_to(tx, key, tx.value("SELECT seq FROM bot_chains WHERE chain = :key", key=key) or 0)
     session_done(tx, key)
     mark_all_posted(tx, key)

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import Engine, event
-from sqlalchemy.pool import Pool
 
 from runtime.store.database import Database
 
@@ -76,31 +76,24 @@ def counted_sql() -> Iterator[Counter[str]]:
             case [word, *_] if word not in ("BEGIN", "RELEASE", "ROLLBACK"):
                 counted["statements"] += 1
 
-    def connected(connection: Any, _: object) -> None:
-        if hasattr(connection, "set_trace_callback"):
-            connection.set_trace_callback(sqlite_statement)
+    connect, transact = sqlite3.connect, psycopg.Connection
 
-    def executed(connection: Any, *_: object) -> None:
-        counted["statements"] += connection.dialect.name == "postgresql"
+    def connected(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection = connect(*args, **kwargs)
+        connection.set_trace_callback(sqlite_statement)
+        return connection
 
-    def committed(connection: Any) -> None:
-        if connection.dialect.name == "postgresql":
-            counted["writes"] += 1
-            counted["commits"] += 1
+    def counts(what: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            counted.update(what.split())
+            return method(*args, **kwargs)
 
-    def rolled_back(connection: Any) -> None:
-        counted["reads"] += connection.dialect.name == "postgresql"
+        return counting
 
-    listeners: list[tuple[Any, str, Callable[..., None]]] = [
-        (Pool, "connect", connected),
-        (Engine, "before_cursor_execute", executed),
-        (Engine, "commit", committed),
-        (Engine, "rollback", rolled_back),
-    ]
-    for target, name, listener in listeners:
-        event.listen(target, name, listener)
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sqlite3, "connect", connected)
+        patched.setattr(transact, "commit", counts("writes commits", transact.commit))
+        patched.setattr(transact, "rollback", counts("reads", transact.rollback))
+        patched.setattr(psycopg.Cursor, "execute", counts("statements", psycopg.Cursor.execute))
+        patched.setattr(psycopg.Cursor, "executemany", counts("statements", psycopg.Cursor.executemany))
         yield counted
-    finally:
-        for target, name, listener in listeners:
-            event.remove(target, name, listener)

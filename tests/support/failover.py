@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote
 
-import asyncpg
+import psycopg
 
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
@@ -29,14 +29,11 @@ class Pair:
 
     async def follows(self, how: str) -> None:
         """Waits until the standby follows as `sync` or `async`."""
-        query = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = $1"
-        connection = await asyncpg.connect(self.primary.url(NAME))
-        try:
+        query = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = %s"
+        with psycopg.connect(self.primary.url(NAME), autocommit=True) as connection:
             async with asyncio.timeout(30):
-                while await connection.fetchval(query, how) != 1:
+                while connection.execute(query, [how]).fetchone() != (1,):
                     await asyncio.sleep(0.05)
-        finally:
-            await connection.close()
 
     async def becomes_synchronous(self) -> None:
         """Makes every commit wait for the standby from now on."""

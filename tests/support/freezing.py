@@ -1,25 +1,20 @@
-"""A connection to PostgreSQL whose process seems to be frozen."""
+"""A connection to PostgreSQL whose process is frozen in the middle of a transaction."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import asyncpg
+import psycopg
 
 from runtime.store.postgres import SESSION
 
 
-@asynccontextmanager
-async def frozen_while_preparing(url: str, locks: str) -> AsyncIterator[None]:
-    """Holds what the statement `locks`. asyncpg prepares a statement in two steps. Between them PostgreSQL waits, and
-    does not call that idle."""
-    connection = await asyncpg.connect(url, server_settings=SESSION)
-    try:
-        await connection.execute(f"BEGIN; {locks}")
-        connection._transport.pause_reading()
-        parse = b"\0SELECT 1\0\0\0"
-        connection._transport.write(b"P" + (len(parse) + 4).to_bytes(4, "big") + parse + b"H\0\0\0\4")
+@contextmanager
+def frozen(url: str, locks: str) -> Iterator[None]:
+    """Holds what the statement `locks`, until PostgreSQL ends it."""
+    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+    with psycopg.connect(url, options=options) as connection:
+        connection.execute(locks)
         yield
-    finally:
-        connection.terminate()
+        connection.close()

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from sqlalchemy import or_, select
 
 from bot.app import Bot, running_bot
 from bot.cli import main
@@ -27,9 +26,8 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
-from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
+from bot.store.repository import ATTENDED, CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
-from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.worker.supervision import RestartPauses
 from runtime.jsontypes import JsonObject, as_object
 from runtime.store.database import Tx
@@ -257,12 +255,11 @@ def seconds_until_less_busy(tx: Tx) -> float | None:
     """When to look again at what is leased or due, or None if nothing is. Cards and threads may wait a second for the
     end of a call. Whoever waits is woken when a row is due at once, but not when its lease ends and nothing is due."""
     now = tx.now()
-    due = {confirmations: now, sessions: now, cards: now + SOON, threads: now + SOON, replies: now}
     waits = list[float]()
-    for table, soon in due.items():
-        is_leased = table.c.lease_until > now
-        busy = select(table.c.due_at, is_leased).where(
-            table.c.parked_at.is_(None), or_(table.c.due_at <= soon, is_leased)
-        )
-        waits += [LOOK_AGAIN if leased else max(LOOK_AGAIN, due_at - now) for due_at, leased in tx.execute(busy)]
+    for kind, row in ATTENDED.items():
+        busy = f"SELECT due_at, lease_until FROM {row.table} WHERE parked_at IS NULL"
+        soon = now + SOON if kind in ("card", "thread") else now
+        for due_at, lease_until in tx.all(f"{busy} AND (due_at <= :soon OR lease_until > :now)", soon=soon, now=now):
+            leased = lease_until is not None and lease_until > now
+            waits.append(LOOK_AGAIN if leased else max(LOOK_AGAIN, due_at - now))
     return min(waits, default=None)

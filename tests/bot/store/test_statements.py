@@ -15,7 +15,7 @@ from runtime.store.database import Database, Tx
 
 ROOMS = [Path(str(package.__file__)).parent for package in (runtime, bot)]
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\s.*\b(FROM|INTO|SET)\b", re.DOTALL)
-ONLY_HERE = {"sqlite": re.compile(r"\bsqlite_"), "postgresql": re.compile(r"\bpg_")}
+ONLY_HERE = {"sqlite": re.compile(r"\bsqlite_"), "postgresql": re.compile(r"\bpg_|clock_timestamp")}
 
 
 def texts() -> Iterator[str]:

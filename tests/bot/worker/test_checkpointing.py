@@ -24,7 +24,7 @@ from bot.store.repository import now
 from bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
 from runtime.store.database import Database, Tx
 from runtime.store.postgres import SESSION
-from tests.support.freezing import frozen_while_preparing
+from tests.support.freezing import frozen
 from tests.support.secret import KEYS, SECRET
 
 HOUR = timedelta(hours=1)
@@ -128,7 +128,7 @@ async def test_a_chain_that_a_frozen_process_has_locked_is_sealed_while_it_is_fr
     monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
     store = await open_store(postgres_url, SECRET, clock)
     await store.run(write, "x")
-    async with frozen_while_preparing(postgres_url, "SELECT * FROM bot_chains FOR UPDATE"), asyncio.timeout(20):
+    with frozen(postgres_url, "SELECT * FROM bot_chains FOR UPDATE"), asyncio.timeout(20):
         while await sealed(store) is None:
             clock.passes(HOUR)
     assert [[*point.heads] for point in await store.read(all_of)] == [["x"]]
