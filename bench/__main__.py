@@ -27,7 +27,7 @@ from bench import cycle, limit, replicas, rest, slack, start, waiting
 from tests.support.postgres import PostgresServer, postgres_server
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-VERSIONS = ("google-adk", "google-genai", "SQLAlchemy", "asyncpg", "aiohttp", "slack-bolt", "pydantic")
+VERSIONS = ("google-adk", "google-genai", "psycopg", "aiohttp", "slack-bolt", "pydantic")
 
 MOST_SECONDS = 400.0
 """A part that takes longer is abandoned, so that the others are still measured."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import asyncpg
+import psycopg
 
 from bench.clicks import SECRET, click, throughput
 from bench.figures import Rounds, table
@@ -22,7 +22,7 @@ _DISK = "fsyncs of 4 KB, one after another"
 _SQLITE = "SQLite with `synchronous=FULL`: one insert a transaction"
 _OURS = "the same through our `Database.run`, one caller"
 _GROUP = "the same, 16 callers (they share commits)"
-_POSTGRES = "PostgreSQL by asyncpg: one insert a transaction"
+_POSTGRES = "PostgreSQL by psycopg: one insert a transaction"
 _HTTP = "requests to a bare aiohttp handler that checks Slack's signature, 32 connections"
 
 
@@ -84,7 +84,7 @@ def _sqlite(path: Path, seconds: float) -> float:
 async def _database(url: str) -> AsyncIterator[Database]:
     database = await Database.open(url)
     try:
-        await database.run(lambda tx: tx.connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS bare (n INTEGER)"))
+        await database.run(lambda tx: tx.run("CREATE TABLE IF NOT EXISTS bare (n INTEGER)"))
         yield database
     finally:
         await database.close()
@@ -92,7 +92,7 @@ async def _database(url: str) -> AsyncIterator[Database]:
 
 async def _ours(database: Database, seconds: float, callers: int) -> float:
     def insert(tx: Tx) -> None:
-        tx.connection.exec_driver_sql("INSERT INTO bare VALUES (1)")
+        tx.run("INSERT INTO bare VALUES (1)")
 
     began = time.perf_counter()
 
@@ -108,16 +108,13 @@ async def _ours(database: Database, seconds: float, callers: int) -> float:
 
 
 async def _postgres(url: str, seconds: float) -> float:
-    connection = await asyncpg.connect(url)
-    try:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await connection.execute("CREATE TABLE IF NOT EXISTS bare (n INTEGER)")
         began, number = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
-            await connection.execute("INSERT INTO bare VALUES ($1)", number)
+            await connection.execute("INSERT INTO bare VALUES (%s)", [number])
             number += 1
         return number / (time.perf_counter() - began)
-    finally:
-        await connection.close()
 
 
 async def _http(requests: int) -> float:

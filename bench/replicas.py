@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import asyncpg
+import psycopg
 
 from bench.clicks import CONFIG, SECRET
 from bench.cycle import Ours, reimburse
@@ -129,16 +129,14 @@ async def _timers(folder: Path, url: str, replicas: int, numbers: range) -> floa
 
 async def _last_expired(url: str, count: int) -> float:
     """Waits until this many have expired. Returns when that was."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         async with asyncio.timeout(FIRED_WITHIN):
             while True:
-                found = await connection.fetchrow("SELECT count(*), max(at) FROM bot_ledger WHERE kind = 'expired'")
-                if found["count"] >= count:
-                    return float(found["max"])
+                found = await connection.execute("SELECT count(*), max(at) FROM bot_ledger WHERE kind = 'expired'")
+                expired, last = await found.fetchone() or (0, 0.0)
+                if expired >= count:
+                    return float(last)
                 await asyncio.sleep(0.2)
-    finally:
-        await connection.close()
 
 
 async def _measure_take_over(url: str) -> float:

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
+import psycopg
+from psycopg.rows import dict_row
 
 from bench.chaos.agent import LOG
 from bench.chaos.people import People, everywhere
@@ -79,16 +80,15 @@ class Office:
 
     async def owed(self) -> list[str]:
         """Rows that are due, leased, put off or parked, each with the reason."""
-        connection = await asyncpg.connect(self.url)
-        try:
+        async with await psycopg.AsyncConnection.connect(self.url, autocommit=True, row_factory=dict_row) as connection:
             found: list[str] = []
             for table in ATTENDED.values():
-                for row in await connection.fetch(_OWED.format(key=table.key, table=table.table)):
+                for row in await (
+                    await connection.execute(_OWED.format(key=table.key, table=table.table).encode())
+                ).fetchall():
                     trouble = f", failed {row['failures']} times: {row['trouble']}" if row["trouble"] else ""
                     found.append(f"{table.table} {row['key']} is {row['how']}{trouble}")
             return found
-        finally:
-            await connection.close()
 
     async def quiet(self, within: float) -> list[str]:
         """Waits until no row has been due for a while. Returns the rows that still are, if that takes too long."""

@@ -79,7 +79,7 @@ def counted_sql() -> Iterator[Counter[str]]:
     connect, transact = sqlite3.connect, psycopg.Connection
 
     def connected(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-        connection = connect(*args, **kwargs)
+        connection: sqlite3.Connection = connect(*args, **kwargs)
         connection.set_trace_callback(sqlite_statement)
         return connection
 

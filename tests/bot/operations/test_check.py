@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
+import psycopg
 import pytest
 
 from bot.cli import main
@@ -262,10 +262,8 @@ async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgr
     assert "warn fsync is off: a crash of the server can lose or damage what was stored. Set fsync = on" in said
     assert "warn full_page_writes is off: a crash of the server can damage what was stored." in said
     assert "synchronous_commit" not in said
-    connection = await asyncpg.connect(postgres_url)
-    name = await connection.fetchval("SELECT current_database()")
-    await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
-    await connection.close()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET synchronous_commit = off".encode())
     said = await at.says(code=0, DATABASE_URL=postgres_url)
     assert "warn synchronous_commit is off: after a crash of the server the last acknowledged clicks" in said
 

@@ -212,7 +212,7 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
 
         if tx.dialect == "postgresql":
             tx.run("SET LOCAL enable_seqscan = off")
-        read_gauges(Explaining(tx.connection, tx.dialect, time.time))
+        read_gauges(Explaining(tx._connection, tx.dialect, time.time))
         return explained
 
     database = await open_store(request.getfixturevalue(kind), SECRET)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
-import asyncpg
+import psycopg
 import pytest
 
 from bot.audit.checkpoints import Anchor, Checkpoint
@@ -108,18 +108,14 @@ async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
 
 async def test_a_chain_that_somebody_writes_to_just_now_is_not_waited_for(postgres_url: str, clock: Clock) -> None:
     store = await open_store(postgres_url, SECRET, clock)
-    somebody = await asyncpg.connect(postgres_url)
-    try:
-        for chain in ("busy", "quiet"):
-            await store.run(write, chain)
-        async with somebody.transaction():
-            await somebody.execute("SELECT * FROM bot_chains WHERE chain = 'busy' FOR UPDATE")
-            assert await sealed(store) == ["quiet"]
-        clock.passes(HOUR)
-        assert await sealed(store) == ["busy"]
-    finally:
-        await somebody.close()
-        await store.close()
+    for chain in ("busy", "quiet"):
+        await store.run(write, chain)
+    with psycopg.connect(postgres_url) as somebody:
+        somebody.execute("SELECT * FROM bot_chains WHERE chain = 'busy' FOR UPDATE")
+        assert await sealed(store) == ["quiet"]
+    clock.passes(HOUR)
+    assert await sealed(store) == ["busy"]
+    await store.close()
 
 
 async def test_a_chain_that_a_frozen_process_has_locked_is_sealed_while_it_is_frozen(
@@ -128,9 +124,10 @@ async def test_a_chain_that_a_frozen_process_has_locked_is_sealed_while_it_is_fr
     monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
     store = await open_store(postgres_url, SECRET, clock)
     await store.run(write, "x")
-    with frozen(postgres_url, "SELECT * FROM bot_chains FOR UPDATE"), asyncio.timeout(20):
-        while await sealed(store) is None:
-            clock.passes(HOUR)
+    with frozen(postgres_url, "SELECT * FROM bot_chains FOR UPDATE"):
+        async with asyncio.timeout(20):
+            while await sealed(store) is None:
+                clock.passes(HOUR)
     assert [[*point.heads] for point in await store.read(all_of)] == [["x"]]
     await store.close()
 

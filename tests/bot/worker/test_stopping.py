@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
+import psycopg
 import pytest
 
 from bot.sandbox.server.server import FakeSlack
@@ -144,14 +144,10 @@ async def locked(url: str) -> AsyncIterator[None]:
         with held(url.removeprefix("sqlite:///")):
             yield
         return
-    connection = await asyncpg.connect(url)
-    try:
-        async with connection.transaction():
-            # One table: whoever locks two can get into a deadlock with the bot, which locks rows of both.
-            await connection.execute("LOCK TABLE bot_confirmations IN ACCESS EXCLUSIVE MODE")
-            yield
-    finally:
-        await connection.close()
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        # One table: whoever locks two can get into a deadlock with the bot, which locks rows of both.
+        await connection.execute("LOCK TABLE bot_confirmations IN ACCESS EXCLUSIVE MODE")
+        yield
 
 
 @contextmanager

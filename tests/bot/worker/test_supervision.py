@@ -54,11 +54,11 @@ async def ready(at: Office) -> None:
 
 
 def sealed(tx: Tx) -> int:
-    return tx.value("SELECT count(*) FROM bot_checkpoints")
+    return int(tx.value("SELECT count(*) FROM bot_checkpoints"))
 
 
 def unsealed(tx: Tx) -> int:
-    return tx.value("SELECT count(*) FROM bot_chains WHERE hash <> sealed_hash")
+    return int(tx.value("SELECT count(*) FROM bot_chains WHERE hash <> sealed_hash"))
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Column, Integer, MetaData, Table, exc, func, insert, select, update
 
 from runtime.errors import Busy, Conflict, StoreError
-from runtime.store.database import Database, Limits, Tx, for_update
-
-metadata = MetaData()
-counters = Table("counters", metadata, Column("id", Integer, primary_key=True), Column("n", Integer, nullable=False))
+from runtime.store.database import Database, Limits, Tx
 
 
 def create(tx: Tx) -> None:
-    metadata.create_all(tx.connection)
-    tx.execute(insert(counters), [{"id": number, "n": 0} for number in range(1, 5)])
+    tx.run("CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)")
+    for number in range(1, 5):
+        tx.insert("counters", {"id": number, "n": 0})
 
 
 def add(tx: Tx, counter: int, amount: int = 1) -> int:
-    locked = for_update(select(counters.c.n).where(counters.c.id == counter))
-    n: int = tx.execute(locked).scalar_one() + amount
-    tx.execute(update(counters).where(counters.c.id == counter).values(n=n))
+    n = int(tx.value("SELECT n FROM counters WHERE id = :id FOR UPDATE", id=counter)) + amount
+    tx.run("UPDATE counters SET n = :n WHERE id = :id", id=counter, n=n)
     return n
 
 
-def value(tx: Tx, counter: int) -> int:
-    n: int = tx.execute(select(counters.c.n).where(counters.c.id == counter)).scalar_one()
+def value(tx: Tx, counter: int) -> int | None:
+    n: int | None = tx.value("SELECT n FROM counters WHERE id = :id", id=counter)
     return n
 
 
@@ -55,25 +52,13 @@ async def test_a_hundred_callers_at_once_lose_no_update(counting: Database) -> N
 
 async def test_a_statement_that_fails_fails_its_own_function_alone(counting: Database) -> None:
     def twice_the_same(tx: Tx) -> None:
-        tx.execute(insert(counters), {"id": 9, "n": 0})
-        tx.execute(insert(counters), {"id": 9, "n": 1})
+        tx.insert("counters", {"id": 9, "n": 0})
+        tx.insert("counters", {"id": 9, "n": 1})
 
     refused, counted = await asyncio.gather(counting.run(twice_the_same), counting.run(add, 1), return_exceptions=True)
-    assert isinstance(refused, exc.IntegrityError)
+    assert "unique" in str(refused).lower()
     assert counted == 1
-    with pytest.raises(exc.NoResultFound):
-        await counting.read(value, 9)
-
-
-async def test_a_function_may_set_a_savepoint_of_its_own(counting: Database) -> None:
-    def keep_the_first(tx: Tx) -> int:
-        add(tx, 1)
-        with pytest.raises(exc.IntegrityError), tx.connection.begin_nested():
-            tx.execute(insert(counters), {"id": 1, "n": 7})
-        return add(tx, 1)
-
-    assert await counting.run(keep_the_first) == 2
-    assert await counting.read(value, 1) == 2
+    assert await counting.read(value, 9) is None
 
 
 async def test_a_reader_sees_what_is_committed_and_not_what_is_under_way(counting: Database) -> None:
@@ -86,7 +71,7 @@ async def test_a_reader_sees_what_is_committed_and_not_what_is_under_way(countin
         if tx.dialect == "sqlite":  # there, functions have a thread that may wait
             go_on.wait()
         while not go_on.is_set():
-            tx.connection.exec_driver_sql("SELECT pg_sleep(0.01)")
+            tx.value("SELECT pg_sleep(0.01)")
 
     writing = asyncio.create_task(counting.run(hold))
     await loop.run_in_executor(None, inside.wait)
@@ -100,11 +85,11 @@ async def test_a_reader_sees_what_is_committed_and_not_what_is_under_way(countin
 async def test_one_read_is_one_moment(counting: Database) -> None:
     """On PostgreSQL each statement of a default transaction would see another one."""
 
-    def two_looks(tx: Tx) -> tuple[int, int]:
+    def two_looks(tx: Tx) -> tuple[int | None, int | None]:
         first = value(tx, 1)
         between.append(tx)
         if len(between) == 1 and tx.dialect == "postgresql":
-            tx.connection.exec_driver_sql("SELECT pg_sleep(0.05)")
+            tx.value("SELECT pg_sleep(0.05)")
         return first, value(tx, 1)
 
     between: list[Tx] = []
@@ -115,16 +100,15 @@ async def test_one_read_is_one_moment(counting: Database) -> None:
 
 
 async def test_a_read_can_not_write(counting: Database) -> None:
-    with pytest.raises(exc.DBAPIError, match=r"readonly|read-only"):
+    with pytest.raises(Exception, match=r"readonly|read-only"):
         await counting.read(insert_ten)
-    with pytest.raises(exc.NoResultFound):
-        await counting.read(value, 10)
+    assert await counting.read(value, 10) is None
     await counting.run(insert_ten)
     assert await counting.read(value, 10) == 0
 
 
 def insert_ten(tx: Tx) -> None:
-    tx.execute(insert(counters), {"id": 10, "n": 0})
+    tx.insert("counters", {"id": 10, "n": 0})
 
 
 async def test_a_caller_that_is_cancelled_undoes_nothing(counting: Database) -> None:
@@ -182,7 +166,7 @@ async def test_a_full_queue_makes_callers_wait_and_then_says_so(database_url: st
         if tx.dialect == "sqlite":
             go_on.wait()
         else:
-            tx.connection.exec_driver_sql("SELECT pg_sleep(0.5)")
+            tx.value("SELECT pg_sleep(0.5)")
 
     holding = [asyncio.create_task(database.run(hold)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -274,7 +258,7 @@ async def test_of_a_group_what_succeeded_is_there_and_nothing_else(steps: list[S
     database = await Database.open("sqlite://")
     await database.run(create)
     answers = await asyncio.gather(*(database.run(act, step) for step in steps), return_exceptions=True)
-    rows = await database.read(lambda tx: tx.execute(select(counters.c.id, counters.c.n)).all())
+    rows = await database.read(lambda tx: tx.all("SELECT id, n FROM counters"))
     await database.close()
 
     sums = dict.fromkeys(range(1, 5), 0)
@@ -290,10 +274,10 @@ async def test_a_store_in_memory_is_one_store_for_readers_and_writers() -> None:
         await database.run(create)
         await asyncio.gather(*(database.run(add, 1) for _ in range(10)))
         assert await database.read(value, 1) == 10
-        with pytest.raises(exc.OperationalError, match="readonly"):
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
             await database.read(insert_ten)
         assert await database.run(add, 1) == 11
-        assert await database.read(lambda tx: tx.execute(select(func.count()).select_from(counters)).scalar_one()) == 4
+        assert await database.read(lambda tx: tx.value("SELECT count(*) FROM counters")) == 4
         await database.close()
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-import asyncpg
+import psycopg
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, func, insert, select
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
@@ -15,20 +14,17 @@ from tests.support.failover import NAME, Pair, pair
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
 
-metadata = MetaData()
-notes = Table("notes", metadata, Column("id", Integer, primary_key=True))
-
 
 def write(tx: Tx, number: int) -> None:
-    tx.execute(insert(notes).values(id=number))
+    tx.insert("notes", {"id": number})
 
 
 def written(tx: Tx) -> int:
-    return tx.execute(select(func.count()).select_from(notes)).scalar_one()
+    return int(tx.value("SELECT count(*) FROM notes"))
 
 
 def create(tx: Tx) -> None:
-    metadata.create_all(tx.connection)
+    tx.run("CREATE TABLE notes (id INTEGER PRIMARY KEY)")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +54,7 @@ async def test_who_writes_never_takes_a_standby_for_the_primary(both: Pair) -> N
 @pytest.mark.slow
 async def test_a_reader_may_take_a_standby(both: Pair) -> None:
     reader = await Database.open(both.standby.url(NAME), read_only=True)
-    assert await reader.read(lambda tx: tx.execute(select(1)).scalar_one()) == 1
+    assert await reader.read(lambda tx: tx.value("SELECT 1")) == 1
     await reader.close()
 
 
@@ -123,27 +119,25 @@ async def test_a_store_that_closes_waits_for_no_server(server: PostgresServer, m
 
 
 @pytest.fixture
-async def operator(postgres_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(postgres_url)
-    yield connection
-    await connection.close()
+async def operator(postgres_url: str) -> AsyncIterator[psycopg.Connection]:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
 
 
-async def read_only(operator: asyncpg.Connection, value: str) -> None:
+async def read_only(operator: psycopg.Connection, value: str) -> None:
     """As some providers do while they switch over, or when a disk is full: what is connected stays connected."""
-    name = await operator.fetchval("SELECT current_database()")
-    await operator.execute("SET default_transaction_read_only = off")
-    await operator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+    operator.execute("SET default_transaction_read_only = off")
+    operator.execute(f"ALTER DATABASE {operator.info.dbname} SET default_transaction_read_only = {value}".encode())
 
 
-async def test_connections_that_became_read_only_are_dropped(postgres_url: str, operator: asyncpg.Connection) -> None:
+async def test_connections_that_became_read_only_are_dropped(postgres_url: str, operator: psycopg.Connection) -> None:
     store = await Database.open(postgres_url)
     await store.run(create)
     await asyncio.gather(*(store.run(write, number) for number in range(10)))
 
     def becomes_read_only(tx: Tx) -> None:
         """This connection's server takes no writes from here on."""
-        tx.connection.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        tx.run("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
 
     await asyncio.gather(*(store.run(becomes_read_only) for _ in range(10)))
     await asyncio.gather(*(store.run(write, number) for number in range(10, 20)))
@@ -152,13 +146,13 @@ async def test_connections_that_became_read_only_are_dropped(postgres_url: str, 
 
 
 async def test_while_no_server_takes_writes_it_says_so(
-    postgres_url: str, operator: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, operator: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await Database.open(postgres_url)
     await store.run(create)
     monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 0.2)
     await read_only(operator, "on")
-    await operator.execute(
+    operator.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )

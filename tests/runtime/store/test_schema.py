@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, inspect
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
@@ -15,21 +15,13 @@ from runtime.store.schema import StoreSchema, lay_out, version
 from tests.support.kill import child, here
 
 
-def notes_with(*columns: Column[str]) -> MetaData:
-    metadata = MetaData()
-    notes = Table("notes", metadata, Column("id", Integer, primary_key=True), Column("words", Text), *columns)
-    if columns:
-        Index("notes_by_colour", notes.c.colour)
-    return metadata
-
-
 def add_colours(tx: Tx) -> None:
     tx.run("ALTER TABLE notes ADD COLUMN colour TEXT")
     tx.run("CREATE INDEX notes_by_colour ON notes (colour)")
 
 
-FIRST = StoreSchema("example", notes_with())
-SECOND = StoreSchema("example", notes_with(Column("colour", Text)), (add_colours,))
+FIRST = StoreSchema("example", Path(__file__).with_name("notes_1.sql"))
+SECOND = StoreSchema("example", Path(__file__).with_name("notes_2.sql"), (add_colours,))
 
 
 @pytest.fixture
@@ -39,9 +31,14 @@ def database_url(blank_url: str) -> str:
 
 
 def shape(tx: Tx) -> object:
-    looks = inspect(tx.connection)
-    columns = [(column["name"], str(column["type"]), column["nullable"]) for column in looks.get_columns("notes")]
-    return columns, [(index["name"], index["column_names"]) for index in looks.get_indexes("notes")]
+    if tx.dialect == "sqlite":
+        return tx.all("SELECT name, type, \"notnull\" FROM pragma_table_info('notes')"), tx.all(
+            "SELECT name FROM pragma_index_list('notes') ORDER BY name"
+        )
+    columns = "SELECT column_name, data_type, is_nullable FROM information_schema.columns WHERE table_name = 'notes'"
+    return tx.all(f"{columns} ORDER BY 1"), tx.all(
+        "SELECT indexdef FROM pg_indexes WHERE tablename = 'notes' ORDER BY 1"
+    )
 
 
 def start_anew(tx: Tx) -> None:
