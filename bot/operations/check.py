@@ -202,6 +202,10 @@ _RISKS = {
         "twice"
     ),
 }
+_ENDLESS = {
+    "idle_in_transaction_session_timeout": "a replica that freezes in a transaction keeps its locks from the others",
+    "statement_timeout": "a transaction may wait for ever for a server that hangs",
+}
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name IN :names ORDER BY name"
 _FOLLOWERS = """
     SELECT application_name AS name, sync_state FROM pg_stat_replication
@@ -217,9 +221,11 @@ def durability(tx: Tx) -> list[Finding]:
 
 
 def _settings(tx: Tx) -> Iterator[Finding]:
-    for name, setting in tx.all(_SETTINGS, names=list(_RISKS)):
+    for name, setting in tx.all(_SETTINGS, names=[*_RISKS, *_ENDLESS]):
         if setting == "off":
             yield warn(name, f"is off: {_RISKS[name]}. Set {name} = on")
+        if setting == "0":  # each connection asks for a time: something between here and there dropped that
+            yield warn(name, f"is 0: {_ENDLESS[name]}. Set it for this database, or connect without a pooler")
 
 
 def _standbys(tx: Tx) -> Iterator[Finding]:

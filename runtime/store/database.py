@@ -68,8 +68,9 @@ class Database:
         engine: Engine
         scheme = url.partition(":")[0].partition("+")[0]
         if url == ":memory:" or scheme == "sqlite":
+            file = sqlite_path(url)
             engine = await SqliteEngine.open(
-                sqlite_path(url), clock or time.time, hub, limits, read_only=read_only, beside=beside
+                file and file.resolve(), clock or time.time, hub, limits, read_only=read_only, beside=beside
             )
         elif scheme in ("postgresql", "postgres"):
             engine = await _open_postgres(url, clock, hub, limits, read_only=read_only)
@@ -131,7 +132,7 @@ def sqlite_path(url: str) -> Path | None:
             f"{url!r} has parts that a SQLite store doesn't know. A file here is sqlite:///confirm.db (three "
             "slashes), elsewhere sqlite:////var/lib/confirm.db (four)."
         )
-    return None if found["path"] in (None, "", ":memory:") else Path(found["path"]).resolve()
+    return None if found["path"] in (None, "", ":memory:") else Path(found["path"])
 
 
 async def _open_postgres(

@@ -49,7 +49,7 @@ SESSION = {
 NETWORK = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}  # here
 
 _IN_THE_WAY = ("40001", "40P01", "55P03")  # serialization_failure, deadlock_detected, lock_not_available
-_READ_ONLY = "25006"  # the server became a standby
+_READ_ONLY = "25006"  # for a writer: its server has become a standby
 _CHANGED = "0A000"  # what a prepared statement gets when the schema was changed meanwhile
 _IDLE = "25P03"  # idle_in_transaction_session_timeout
 _TIME_OVER = "57014"  # statement_timeout
@@ -171,7 +171,9 @@ class PostgresEngine:
 
     def _attempt(self, connection: psycopg.Connection, job: Job[Any]) -> None:
         try:
-            job.run(Tx(connection, "postgresql", self._clock))
+            tx = Tx(connection, "postgresql", self._clock)
+            job.run(tx)
+            tx.end()
             if job.error is not None:
                 error, job.error = job.error, None
                 raise error
@@ -292,7 +294,8 @@ def _nothing_stored(error: psycopg.Error, connection: psycopg.Connection) -> Exc
     """What to raise after an error that undid the transaction. A connection that is of no more use is closed."""
     _roll_back(connection)  # which also finds out whether it is still there
     state = error.sqlstate
-    if connection.closed or state in (_READ_ONLY, _CHANGED):
+    moved = state == _READ_ONLY and not connection.read_only
+    if connection.closed or moved or state == _CHANGED:
         connection.close()
         return _Again("the schema was changed meanwhile" if state == _CHANGED else "the connection broke")
     if state in _IN_THE_WAY:

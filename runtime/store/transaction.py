@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import re
 import time
@@ -42,7 +41,7 @@ class Tx:
     `FOR UPDATE` locks rows on PostgreSQL; SQLite has only one writer, so there it is left out. Rows have attributes.
     """
 
-    __slots__ = ("_ahead", "_clock", "_connection", "context", "dialect", "facts", "later", "topics")
+    __slots__ = ("_ahead", "_clock", "_connection", "_cursors", "context", "dialect", "facts", "later", "topics")
 
     def __init__(self, connection: Any, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
         self._connection = connection  # `sqlite3`'s, or psycopg's
@@ -51,6 +50,7 @@ class Tx:
         self.later: dict[str, float] = {}  # topics, and in how many seconds they are due
         self.facts: list[object] = []
         self.context: object = None  # what the store was opened with: see `Database.open`
+        self._cursors: list[Any] = []  # of `each`, on PostgreSQL
         self._clock = clock
         self._ahead: float | None = None  # of this machine's steady clock, the database's is
 
@@ -82,8 +82,9 @@ class Tx:
         if self.dialect == "sqlite":
             found = self._execute(sql, values)
         else:
-            found = self._connection.cursor(f"each_{next(_numbers)}")
+            found = self._connection.cursor(f"each_{len(self._cursors)}")
             found.itersize = AT_ONCE
+            self._cursors.append(found)
             found.execute(_for_postgres(sql), values)
         yield from map(_row_of(found), found)
 
@@ -101,6 +102,11 @@ class Tx:
             return self._connection.execute(_for_postgres(sql), values)
         lists = {name: json.dumps(value) for name, value in values.items() if isinstance(value, list)}
         return self._connection.execute(_for_sqlite(sql), values | lists)
+
+    def end(self) -> None:
+        """Closes what `each` has left open."""
+        for cursor in self._cursors:
+            cursor.close()
 
     def now(self) -> float:
         """Seconds since the epoch. Use this after the root row is locked: before that, others may still change
@@ -131,7 +137,6 @@ class Tx:
 _LOCK = re.compile(r"\s+FOR UPDATE( SKIP LOCKED)?\b")
 _LIST = re.compile(r"\bIN (:\w+)")
 _NAME = re.compile(r"'[^']*'|::|:([a-z_]\w*)")
-_numbers = itertools.count()
 
 
 @cache

@@ -13,6 +13,7 @@ import pytest
 from bot.cli import main
 from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
+from runtime.store.postgres import SESSION
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
 from tests.support.secret import SECRET
@@ -266,6 +267,15 @@ async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgr
         connection.execute(f"ALTER DATABASE {connection.info.dbname} SET synchronous_commit = off".encode())
     said = await at.says(code=0, DATABASE_URL=postgres_url)
     assert "warn synchronous_commit is off: after a crash of the server the last acknowledged clicks" in said
+
+
+async def test_a_pooler_that_drops_our_time_outs(at: Setup, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at.people()
+    assert "_timeout is 0" not in await at.says(code=0, DATABASE_URL=postgres_url)
+    monkeypatch.delitem(SESSION, "idle_in_transaction_session_timeout")
+    said = await at.says(code=0, DATABASE_URL=postgres_url)
+    assert "warn idle_in_transaction_session_timeout is 0: a replica that freezes in a transaction keeps its" in said
+    assert "warn statement_timeout" not in said
 
 
 @pytest.mark.slow
