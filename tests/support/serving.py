@@ -34,9 +34,7 @@ ANY = "*"
 POINT = "stop"
 AHEAD = "SERVE_AHEAD"
 STANDS_BY = "SERVE_STANDS_BY"
-UNIMPORTANT = {
-    *("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "upgrade_ledger", "postpone")
-}
+UNIMPORTANT = {*("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "upgrade_ledger", "postpone")}
 """What a process does all the time. A kill there is a kill before or after something important."""
 
 
