@@ -275,3 +275,19 @@ async def runner_of(at: Office) -> tuple[Runner, SessionKey]:
 
 def sessions_of_rows(tx: Tx) -> set[SessionKey]:
     return {row_from_json(body).asked.session for body in tx.column("SELECT body FROM bot_confirmations")}
+
+
+async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> None:
+    """More of them than are drawn at once."""
+    calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(20))
+    said = await at.ann.says(f"@adk-confirm {calls}", at.deploys)
+    await at.slack.until(lambda: len(cards(at, said)) == 20)
+    await at.rests()
+    hang = at.slack.faults.hangs("chat.update", times=None)
+
+    for card in cards(at, said):
+        await at.bob.clicks(card, "Approve")
+
+    await hang.reached()
+    await have_run(at, 20)
+    at.slack.faults.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, suppress
 from itertools import count
@@ -13,10 +14,11 @@ import pytest
 from bot.agents import session_worker
 from bot.agents.intake import Intake
 from bot.agents.session_worker import SessionWorker
-from bot.confirmation.model import OutcomeKind
+from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from runtime.store.lease import LeasedRow
 from tests.support.backoffice import Backoffice, backoffice
@@ -45,11 +47,23 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
         yield server
 
 
+class Counting(RemoteServer):
+    """Notes when a session is read."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "clerk", timeout=30.0)
+        self.read_at: list[float] = []
+
+    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+        self.read_at.append(time.monotonic())
+        return await super().events(session)
+
+
 class Desk:
     """A bot with one thread, and an agent on google-adk's own server."""
 
-    def __init__(self, at: Backoffice, worker: SessionWorker) -> None:
-        self.at, self._worker = at, worker
+    def __init__(self, at: Backoffice, worker: SessionWorker, server: Counting) -> None:
+        self.at, self._worker, self.server = at, worker, server
 
     async def attends(self) -> None:
         lease = await try_lease(self.at.database, LeasedRow("bot_sessions", "key", self.at.key))
@@ -80,10 +94,11 @@ async def desk(
         at = await stack.enter_async_context(backoffice(url, tmp_path, monkeypatch, capsys))
         at.policies(POLICIES)
         out = await stack.enter_async_context(outgoing())
-        host, rules = AdkHost(RemoteServer(agents.url, "clerk", timeout=30.0)), at.rules
+        server, rules = Counting(agents.url), at.rules
+        host = AdkHost(server)
         stack.push_async_callback(host.close)
         intake = Intake(out.directory, out.sender, rules)
-        yield Desk(at, SessionWorker(host, out.sender, at.database, intake, rules))
+        yield Desk(at, SessionWorker(host, out.sender, at.database, intake, rules), server)
 
 
 @pytest.mark.parametrize("gone", ["database", "lease"])
@@ -126,3 +141,17 @@ async def test_the_tool_is_not_interrupted(
 
 def _due_again(tx: Tx) -> None:
     tx.run("UPDATE bot_sessions SET lease_token = NULL, lease_until = NULL, due_at = :due_at", due_at=tx.now())
+
+
+async def test_a_long_run_is_looked_at_less_and_less(desk: Desk, agents: Foreign) -> None:
+    """A look reads the whole session, which may be long."""
+    word = agents.holds()
+    await desk.approved(word)
+    running = asyncio.create_task(desk.attends())
+    await agents.has_begun(word)
+    begun = len(desk.server.read_at)
+    await until(lambda: len(desk.server.read_at) >= begun + 5)
+    agents.go_on(word)
+    await running
+    first, *_, last = desk.server.read_at[begun : begun + 5]
+    assert last - first > 0.05 * (2 + 4 + 8)

@@ -134,3 +134,29 @@ def test_a_button_pressed_again_before_it_is_counted_is_the_same_word() -> None:
 
 def waiting(desk: Desk) -> int:
     return len(desk.row.pending_votes)
+
+
+@pytest.mark.slow
+async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: Opens) -> None:
+    """All of it at once. How long that takes says nothing: what counts is whose clicks were stored in between."""
+    async with open_office(f'{POLICY}card = "thread"\n') as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        other = await at.ask("reimburse 1700 for lunch")
+        button, answered = at.oscar.now(card), 0
+        begun = asyncio.Event()
+
+        async def clicks() -> None:
+            nonlocal answered
+            await at.oscar.clicks(button, "Approve")
+            answered += 1
+            if answered == 20:
+                begun.set()
+
+        clicking = [asyncio.create_task(clicks()) for _ in range(400)]
+        await begun.wait()
+        before = answered
+        assert (await at.bob.clicks(at.bob.now(other), "Approve")).acked
+        meanwhile = answered - before
+        await asyncio.gather(*clicking)
+        assert meanwhile < 50
+        await at.ann.finds("I reimbursed 1700", at.deploys, thread=other)

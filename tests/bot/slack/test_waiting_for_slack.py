@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.sandbox.workspace.records import Channel
+from bot.slack.outbound.calls import CallLimits
 from bot.worker.worker import HELD_FOR
 from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens
@@ -131,3 +132,10 @@ async def decides(at: Office, channel: Channel) -> None:
     await at.bob.clicks(await at.bob.finds("Approve", channel), "Approve")
     await at.ann.finds("I reimbursed 1500", channel)
     assert len(at.ran()) == 1
+
+
+async def test_a_channel_that_slack_says_nothing_of_is_still_refused(open_office: Opens) -> None:
+    async with open_office(ONE_GROUP, limits=CallLimits(posts=AT_ONCE.posts, lookups=0.5)) as at:
+        at.slack.faults.fails("conversations.info", times=None)
+        said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+        await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)

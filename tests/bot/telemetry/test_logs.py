@@ -13,13 +13,21 @@ from collections.abc import Iterator
 import pytest
 
 from bot.audit.checkpoints import Anchor, checkpoint
+from bot.audit.ledger import LineKind
+from bot.confirmation.effects import Step
 from bot.operations.pause import pause
+from bot.store.ledger_lines import write_step
+from bot.store.open import open_store
+from bot.store.repository import now
+from bot.telemetry.tracing import log_line
+from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
 from tests.support.deciding import NOON
 from tests.support.forked import ROOT
 from tests.support.office import Opens
-from tests.support.secret import KEYS
+from tests.support.secret import KEYS, SECRET
 
 SECRETS = ("t0p-s3cret", "Z0RA")
 """In every argument, reason and result; in a real one nobody knows what to look for."""
@@ -237,3 +245,18 @@ def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None
     assert not logging.getLogger("slack_sdk.web").isEnabledFor(logging.INFO)
     (handler,) = root.handlers
     assert isinstance(handler.formatter, JsonFormatter)
+
+
+async def test_what_is_taken_back_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def fails(tx: Tx) -> None:
+        write_step(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
+        raise Invalid("It is taken back.")
+
+    store = await open_store(":memory:", SECRET)
+    store.listen(log_line)
+    with pytest.raises(Invalid):
+        await store.run(fails)
+    await store.close()
+    assert "adk_confirm.ledger" not in caplog.text
