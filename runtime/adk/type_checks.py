@@ -66,11 +66,13 @@ class _Comparison:
 
     def __init__(self, root: JsonObject, value: Json) -> None:
         self._root, self._steps = root, 0
+        self._targets: dict[str, Json] = {}
         if is_deeper(value, _DEEPEST):
             raise Invalid(_ENDLESS)
 
     def misfits(self, where: str, value: Json, rules: Json) -> dict[str, str]:
         """One of the alternatives must fit as a whole. If none does: what is wrong in one with few wrong values."""
+        self._takes(len(where) // 10)
         kinds: list[str] = []
         nearest: dict[str, str] = {}
         for parts in self._alternatives(rules):
@@ -82,7 +84,7 @@ class _Comparison:
                 )
             else:
                 return {}
-        return nearest or ({where: f"must be {' or '.join(dict.fromkeys(kinds))}"} if kinds else {})
+        return nearest or ({where: f"must be {' or '.join(dict.fromkeys(kinds))[:_LONGEST_LIST]}"} if kinds else {})
 
     def _misfits_in(self, where: str, value: Json, parts: list[JsonObject]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -124,18 +126,23 @@ class _Comparison:
         for chosen in product(*([one] for one in together), *either):
             for parts in product(*(self._alternatives(one, within) for one in chosen)):
                 found = [rules, *chain.from_iterable(parts)]
-                self._steps += 10 * len(found)
-                self._steps += sum(len(of) for one in found for of in one.values() if isinstance(of, dict | list))
-                if self._steps > _MOST_STEPS:
-                    raise Invalid(_ENDLESS)
+                self._takes(10 * len(found))
+                self._takes(sum(len(of) for one in found for of in one.values() if isinstance(of, dict | list)))
                 yield found
 
+    def _takes(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > _MOST_STEPS:
+            raise Invalid(_ENDLESS)
+
     def _target(self, reference: str) -> Json:
-        """What a reference into the same schema names, or None."""
-        found: Json = self._root if reference.startswith("#") else None
-        for step in reference.split("/")[1:]:
-            found = as_object(found).get(step.replace("~1", "/").replace("~0", "~"))
-        return found
+        """What a reference into the same schema names, or None. Looked up once, since a stranger's may be long."""
+        if reference not in self._targets:
+            found: Json = self._root if reference.startswith("#") else None
+            for step in reference.split("/")[1:]:
+                found = as_object(found).get(step.replace("~1", "/").replace("~0", "~"))
+            self._targets[reference] = found
+        return self._targets[reference]
 
 
 def _inside(where: str, name: str) -> str:
@@ -180,7 +187,7 @@ def _wrong_kinds(value: Json, parts: list[JsonObject]) -> list[str]:
         if kinds and not any(_is_kind(value, kind) for kind in kinds):
             return [f"of type {kind}" for kind in kinds]
         if isinstance(value, str) and allowed and value not in allowed:
-            return [repr(one) for one in allowed]
+            return [repr(one[:_LONGEST_LIST]) for one in allowed[:_LONGEST_LIST]]
     return []
 
 

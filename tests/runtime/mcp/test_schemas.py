@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from runtime.adk.type_checks import misfits
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
@@ -151,6 +154,26 @@ def test_what_is_sent_is_what_the_schema_declares(
         assert caught.value.fields == sent
     else:
         assert tool.bind(args) == Bound(sent, defaults)
+
+
+def test_a_long_reference_of_a_stranger_is_looked_up_once() -> None:
+    """Each time takes 20 ms."""
+    schema: JsonObject = {"properties": {"x": {"items": {"$ref": "#/" + "a/" * 100_000}}}}
+    before = time.process_time()
+    assert misfits(schema, {"x": [1] * 500}) == {}
+    assert time.process_time() - before < 2
+
+
+def test_where_something_is_wrong_is_told_only_if_that_is_short() -> None:
+    """Each of the places would be a text of its own, as long as the name."""
+    name = "x" * 100_000
+    with pytest.raises(Invalid, match="too large to compare"):
+        misfits({"properties": {name: {"items": {"type": "string"}}}}, {name: [1] * 500})
+
+
+def test_what_would_fit_is_told_in_few_words() -> None:
+    told = misfits({"properties": {"x": {"enum": ["y" * 100_000, *map(str, range(1000))]}}}, {"x": "z"})
+    assert len(told["x"]) < 300
 
 
 def test_defaults_without_end_are_refused() -> None:
