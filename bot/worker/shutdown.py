@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 class StopDeadline(float, Enum):
     """The deadline of each part, in seconds from the beginning of the stop."""
 
-    WORK = 4.5
-    CANCELLED = 5.25
-    CHECKPOINT = 5.75
-    SOCKET = 6.0
-    REQUESTS = 6.25
-    AGENT = 6.75
-    STORE = 7.25
-    PROCESS = 8.0  # a supervisor kills the process after ten seconds, and on a busy machine all of this takes longer
+    WORK = 4.0
+    CANCELLED = 4.75
+    CHECKPOINT = 5.25
+    SOCKET = 5.5
+    REQUESTS = 5.75
+    AGENT = 6.25
+    STORE = 6.75
+    PROCESS = 7.5  # a supervisor kills the process after ten seconds, and on a busy machine all of this takes longer
 
 
 MOST_NAMED = 20
