@@ -81,7 +81,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
             facts = with_speakers(tx, session, stored.row, facts)
         if facts is not None or not needs_asking(stored.row, vote):
             change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, policies)), True
-    if change.row is row:
+    if change.row is row or (not counted and _was_answered(tx, vote.id)):
         return CastResult(row, counted=False)  # Slack delivered the same click again
     if counted and not _store_answer(
         tx, vote, change, answered=_is_shown_in_form(vote, change)
@@ -146,6 +146,10 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     if not answered:
         tx.notify(REPLIES)
     return True
+
+
+def _was_answered(tx: Tx, vote: str) -> bool:
+    return tx.value("SELECT 1 FROM bot_replies WHERE vote = :vote", vote=vote) is not None
 
 
 def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
-from bot.store.casting import count_next
+from bot.store.casting import SubmittedVote, cast, count_next
 from bot.store.open import open_store
 from bot.store.outbox import mark_all_posted, note_possible_copies
 from bot.store.repository import put_mail
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
-from tests.support.deciding import ANNA, BEN, full_member
+from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.secret import SECRET
 
 POLICIES = """
@@ -61,6 +61,20 @@ async def test_both_at_the_same_time(at: Backoffice) -> None:
     assert [line.kind for line in await at.lines()] == ["asked", "approval"]
     for one in others[1:]:
         await one.close()
+
+
+async def test_a_click_that_was_refused_and_comes_again_to_a_replica_that_knows_nobody_is_refused_once(
+    at: Backoffice,
+) -> None:
+    name = await at.asks("deploy")
+    click = SubmittedVote(
+        id="c1", confirmation=name, revision=1, kind=VoteKind.APPROVE, voter=MALLORY, target={"channel": "C0DEPLOYS"}
+    )
+    for _ in range(2):
+        await at.database.run(cast, click, at.rules.policies)
+        for vote in (await at.row(name)).pending_votes:
+            await at.database.run(count_next, name, vote.id, Facts(account=full_member(MALLORY)), at.rules.policies)
+    assert [line.kind for line in await at.lines()] == ["asked", "vote refused"]
 
 
 async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> None:
