@@ -121,6 +121,8 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     program = " ".join((PROGRAM, *given[:1])) if given[:1] and given[0] in COMMANDS else PROGRAM
+    if any("\udc80" <= char <= "\udcff" for argument in given for char in argument):  # as Python reads other bytes
+        return _report_refusal(program, "The arguments must be UTF-8.", given)
     try:
         code = commands.main(given, prog_name=PROGRAM, standalone_mode=False, obj=clock)
     except click.exceptions.NoArgsIsHelpError as error:

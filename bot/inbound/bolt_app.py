@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -55,6 +56,7 @@ class TimedApp(AsyncApp):
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         if is_ignored(req.body):
             return BoltResponse(status=HTTPStatus.OK)  # our own posts come back: Bolt would ask all of its listeners
+        _make_storable(req.body)
         way = _way_of_acting(req)
         if way is None:
             return await super().async_dispatch(req)
@@ -64,6 +66,14 @@ class TimedApp(AsyncApp):
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter(way, time.perf_counter() - began, answer.status == HTTPStatus.OK)
         return answer
+
+
+def _make_storable(body: dict[str, Any]) -> None:
+    """JSON may hold half of a surrogate pair, which is in no text: the ledger and the agent could not take it."""
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        body |= json.loads(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
 
 
 def _way_of_acting(req: AsyncBoltRequest) -> str | None:

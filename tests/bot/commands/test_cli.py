@@ -111,6 +111,11 @@ def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Missing argument 'ID'. Add --help to see what it takes." in refusal(capsys, "withdraw")
 
 
+def test_arguments_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "show", os.fsdecode(b"\xff")]) == 2
+    assert capsys.readouterr().err == "adk-confirm audit: The arguments must be UTF-8.\n"
+
+
 def test_after_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pending", "--json"]) == 2
     said = capsys.readouterr()

@@ -127,3 +127,14 @@ async def status_of(address: SplitResult, begun: str) -> int:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
+
+
+@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+async def test_half_a_surrogate_in_a_reason_keeps_no_denial_from_the_agent(open_office: Opens, socket: bool) -> None:
+    async with open_office(socket=socket) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Deny…")
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "no\ud800"})
+        await at.ann.finds("no?", at.deploys, thread=card)
+        await at.rests()
+    assert at.ran() == []
