@@ -351,7 +351,7 @@ def _pytest(copy: Path, tests: Sequence[str], *more: str, timeout: float) -> sub
         "not slow",
         "--timeout",
         "120",
-        "--tb=native",  # pytest's own tracebacks parse the code, and Python 3.11 can crash on SQLAlchemy's
+        "--tb=native",  # pytest's own tracebacks parse the code, on which Python 3.11 can crash
         *more,
         *tests,
     ]

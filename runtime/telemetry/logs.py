@@ -28,8 +28,8 @@ Level = Literal["debug", "info", "warning", "error"]
 OURS = ("adk_confirm", "blocks", "bot", "examples", "runtime")
 CARRIERS = frozenset(
     {
-        "aiohttp", "aiosqlite", "asyncio", "asyncpg", "authlib", "google", "google_adk", "google_genai",
-        "httpcore", "httpx", "mcp", "opentelemetry", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
+        "aiohttp", "aiosqlite", "asyncio", "authlib", "google", "google_adk", "google_genai", "httpcore",
+        "httpx", "mcp", "opentelemetry", "psycopg", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
     }
 )  # fmt: skip
 """Libraries that handle what no log may hold."""

@@ -151,7 +151,7 @@ async def imported(code: str) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--help"], ["pause", "--help"], ["audit", "export", "--help"]])
 async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
     loaded = await imported(f"from bot.cli import main; main({arguments})") - await imported("import click")
-    heavy = {"aiohttp", "pydantic", "sqlalchemy", "slack_sdk", "google"}
+    heavy = {"aiohttp", "pydantic", "psycopg", "slack_sdk", "google"}
     assert {name.partition(".")[0] for name in loaded} & heavy == set()
     at_most("modules of --help", len(loaded))
 
