@@ -6,7 +6,7 @@ Nothing here calls Slack. The caller looks things up before the transaction and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
@@ -81,7 +81,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
             facts = with_speakers(tx, session, stored.row, facts)
         if facts is not None or not needs_asking(stored.row, vote):
             change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, policies)), True
-    if change.row is row or (not counted and _was_answered(tx, vote.id)):
+    if change.row is row:
         return CastResult(row, counted=False)  # Slack delivered the same click again
     if counted and not _store_answer(
         tx, vote, change, answered=_is_shown_in_form(vote, change)
@@ -101,18 +101,19 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
         return row
     if facts is not None:
         facts = with_speakers(tx, session, row, facts)
-    change = count(row, vote_id, facts, now(tx), policies)
+    change = _answer_lost_votes(tx, row, count(row, vote_id, facts, now(tx), policies))
     save(tx, session, without_repeats(tx, change))
-    _answer_lost_votes(tx, row, change)
     return change.row
 
 
-def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> None:
-    """Answers each voter whose vote no longer waits."""
+def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> Transition:
+    """Answers each voter whose vote no longer waits. Returns the change without the refusal of a vote that was refused
+    before: Slack delivered the click again, to a replica that had to ask who clicked."""
     waiting = {vote.id for vote in change.row.pending_votes}
-    for vote in before.pending_votes:
-        if vote.id not in waiting:
-            _store_answer(tx, vote, change)
+    lost = [vote for vote in before.pending_votes if vote.id not in waiting]
+    again = {vote.voter for vote in lost if not _store_answer(tx, vote, change)}
+    steps = (step for step in change.steps if step.kind is not LineKind.VOTE_REFUSED or step.who not in again)
+    return replace(change, steps=tuple(steps))
 
 
 def _refusal(change: Transition) -> Refusal | None:
@@ -146,10 +147,6 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     if not answered:
         tx.notify(REPLIES)
     return True
-
-
-def _was_answered(tx: Tx, vote: str) -> bool:
-    return tx.value("SELECT 1 FROM bot_replies WHERE vote = :vote", vote=vote) is not None
 
 
 def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:
