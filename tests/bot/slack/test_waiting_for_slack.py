@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.sandbox.people.seen import Seen
 from bot.sandbox.workspace.records import Channel
 from bot.slack.outbound.calls import CallLimits
 from bot.worker.worker import HELD_FOR
 from tests.bot.dialogues.test_faults import time_passing
-from tests.support.office import AT_ONCE, Office, Opens
+from tests.support.office import AT_ONCE, Office, Opens, office
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 NOT_COUNTED = "so your vote does not count"
@@ -139,3 +140,32 @@ async def test_a_channel_that_slack_says_nothing_of_is_still_refused(open_office
         at.slack.faults.fails("conversations.info", times=None)
         said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
         await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)
+
+
+@pytest.mark.slow
+async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = CallLimits(time_limit=30)
+    policies = f"{ONE_GROUP}[limits]\nwaiting_per_person = 100\n"
+    async with office(sqlite_stocked, tmp_path / "log", monkeypatch, policies, time_moves=True, limits=patient) as at:
+        at.slack.rates.methods = True
+        channels = [at.slack.channel(f"team-{n}", at.ann, at.bob) for n in range(56)]
+        for channel in channels:
+            await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", channel)
+        await at.slack.until(lambda: len(shown(at, channels)) == 50, timeout=80, what="50 of 56 cards")
+        async with time_passing(at):
+            await at.slack.until(lambda: len(shown(at, channels)) == 56, timeout=80, what="all of them")
+        assert not [channel.name for channel in channels if "did not say whether" in at.ann.sees(channel)]
+        assert {*shown(at, channels)} == {channel.id for channel in channels}
+        assert {made.status for made in at.slack.calls_of("conversations.info")} == {200}
+        await decides(at, channels[-1])
+
+
+def shown(at: Office, channels: list[Channel]) -> list[str]:
+    """Where the cards are, one for each of them."""
+    return [one.channel for channel in channels for one in at.bob.messages(channel) if is_card(one)]
+
+
+def is_card(seen: Seen) -> bool:
+    return (seen.message.metadata or {}).get("event_type") == "adk_confirmation_card"
