@@ -1,7 +1,6 @@
-"""Everything that people see in Slack: pure functions from frozen view models to Block Kit. No I/O and no clock.
-Imports nothing of ours outside of `blocks`.
+"""Everything that people see in Slack: pure functions from a masked row to Slack's JSON. No I/O and no clock.
 
-The bot builds a view (`blocks.view`) from its rows, calls one function, and sends the result:
+The bot makes a `Shown` (`bot.confirmation.shown`) of a row, calls one function, and sends the result:
 
 1. `card.card`, `thread.thread_messages`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
 
@@ -11,6 +10,6 @@ The bot builds a view (`blocks.view`) from its rows, calls one function, and sen
 
 4. A click's value is read by `ids.parse_ref`. It contains only a confirmation's id and revision.
 
-Strings from agents and tools are in named fields of the views, and are made safe here and nowhere else.
+Strings from agents and tools are in named fields of `Shown`, and are made safe here and nowhere else.
 Begin with `card.py`.
 """

@@ -27,10 +27,11 @@ from blocks.rich import (
     text,
 )
 from blocks.text import MESSAGE_TEXT, prose
-from blocks.view import CardView, Face
+from bot.confirmation.model import OutcomeKind, State
+from bot.confirmation.shown import Shown
 
 
-def card(view: CardView) -> Message:
+def card(view: Shown) -> Message:
     """The message that shows a confirmation in one place."""
     what = content(view, CARD)
     became, cut = outcome(view, CARD)
@@ -48,7 +49,7 @@ def card(view: CardView) -> Message:
     if what.intro:
         blocks.append(rich(what.intro, named("ask")))
     if what.arguments:
-        beside = view.face is not Face.WAITING
+        beside = view.stage is not State.WAITING
         arguments = beside_each_other(what.arguments, words.DOT) if beside else what.arguments
         blocks.append(rich(arguments, named("what")))
     for part, pieces in (("votes", votes), ("notices", wrong)):
@@ -65,21 +66,21 @@ def card(view: CardView) -> Message:
     )
 
 
-def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:
-    if what.blind and view.face is Face.WAITING:
+def _cut_note(view: Shown, what: DrawnCall, cut: bool) -> list[str]:
+    if what.blind and view.stage is State.WAITING:
         return [words.CUT]
     return [words.CUT_SETTLED] if cut else []
 
 
-def buttons(view: CardView, *, blind: bool) -> list[JsonObject]:
+def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
     row: list[JsonObject] = [*decision_buttons(view, blind=blind)]
     if view.grant:
         row.append(revoke_button(view.grant.id, view.grant.tool))
-    return [*row, more_menu(view, withdraw=view.face is Face.WAITING and view.withdrawable)]
+    return [*row, more_menu(view, withdraw=view.stage is State.WAITING and view.withdrawable)]
 
 
-def more_menu(view: CardView, *, withdraw: bool = False) -> JsonObject:
+def more_menu(view: Shown, *, withdraw: bool = False) -> JsonObject:
     """The entries of the "⋯" menu."""
     ref = Ref(view.id, view.revision)
     options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
@@ -87,23 +88,23 @@ def more_menu(view: CardView, *, withdraw: bool = False) -> JsonObject:
     return menu([*options, (words.HISTORY, more_value(Action.HISTORY, ref))])
 
 
-def decision_buttons(view: CardView, *, blind: bool) -> list[JsonObject]:
+def decision_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons for approvers. Those that open a form end with "…"."""
     value = Ref(view.id, view.revision).encode()
     row: list[JsonObject] = []
-    if view.face is Face.WAITING and view.question:
+    if view.stage is State.WAITING and view.question:
         row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
-    elif view.face is Face.WAITING:
+    elif view.stage is State.WAITING:
         row += [_approve(view, value, blind=blind)]
         row += [button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger")]
         if view.editable and not view.wants_payload:  # there, Approve opens the form
             row.append(button(Action.EDIT, words.EDIT, value, about=view.tool))
-    elif view.face is Face.UNKNOWN:
+    elif view.stage is OutcomeKind.UNKNOWN:
         row += _outcome_buttons(view, value, blind=blind)
     return row
 
 
-def _approve(view: CardView, value: str, *, blind: bool) -> JsonObject:
+def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, to let people fill in a payload, or to offer a grant.
     if blind or view.wants_payload or view.grant_offer is not None:
         return button(Action.APPROVE_OPEN, words.APPROVE_OPENS, value, about=view.tool, style="primary")
@@ -111,7 +112,7 @@ def _approve(view: CardView, value: str, *, blind: bool) -> JsonObject:
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
 
 
-def withdraw_button(view: CardView) -> JsonObject:
+def withdraw_button(view: Shown) -> JsonObject:
     sure = confirm(confirm_withdraw(view), words.WITHDRAW, "danger")
     value = Ref(view.id, view.revision).encode()
     return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
@@ -122,7 +123,7 @@ def revoke_button(grant: str, tool: str) -> JsonObject:
     return button(Action.REVOKE, words.REVOKE, checked_id(grant), about=tool, sure=sure)
 
 
-def _outcome_buttons(view: CardView, value: str, *, blind: bool) -> list[JsonObject]:
+def _outcome_buttons(view: Shown, value: str, *, blind: bool) -> list[JsonObject]:
     about = view.tool
     yes, no = confirm(words.CONFIRM_HAPPENED, words.HAPPENED), confirm(words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
     again = confirm(words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")
@@ -135,7 +136,7 @@ def _outcome_buttons(view: CardView, value: str, *, blind: bool) -> list[JsonObj
     ]
 
 
-def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
+def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
     """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
     posted."""
     tool = name(view.tool)
@@ -149,12 +150,12 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     else:
         sentence = line(words.POINTER_PEOPLE, call=call, people=by(people))
     blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
-    if view.face is Face.WAITING and view.withdrawable and trouble is None:
+    if view.stage is State.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
     return message([sentence], *blocks)
 
 
-def note(view: CardView) -> Message:
+def note(view: Shown) -> Message:
     """A direct message to an approver that links to the card."""
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
     what = call_name(headline(view), view.tool)

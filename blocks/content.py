@@ -35,7 +35,8 @@ from blocks.rich import (
 )
 from blocks.text import fit_visible, right_to_left, units, visible
 from blocks.values import SpelledValue, spell_value
-from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
+from bot.confirmation.model import OutcomeKind, State
+from bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +107,13 @@ class DrawnCall:
     """Anything at all is missing: "See everything" shows it."""
 
 
-def content(view: CardView, room: Space) -> DrawnCall:
+def content(view: Shown, room: Space) -> DrawnCall:
     drawing = _Drawing(room)
     _say_tool(view, drawing)
-    if view.face is Face.WAITING:
+    if view.stage is State.WAITING:
         drawing.add(asked_by_line(view))
     # Once it is decided, the reason to ask is behind "See everything".
-    wanted = room.exact or view.question or view.face is Face.WAITING
+    wanted = room.exact or view.question or view.stage is State.WAITING
     if view.hint and wanted and not _says_nothing(view.hint, view.tool):
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     intro = tuple(drawing.pieces)
@@ -126,7 +127,7 @@ TOOL_IN_TITLE = 100
 _FIRST = 3
 
 
-def headline(view: CardView) -> str:
+def headline(view: Shown) -> str:
     """What the call will do, in one sentence: the title with its arguments, or the tool's name and the first ones.
 
     It may hold what an agent chose: draw it as plain text, or as `Prose`.
@@ -136,7 +137,7 @@ def headline(view: CardView) -> str:
     return _policy_title(view) or _default_title(view)
 
 
-def _policy_title(view: CardView) -> str | None:
+def _policy_title(view: Shown) -> str | None:
     given = {argument.name: argument for argument in view.arguments}
     text = ""
     try:
@@ -167,7 +168,7 @@ def _part(given: Mapping[str, Argument], path: str) -> str | None:
     return in_title(value, dict(argument.formats).get(".".join(rest)), path.split(".")[-1])
 
 
-def _default_title(view: CardView) -> str:
+def _default_title(view: Shown) -> str:
     """`Deploy (service checkout, env prod)`."""
     tool = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
     parts: list[str] = []
@@ -183,17 +184,17 @@ def _default_title(view: CardView) -> str:
     return f"{tool} ({', '.join(parts)})" if parts else tool
 
 
-def _say_tool(view: CardView, drawing: _Drawing) -> None:
+def _say_tool(view: Shown, drawing: _Drawing) -> None:
     """Draws the tool's name in a box of its own if it is too long for the line about who asked."""
     if not fit_visible(view.tool, TOOL_IN_TITLE).whole:
         drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
 
-def asked_by_line(view: CardView) -> Line:
+def asked_by_line(view: Shown) -> Line:
     agent = name(view.agent, 80)
     template = words.ASKED_BY if view.asked_by else words.ASKED_BY_AGENT
     row = say(template, agent=agent, asker=User(view.asked_by or ""))
-    if view.face not in (Face.WAITING, Face.UNKNOWN):  # an unknown call says when it started
+    if view.stage not in (State.WAITING, OutcomeKind.UNKNOWN):  # an unknown call says when it started
         row += say(words.ASKED_WHEN, when=When(view.asked_at))
     if not view.question:
         row += (Say(words.DOT), code(view.tool, TOOL_IN_TITLE))
@@ -216,7 +217,7 @@ _NO_MORE = r"(?:please )?(?:approve|confirm)(?: execution of)?(?: (?:this|the|to
 # -- arguments
 
 
-def _say_arguments(view: CardView, drawing: _Drawing) -> None:
+def _say_arguments(view: Shown, drawing: _Drawing) -> None:
     changed = {change.path: change for change in view.diff}
     answer = view.payload if view.answered else ()
     if not view.arguments and not view.question:

@@ -24,7 +24,7 @@ from blocks.kit import label, plain_text
 from blocks.rich import JsonObject, part
 from blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units
 from blocks.values import json_text, same, spell_on_one_line
-from blocks.view import ABSENT, Absent
+from bot.confirmation.shown import ABSENT, Absent
 
 _DIGITS = 4000  # Python reads no longer integer
 

@@ -17,7 +17,7 @@ from blocks.kit import JsonObject, input_block, label
 from blocks.readable import readable_name
 from blocks.schema import FormSchema, Shape
 from blocks.text import INPUT, plain, units, visible
-from blocks.view import ABSENT, Absent, Argument
+from bot.confirmation.shown import ABSENT, Absent, Argument
 
 _LABEL, _HINT = 150, 200
 _MULTILINE = 60

@@ -7,7 +7,7 @@ the same fields, and only what differs from their values is a change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -20,32 +20,30 @@ from blocks.full_view import cut_note, room_beside, split_pages, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
 from blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
-from blocks.schema import FormSchema, Schema, property_names
-from blocks.view import Argument, CardView, GrantOffer
+from blocks.schema import FormSchema, Schema
+from bot.confirmation.shown import PAYLOAD, GrantOffer, Shown, payload_fields
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
-PAYLOAD = "answer"
-"""The name of the one field of a payload that is not an object, as people read it."""
 
 
 # -- Edit…
 
 
-def _consequence(view: CardView) -> JsonObject:
+def _consequence(view: Shown) -> JsonObject:
     """What submitting the edit does."""
     return rich([_intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)], "consequence")
 
 
-def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
+def edit_fields(view: Shown, schema: FormSchema | None) -> Fieldset:
     return fieldset(view.arguments, view.editable, schema, Ref(view.id, view.revision))
 
 
-def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
+def edit_form(view: Shown, schema: FormSchema | None) -> JsonObject:
     """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited call."""
     fields = edit_fields(view, schema)
     inputs = [one.block() for one in fields.fields]
-    intro = content(replace(view, arguments=()), WHOLE).intro
+    intro = content(view.but(arguments=()), WHOLE).intro
     above = split_pages(intro, "intro", *room_beside(inputs))
     below = split_pages(_fixed_content(view, fields), "page", *above.left)
     if not (above.whole and below.whole):
@@ -56,7 +54,7 @@ def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
 
-def read_edit(view: CardView, schema: FormSchema | None, values: Mapping[str, object]) -> FieldsRead:
+def read_edit(view: Shown, schema: FormSchema | None, values: Mapping[str, object]) -> FieldsRead:
     """The changed arguments by name. A form without changes is sent back, since it is not an edit."""
     fields = edit_fields(view, schema)
     reading = fields.read(values)
@@ -83,32 +81,25 @@ class Approval:
     errors: dict[str, str] = field(default_factory=dict)
 
 
-def payload_fields(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]:
-    """The parts of a payload that a form shows: a field for each name, or one for a payload without names."""
-    if isinstance(payload, dict) and (payload or property_names(schema)):
-        return tuple(Argument(name, value) for name, value in payload.items())
-    return (Argument(PAYLOAD, payload),)
-
-
 def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:
     """The payload with a form's changes. Everything else keeps its exact value."""
-    if isinstance(payload, dict) and (payload or property_names(schema)):
+    if isinstance(payload, dict) and payload_fields(payload, schema) is payload:
         return {**payload, **changes}
     return changes.get(PAYLOAD, payload)
 
 
-def approve_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
+def approve_fields(view: Shown, schema: FormSchema | None) -> Fieldset:
     if not view.wants_payload:
         return Fieldset((), (), (), crowded=False)
     whole = (PAYLOAD,) if [argument.name for argument in view.payload] == [PAYLOAD] else ()
     return fieldset(view.payload, (*view.editable, *whole), schema, Ref(view.id, view.revision))
 
 
-def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> JsonObject:
+def approve_form(view: Shown, payload_schema: FormSchema | None = None) -> JsonObject:
     """What Approve opens if a click is not enough: everything that would run, and what the approver must add."""
     fields = approve_fields(view, payload_schema)
     inputs = [one.block() for one in fields.fields]
-    parts = [*what_runs(replace(view, answered=False)), *_fixed_content(view, fields)]
+    parts = [*what_runs(view.but(answered=False)), *_fixed_content(view, fields)]
     pages = split_pages(parts, "page", *room_beside(inputs))
     blocks = [_heading(view), *pages.blocks, *cut_note(pages)]
     if pages.whole:
@@ -118,27 +109,22 @@ def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> Js
     return _modal(Callback.APPROVE, title, blocks, view, submit if pages.whole else None)
 
 
-def read_approval(view: CardView, payload_schema: FormSchema | None, values: Mapping[str, object]) -> Approval:
+def read_approval(view: Shown, payload_schema: FormSchema | None, values: Mapping[str, object]) -> Approval:
     reading = approve_fields(view, payload_schema).read(values)
     if reading.errors:
         return Approval(errors=reading.errors)
     return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked_values(values, GRANT))
 
 
-def _payload_blocks(view: CardView, fields: Fieldset, inputs: Sequence[JsonObject]) -> list[JsonObject]:
+def _payload_blocks(view: Shown, fields: Fieldset, inputs: Sequence[JsonObject]) -> list[JsonObject]:
     intro = bool(inputs) and not view.question
     blocks: list[JsonObject] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
     return [*blocks, *inputs, *small_print(_fixed_notes(fields), "fixed")]
 
 
-def _grant_blocks(view: CardView, offer: GrantOffer) -> list[JsonObject]:
-    calls = calls_like(view.tool, offer.on)
-    if offer.seconds is None:
-        scope = line(words.GRANT_SCOPE_SESSION, calls=calls, uses=words.uses(offer.uses))
-    else:
-        scope = line(
-            words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=words.uses(offer.uses)
-        )
+def _grant_blocks(view: Shown, offer: GrantOffer) -> list[JsonObject]:
+    calls, uses = calls_like(view.tool, offer.on), words.uses(offer.uses)
+    scope = line(words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=uses)
     box = part("checkboxes", action_id=ACTION, options=[option(GRANT, words.GRANT_OPTION)])
     offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
     return [offered, *small_print([scope], "grant_scope")]
@@ -153,7 +139,7 @@ class Denial:
     errors: dict[str, str] = field(default_factory=dict)
 
 
-def deny_form(view: CardView, *, required: bool) -> JsonObject:
+def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     blocks = [_heading(view), reason_input(required=required)]
     return _modal(Callback.DENY, words.TITLE_DENY, blocks, view, words.DENY)
@@ -176,7 +162,7 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
 # -- Withdraw
 
 
-def withdraw_form(view: CardView) -> JsonObject:
+def withdraw_form(view: Shown) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
     _, consequence = confirm_withdraw(view)
     blocks = [_heading(view), rich([line(consequence)], "consequence")]
@@ -186,22 +172,22 @@ def withdraw_form(view: CardView) -> JsonObject:
 # -- shared parts
 
 
-def _heading(view: CardView) -> JsonObject:
+def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
 
 
-def _intro(template: str, view: CardView) -> Line:
+def _intro(template: str, view: Shown) -> Line:
     return line(template, tool=name(view.tool))
 
 
-def _fixed_content(view: CardView, fields: Fieldset) -> list[Piece]:
+def _fixed_content(view: Shown, fields: Fieldset) -> list[Piece]:
     if not fields.fixed:
         return []
-    shown = content(replace(view, arguments=fields.fixed, diff=(), answered=False), WHOLE)
+    shown = content(view.but(arguments=fields.fixed, diff=(), answered=False), WHOLE)
     return [Line((Say(words.STAYS, bold=True),)), *shown.arguments]
 
 
-def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: CardView, submit: str | None) -> JsonObject:
+def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:
     metadata = Ref(view.id, view.revision).encode()
     close = words.CANCEL if submit else words.CLOSE
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)

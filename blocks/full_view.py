@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from blocks import words
 from blocks.card_text import approval_status, heading, notices, outcome, small_facts
@@ -17,7 +17,7 @@ from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, small_print
 from blocks.rich import Box, Line, Piece, Quote, line, markup, rich
 from blocks.text import VIEW_BLOCKS, pieces, units, visible
-from blocks.view import CardView
+from bot.confirmation.shown import Shown
 
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB
@@ -72,7 +72,7 @@ def _split(parts: Iterable[Piece]) -> Iterable[Piece]:
             yield from (kind(text) for text in pieces(visible(part.text, keep="\n\t"), PAGE))
 
 
-def what_runs(view: CardView) -> list[Piece]:
+def what_runs(view: Shown) -> list[Piece]:
     whole = content(view, WHOLE)
     return [*whole.intro, *whole.arguments]
 
@@ -83,30 +83,30 @@ def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
     return VIEW_BLOCKS - _AROUND - len(sizes), VIEW_BYTES - sum(sizes)
 
 
-def can_be_shown(view: CardView) -> bool:
+def can_be_shown(view: Shown) -> bool:
     """Whether a form can show all of this call, beside the fields of the answer that it may want. Otherwise it is
     refused before anybody is asked: what can't be shown can't be approved."""
-    parts, (most, size) = what_runs(replace(view, answered=False)), room_beside()
+    parts, (most, size) = what_runs(view.but(answered=False)), room_beside()
     if view.wants_payload:
-        parts += [line(words.STAYS), *content(replace(view, arguments=view.payload), WHOLE).arguments]
+        parts += [line(words.STAYS), *content(view.but(arguments=view.payload), WHOLE).arguments]
         most, size = most - min(len(view.editable) or 1, MOST_FIELDS), size - FIELD_BYTES
     return split_pages(parts, "page", most - _STATUS_BLOCKS, size - _STATUS_BYTES).whole
 
 
-def _everything(view: CardView) -> list[Piece]:
+def _everything(view: Shown) -> list[Piece]:
     became, _ = outcome(view, WHOLE)
     over = [asked_by_line(view)] if became else []
     return [*became, *over, *what_runs(view), *approval_status(view, _NAMES), *notices(view)]
 
 
-def everything(view: CardView) -> JsonObject:
+def everything(view: Shown) -> JsonObject:
     """What "See everything" opens."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
     blocks = [*_frame(view), *pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}"), *cut_note(pages)]
     return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
 
 
-def run_again_form(view: CardView) -> JsonObject:
+def run_again_form(view: Shown) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
     pages = split_pages(what_runs(view), _name(view), *room_beside())
     twice = small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
@@ -121,9 +121,9 @@ def cut_note(pages: Pages) -> list[JsonObject]:
     return [] if pages.whole else [rich([line(words.TOO_MUCH)], "too_much")]
 
 
-def _frame(view: CardView) -> list[JsonObject]:
+def _frame(view: Shown) -> list[JsonObject]:
     return [header(heading(view), f"title.{_name(view)}")]
 
 
-def _name(view: CardView) -> str:
+def _name(view: Shown) -> str:
     return block_id("page", Ref(view.id, view.revision), view.version)

@@ -26,12 +26,29 @@ from blocks.kit import (
 )
 from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
 from blocks.text import MESSAGE_TEXT
-from blocks.view import CardView, Face, GrantView, HomeView
+from bot.confirmation.model import State
+from bot.confirmation.shown import GrantView, Shown
 
 WAITING, ASKED, _GRANTS = 20, 8, 4  # how many of each are shown
 _LISTED = 10
 _MESSAGE_BYTES = 18_000
 MANY = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeView:
+    """A person's Home tab, or a channel's list: what this reader may decide and what they asked for."""
+
+    version: int
+    waiting: tuple[Shown, ...] = ()
+    asked: tuple[Shown, ...] = ()
+    here: tuple[Shown, ...] = ()
+    """`/approvals` only: what waits in this channel and is not the reader's to decide."""
+    grants: tuple[GrantView, ...] = ()
+    more_waiting: int = 0
+    more_asked: int = 0
+    more_here: int = 0
+    paused: bool = False
 
 
 def home_tab(view: HomeView) -> JsonObject:
@@ -82,13 +99,13 @@ def approvals(view: HomeView) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    items: tuple[CardView, ...]
+    items: tuple[Shown, ...]
     blocks: tuple[JsonObject, ...]
 
 
 def _fit_items(
-    items: Sequence[CardView],
-    draw: Callable[[CardView, str, int], list[JsonObject]],
+    items: Sequence[Shown],
+    draw: Callable[[Shown, str, int], list[JsonObject]],
     part: str,
     version: int,
     spent: int,
@@ -112,7 +129,7 @@ def help_message() -> Message:
 # -- the items
 
 
-def _decidable_item(view: CardView, part: str, version: int) -> list[JsonObject]:
+def _decidable_item(view: Shown, part: str, version: int) -> list[JsonObject]:
     """A call that the reader may decide: what it is, and the card's buttons."""
     what = content(view, LIST)
     row: list[JsonObject] = [*decision_buttons(view, blind=what.blind), more_menu(view)]
@@ -120,30 +137,30 @@ def _decidable_item(view: CardView, part: str, version: int) -> list[JsonObject]
     return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
-def _others_item(view: CardView, part: str, version: int) -> list[JsonObject]:
+def _others_item(view: Shown, part: str, version: int) -> list[JsonObject]:
     """A call for others to decide: what it is, and a link to its card."""
     row = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
-def _item(view: CardView, part: str, version: int) -> list[JsonObject]:
+def _item(view: Shown, part: str, version: int) -> list[JsonObject]:
     return [rich(_summary(view), _block_id(part, view, version))]
 
 
-def _summary(view: CardView) -> list[Piece]:
+def _summary(view: Shown) -> list[Piece]:
     what = content(view, LIST)
     became, _ = outcome(view, LIST)
     return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *approval_status(view)]
 
 
-def _request_item(view: CardView, version: int) -> list[JsonObject]:
+def _request_item(view: Shown, version: int) -> list[JsonObject]:
     """One of the reader's own requests: its state, and a button to withdraw it while it waits."""
     spans = (
         Prose(headline(view), bold=True),
-        Say(words.DOT + words.STATES[view.face] + words.DOT),
+        Say(words.DOT + words.STATES[view.stage] + words.DOT),
         When(view.asked_at),
     )
-    if view.face is not Face.WAITING:
+    if view.stage is not State.WAITING:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         return [rich([Line((*spans, *link))], _block_id("a", view, version))]
     row: list[JsonObject] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
@@ -177,7 +194,7 @@ def _number(count: int) -> str:
     return str(count) if count < MANY else f"{MANY}+"
 
 
-def _block_id(part: str, view: CardView, version: int) -> str:
+def _block_id(part: str, view: Shown, version: int) -> str:
     return block_id(part, Ref(view.id, view.revision), version)
 
 

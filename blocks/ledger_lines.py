@@ -17,7 +17,7 @@ from blocks.readable import readable_name, scalar
 from blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
 from blocks.step_views import Counted, StepView
 from blocks.text import fit_visible
-from blocks.view import Argument
+from bot.confirmation.shown import Argument
 
 Words = str | Callable[[StepView], str]
 """A text with fields, or a function that chooses one for a step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -14,7 +14,7 @@ from blocks.card_text import approvers
 from blocks.kit import JsonObject, Message, small_print
 from blocks.rich import line, markup
 from blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
-from blocks.view import Approvers
+from bot.policy.approvers import Approver
 
 _NAME = 80
 _ROOM = 600
@@ -51,7 +51,7 @@ def groups(message: Message) -> frozenset[str]:
     return frozenset(_GROUP.findall(message.text))
 
 
-def with_mention_line(message: Message, who: Approvers, name: str) -> Message:
+def with_mention_line(message: Message, who: Sequence[Approver], name: str) -> Message:
     """The message with a last line that mentions these people and groups."""
     said = line(words.NOTIFIED, approvers=approvers(who))
     text = fit(message.text, MESSAGE_TEXT - _ROOM).text + "\n" + markup(said.spans)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from blocks.ledger_kinds import LineKind, Reason
-from blocks.view import NOBODY, Approvers, Argument, Face, FieldDiff
+from bot.confirmation.shown import Argument, FieldDiff, Stage
+from bot.policy.approvers import Approver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class StepView:
     tool: str = ""
     who: str | None = None
     people: tuple[str, ...] = ()
-    approvers: Approvers = NOBODY
+    approvers: tuple[Approver, ...] = ()
     revision: int = 1
     attempt: int = 1
     votes: int | None = None
@@ -56,7 +57,7 @@ class StepView:
     """The thread has other calls as well, so that a line has to name its own."""
     headline: str = ""
     """What the call would do, as its card says it, where people are asked again to decide."""
-    notified: Approvers = NOBODY
+    notified: tuple[Approver, ...] = ()
     """REMINDED: who is notified in place of the approvers."""
     answer: tuple[Argument, ...] = ()
     """What an approver filled in, where the agent asked for it; `call` is what it was asked for."""
@@ -91,7 +92,7 @@ class VerdictView:
     decided: bool = False
     revision: int = 1
     why: Reason | None = None
-    face: Face | None = None
+    stage: Stage | None = None
     """TOO_LATE: the state that the confirmation has now."""
     fields: tuple[str, ...] = ()
     unresolved: str | None = None

@@ -44,7 +44,7 @@ from blocks.rich import (
 )
 from blocks.step_views import HistoryView, StepView
 from blocks.text import MESSAGE_TEXT, fit_visible, plain, units
-from blocks.view import NOBODY
+from bot.policy.approvers import ApproverKind
 
 _PAGE = 2500
 _STEPS = 20
@@ -123,7 +123,7 @@ def thread_line(step: StepView) -> tuple[Piece, ...]:
         case LineKind.VOTE_FELL if step.why is None and step.editor:
             template = words.THREAD_NO_LONGER_ANSWER if step.answer else words.THREAD_NO_LONGER
             return (Line(say(template, **_spans(step))),)
-        case LineKind.REMINDED if step.notified != NOBODY:
+        case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return history_pieces(step)
 
@@ -131,8 +131,7 @@ def thread_line(step: StepView) -> tuple[Piece, ...]:
 def notified_users(step: StepView) -> frozenset[str]:
     """The users whom a thread's line notifies: the asker at the end, approvers for a reminder."""
     if LINES[step.kind].approvers:
-        who = (step.approvers, step.notified)
-        return frozenset(user for one in who for user in (*one.users, *(each.user or "" for each in one.emails)))
+        return frozenset(x.value for x in (*step.approvers, *step.notified) if x.kind is ApproverKind.USER)
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 

@@ -65,7 +65,7 @@ _TEMPLATES = {
 
 def _refusal(view: VerdictView) -> tuple[TextSpan, ...]:
     names = [name(one) for one in view.fields[:10]]
-    state = words.STATES[view.face] if view.face else words.DECIDED
+    state = words.STATES[view.stage] if view.stage else words.DECIDED
     why = view.why or Reason.CANNOT_ASK
     row = say(
         (words.WHY_QUESTION.get(why) if view.question else None) or words.WHY[why],

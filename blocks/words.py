@@ -5,42 +5,43 @@ Fields in braces are filled with spans (`rich.say`); supplied strings never pass
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from blocks.ledger_kinds import Reason
-from blocks.view import Face
 
 # -- a card
 
-TITLES = {  # {what} is the headline: "Deploy checkout 2.4.1 to prod"
-    Face.WAITING: "{what}?",
-    Face.APPROVED: "👍 Approved: {what}",
-    Face.RUNNING: "▶️ Running: {what}",
-    Face.DONE: "✅ Done: {what}",
-    Face.FAILED: "❌ Failed: {what}",
-    Face.DENIED: "🚫 Denied: {what}",
-    Face.REFUSED: "⛔ Did not run: {what}",
-    Face.EXPIRED: "⌛ Expired: {what}",
-    Face.LAPSED: "⌛ Not started in time: {what}",
-    Face.WITHDRAWN: "↩️ Withdrawn: {what}",
-    Face.ELSEWHERE: "⚠️ Answered outside this app: {what}",
-    Face.UNKNOWN: "⚠️ Did this take effect? {what}",
-    Face.SETTLED: "📝 Took effect: {what}",
+TITLES: Mapping[str, str] = {  # by stage; {what} is the headline: "Deploy checkout 2.4.1 to prod"
+    "waiting": "{what}?",
+    "approved": "👍 Approved: {what}",
+    "running": "▶️ Running: {what}",
+    "done": "✅ Done: {what}",
+    "failed": "❌ Failed: {what}",
+    "denied": "🚫 Denied: {what}",
+    "refused": "⛔ Did not run: {what}",
+    "expired": "⌛ Expired: {what}",
+    "lapsed": "⌛ Not started in time: {what}",
+    "withdrawn": "↩️ Withdrawn: {what}",
+    "elsewhere": "⚠️ Answered outside this app: {what}",
+    "unknown": "⚠️ Did this take effect? {what}",
+    "it happened": "📝 Took effect: {what}",
+    "it did not": "📝 Did not take effect: {what}",
+    "nobody knows": "❔ Outcome unknown: {what}",
 }
 TITLE_AGAIN = "Run again? {what}"
 TITLE_PAUSED = "⏸️ Paused: {what}"
-TITLE_NO_EFFECT = "📝 Did not take effect: {what}"
-TITLE_NOBODY_KNOWS = "❔ Outcome unknown: {what}"
 
 # the same for a question that an agent asks
-TITLES_QUESTION = {
-    Face.WAITING: "💬 A question from {agent}",
-    Face.APPROVED: "💬 The question is answered",
-    Face.DONE: "✅ The question is answered",
-    Face.DENIED: "🚫 The question has no answer",
-    Face.REFUSED: "⛔ The agent did not accept the answer",
-    Face.EXPIRED: "⌛ Nobody answered",
-    Face.LAPSED: "⌛ The answer could not be sent",
-    Face.WITHDRAWN: "↩️ The question is withdrawn",
-    Face.ELSEWHERE: "⚠️ The question was answered elsewhere",
+TITLES_QUESTION: Mapping[str, str] = {
+    "waiting": "💬 A question from {agent}",
+    "approved": "💬 The question is answered",
+    "done": "✅ The question is answered",
+    "denied": "🚫 The question has no answer",
+    "refused": "⛔ The agent did not accept the answer",
+    "expired": "⌛ Nobody answered",
+    "lapsed": "⌛ The answer could not be sent",
+    "withdrawn": "↩️ The question is withdrawn",
+    "elsewhere": "⚠️ The question was answered elsewhere",
 }
 QUESTION_FROM = "Question from {agent}"
 ANSWERED_BY = "Answered by {people}."
@@ -59,17 +60,17 @@ THE_ANSWER = "The answer"
 ASKS_ABOUT = "About"
 
 # the same for a long-running operation, which has begun when people are asked
-TITLES_OPERATION = {
-    Face.WAITING: "Let this continue? {what}",
-    Face.DONE: "👍 Approved: {what}",
+TITLES_OPERATION: Mapping[str, str] = {
+    "waiting": "Let this continue? {what}",
+    "done": "👍 Approved: {what}",
 }
-OPERATION_ENDS = {
-    Face.APPROVED: "Approved by {people}. The agent gets the answer when it is free.",
-    Face.DONE: "Approved by {people}. The agent has the answer.",
-    Face.DENIED: "Denied by {people}. The agent has the answer.",
-    Face.EXPIRED: "Nobody decided in time, so the agent got a rejection.",
-    Face.LAPSED: "Approved by {people}, but the agent could not be reached in time.",
-    Face.WITHDRAWN: "Withdrawn by {people}, so the agent got a rejection.",
+OPERATION_ENDS: Mapping[str, str] = {
+    "approved": "Approved by {people}. The agent gets the answer when it is free.",
+    "done": "Approved by {people}. The agent has the answer.",
+    "denied": "Denied by {people}. The agent has the answer.",
+    "expired": "Nobody decided in time, so the agent got a rejection.",
+    "lapsed": "Approved by {people}, but the agent could not be reached in time.",
+    "withdrawn": "Withdrawn by {people}, so the agent got a rejection.",
 }
 
 ASKED_BY = "Asked by {asker} through {agent}"
@@ -179,17 +180,13 @@ ELSEWHERE = {
 UNKNOWN = "It started, and nobody knows how it ended."
 UNKNOWN_SINCE = "It started {when}, and nobody knows how it ended."
 UNKNOWN_STAYS = " It won't run again by itself."
-CHECK = " Check before you answer:"
 CHECK_ITSELF = " Check before you answer."
-SETTLED = {True: "{people} said that it took effect.", False: "{people} said that it did not take effect."}
-NOBODY_KNOWS = "Nobody said whether it took effect. The agent knows that the outcome is unknown."
 SOMEBODY = "Somebody"
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
 BECAUSE = ": "
 UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
-PARKED = "🛑 It failed too often, so we stopped trying. Tell whoever runs this app."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
@@ -286,7 +283,6 @@ GRANT_LABEL = "Next time"
 GRANT_OPTION = "Also allow the next ones like this"
 
 
-GRANT_SCOPE_SESSION = "{calls} then run without asking, in this conversation{uses}."
 GRANT_SCOPE = "{calls} then run without asking for {duration}, in this conversation{uses}."
 
 
@@ -583,20 +579,22 @@ HOME_EMPTY_MORE = "When an agent needs your approval, it appears here and in its
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
-STATES = {
-    Face.WAITING: "waiting",
-    Face.APPROVED: "approved",
-    Face.RUNNING: "running",
-    Face.DONE: "done",
-    Face.FAILED: "failed",
-    Face.DENIED: "denied",
-    Face.REFUSED: "refused",
-    Face.EXPIRED: "expired",
-    Face.LAPSED: "not started in time",
-    Face.WITHDRAWN: "withdrawn",
-    Face.ELSEWHERE: "answered outside this app",
-    Face.UNKNOWN: "outcome unknown",
-    Face.SETTLED: "outcome reported by people",
+STATES: Mapping[str, str] = {
+    "waiting": "waiting",
+    "approved": "approved",
+    "running": "running",
+    "done": "done",
+    "failed": "failed",
+    "denied": "denied",
+    "refused": "refused",
+    "expired": "expired",
+    "lapsed": "not started in time",
+    "withdrawn": "withdrawn",
+    "elsewhere": "answered outside this app",
+    "unknown": "outcome unknown",
+    "it happened": "outcome reported by people",
+    "it did not": "outcome reported by people",
+    "nobody knows": "outcome reported by people",
 }
 
 HELP = (

@@ -12,7 +12,7 @@ from bench.chaos.story import Story, thread_of
 from bench.chaos.threads import threads_tell_it_once, words_stand_once
 from blocks import words
 from blocks.readable import words_of
-from blocks.view import Face
+from bot.confirmation.model import OutcomeKind, State
 
 _T = TypeVar("_T")
 DECISIONS = ("approved", "denied", "expired", "withdrawn", "answered elsewhere")
@@ -131,7 +131,7 @@ def ran_once(story: Story) -> Iterator[Finding]:
             yield Finding("an approved call runs once", f"began {began} times in {attempts} attempts", ticket)
         if "unknown" not in kinds and "lapsed" not in kinds and ended == 0:
             yield Finding("an approved call runs once", f"approved, and never ended: {kinds}", ticket)
-        elif story.face(confirmation) in (Face.APPROVED, Face.RUNNING):
+        elif story.face(confirmation) in (State.APPROVED, OutcomeKind.RUNNING):
             yield Finding("an approved call runs once", f"it came to no end: {kinds}", ticket)
         if "lapsed" in kinds and began and "unknown" not in kinds:
             yield Finding("nothing runs that was not approved", f"lapsed, and began {began} times", ticket)
@@ -189,10 +189,8 @@ def one_card_a_place(story: Story) -> Iterator[Finding]:
 def cards_show_the_end(story: Story) -> Iterator[Finding]:
     for confirmation, entry in story.confirmations.items():
         face = story.face(confirmation)
-        titles = [words.TITLES[face]]
-        if face is Face.SETTLED:
-            nobody = story.kinds(confirmation)[-1] == "nobody knows"
-            titles = [words.TITLE_NOBODY_KNOWS] if nobody else [*titles, words.TITLE_NO_EFFECT]
+        stages = (OutcomeKind.HAPPENED, OutcomeKind.DID_NOT) if face is OutcomeKind.HAPPENED else (face,)
+        titles = [words.TITLES[stage] for stage in stages]
         wanted = tuple(title.replace("{what}?", "{what}").format(what=words_of(entry.tool)) for title in titles)
         for card in story.cards[confirmation]:
             shown = card.text.splitlines()[0] if card.text else ""
@@ -200,7 +198,7 @@ def cards_show_the_end(story: Story) -> Iterator[Finding]:
                 yield Finding(
                     "cards show the end", f"“{shown}” instead of “{' or '.join(wanted)}”", story.ticket(confirmation)
                 )
-            elif bool(card.buttons) != (face in (Face.WAITING, Face.UNKNOWN)):
+            elif bool(card.buttons) != (face in (State.WAITING, OutcomeKind.UNKNOWN)):
                 what = f"“{shown}” has the buttons {list(card.buttons)}"
                 yield Finding("cards show the end", what, story.ticket(confirmation))
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bench.chaos.history import ClickRecord, Effect, Entry, History, Message, Place
-from blocks.view import Face
+from bot.confirmation.model import OutcomeKind, State
+from bot.confirmation.shown import Stage
 
 _T = TypeVar("_T")
 _THREAD_OF = re.compile(r".*/slack-[A-Z0-9]+-([A-Z0-9]+)-([0-9.]+)$")
@@ -44,29 +45,29 @@ class Story:
         phases = [effect.phase for effect in self.effects[self.ticket(confirmation)]]
         return phases.count("begins"), phases.count("ends")
 
-    def face(self, confirmation: str) -> Face:
+    def face(self, confirmation: str) -> Stage:
         """What its card must show, according to the ledger."""
-        face = Face.WAITING
+        face: Stage = State.WAITING
         for kind in self.kinds(confirmation):
             face = _FACES.get(kind, face)
         return face
 
 
-_FACES = {
-    "approved": Face.APPROVED,
-    "denied": Face.DENIED,
-    "expired": Face.EXPIRED,
-    "withdrawn": Face.WITHDRAWN,
-    "answered elsewhere": Face.ELSEWHERE,
-    "lapsed": Face.LAPSED,
-    "begun": Face.RUNNING,
-    "done": Face.DONE,
-    "failed": Face.FAILED,
-    "refused": Face.REFUSED,
-    "unknown": Face.UNKNOWN,
-    "settled": Face.SETTLED,
-    "nobody knows": Face.SETTLED,
-    "run again": Face.APPROVED,
+_FACES: dict[str, Stage] = {
+    "approved": State.APPROVED,
+    "denied": State.DENIED,
+    "expired": State.EXPIRED,
+    "withdrawn": State.WITHDRAWN,
+    "answered elsewhere": State.ELSEWHERE,
+    "lapsed": State.LAPSED,
+    "begun": OutcomeKind.RUNNING,
+    "done": OutcomeKind.DONE,
+    "failed": OutcomeKind.FAILED,
+    "refused": OutcomeKind.REFUSED,
+    "unknown": OutcomeKind.UNKNOWN,
+    "settled": OutcomeKind.HAPPENED,
+    "nobody knows": OutcomeKind.NOBODY_KNOWS,
+    "run again": State.APPROVED,
 }
 
 

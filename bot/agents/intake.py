@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TypeVar
 
 from blocks.full_view import can_be_shown
-from bot.cards.card_presenter import card_view
 from bot.config.rules import Rules
 from bot.confirmation import decision_texts
 from bot.confirmation.authorise import Facts
@@ -17,6 +16,7 @@ from bot.confirmation.decision import open_confirmation
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import is_for
 from bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
+from bot.confirmation.shown import Shown
 from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
@@ -64,7 +64,7 @@ class Intake:
         if isinstance(found, CallRefusal):
             return opening
         row = open_confirmation("", asked, found.policy, at).row
-        if not can_be_shown(card_view(row)):
+        if not can_be_shown(Shown(row)):
             too_long = own_words(decision_texts.TOO_LONG)
             return replace(opening, governs=CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, found.index, too_long))
         places = await self._places(session, found, call)

@@ -18,11 +18,11 @@ from blocks.kit import Message
 from blocks.mentions import groups, mentions, with_mention_line, with_names
 from blocks.step_views import Counted
 from blocks.verdict import verdict_message, verdict_modal
-from blocks.view import NOBODY, CardView, Face, Notice
-from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import CardPlaces, is_note
-from bot.confirmation.model import Confirmation, Grant, Place, State
+from bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, State
+from bot.confirmation.shown import Paused, Shown, named_approvers
+from bot.policy.approvers import ApproverKind
 from bot.slack.directory.directory import Directory
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.client import Sender
@@ -35,10 +35,10 @@ from runtime.store.lease import Lease
 
 @dataclass(frozen=True, kw_only=True)
 class CardContext:
-    """What a card shows besides its row: grants in force, and problems."""
+    """What a card shows besides its row: grants in force, and who paused all runs."""
 
     grants: Sequence[Grant] = ()
-    notices: Sequence[Notice] = ()
+    paused: Paused | None = None
 
 
 PLAIN = CardContext()
@@ -190,7 +190,7 @@ class Drawing:
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
             link = await self._sender.permalink(card.channel, card.ts)
-            message = await self._with_all_names(note(replace(self._view(place), card_link=link)))
+            message = await self._with_all_names(note(self._view(place).but(card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
 
@@ -200,23 +200,23 @@ class Drawing:
         link = None
         if public is not None and public.ts is not None:
             link = await self._sender.permalink(public.channel, public.ts)
-        view = replace(self._view(place), card_link=link)
+        view = self._view(place).but(card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
         message = await self._with_all_names(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
 
     # Mentions
 
-    async def _with_names(self, message: Message, view: CardView) -> Message:
+    async def _with_names(self, message: Message, view: Shown) -> Message:
         """Replaces mentions by names, except for those who are asked to decide. A policy with `notify` mentions those
         instead."""
-        notify = approvers_view(self._row.policy.notify, self._accounts)
-        waits = view.face in (Face.WAITING, Face.UNKNOWN)
-        if waits and notify != NOBODY:
+        notify = named_approvers(self._row.policy.notify, self._accounts)
+        waits = view.stage in (State.WAITING, OutcomeKind.UNKNOWN)
+        if waits and notify:
             message = with_names(await self._with_all_names(message), await self._names.groups(groups(message)))
             return with_mention_line(message, notify, f"notify.{view.id}.{view.version}")
-        who = (view.approvers, view.escalated_to or NOBODY) if waits else ()
-        asked = {user for one in who for user in (*one.users, *(email.user for email in one.emails))}
+        who = (*view.approvers, *view.escalated_to) if waits else ()
+        asked = {one.value for one in who if one.kind is ApproverKind.USER}
         return with_names(message, await self._names.of(mentions(message) - asked))
 
     async def _with_all_names(self, message: Message) -> Message:
@@ -236,10 +236,15 @@ class Drawing:
     def _is_elsewhere(self, place: Place) -> bool:
         return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)
 
-    def _view(self, place: Place) -> CardView:
+    def _view(self, place: Place) -> Shown:
         conversation = self._conversation if self._is_elsewhere(place) else None
-        links = Links(session=conversation, accounts=self._accounts)
-        return card_view(self._row, links=links, grants=self._around.grants, notices=self._around.notices)
+        return Shown(
+            self._row,
+            accounts=self._accounts,
+            grants=self._around.grants,
+            paused=self._around.paused,
+            session_link=conversation,
+        )
 
 
 def _mark(place: Place) -> str:
@@ -279,6 +284,6 @@ class Cards:
         if verdict_view(body).counted is not Counted.REFUSED and target.get("message_ts"):
             return  # the card that they clicked shows the result
         row = await lease.read(read_confirmation, as_text(body.get("confirmation")))
-        verdict = verdict_view(body, what="" if row is None else headline(card_view(row)))
+        verdict = verdict_view(body, what="" if row is None else headline(Shown(row)))
         window = verdict_modal(verdict) if verdict.counted is Counted.REFUSED else None  # good news opens no window
         await self._sender.under(lease.sure).whisper(target, verdict_message(verdict), window)

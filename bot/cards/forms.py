@@ -15,11 +15,11 @@ from blocks.schema import FormSchema
 from blocks.step_views import HistoryView
 from blocks.thread import history
 from bot.audit.ledger import LedgerLine
-from bot.cards.card_presenter import card_view
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
 from bot.confirmation.edits import apply_edit, check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
+from bot.confirmation.shown import Shown
 from bot.policy.model import Policies
 from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.errors import ConfirmError
@@ -74,38 +74,38 @@ class SubmittedForm:
 
 
 def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.approve_form(card_view(row), form_schema(row.asked.payload_schema))
+    return _while_waiting(row, ref) or form.approve_form(Shown(row), form_schema(row.asked.payload_schema))
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.edit_form(card_view(row), form_schema(row.asked.tool_schema))
+    return _while_waiting(row, ref) or form.edit_form(Shown(row), form_schema(row.asked.tool_schema))
 
 
 def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
     required = row.policy.deny_reason == "required"
-    return _while_waiting(row, ref) or form.deny_form(card_view(row), required=required)
+    return _while_waiting(row, ref) or form.deny_form(Shown(row), required=required)
 
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
     """The form to withdraw a request. It works for any revision, since the whole request is withdrawn."""
-    return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(card_view(row))
+    return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(Shown(row))
 
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
-    return full_view.everything(card_view(row))
+    return full_view.everything(Shown(row))
 
 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
     steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
-    what = headline(card_view(row))
+    what = headline(Shown(row))
     return history(HistoryView(id=row.id, revision=row.revision.number, version=row.version, what=what, steps=steps))
 
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
     if not row.unknown or ref.revision != row.revision.number:
         return verdict.notice_modal(OVER)
-    return full_view.run_again_form(card_view(row))
+    return full_view.run_again_form(Shown(row))
 
 
 def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
@@ -116,7 +116,7 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
     """Reads the changed fields, if the policy allows these changes."""
-    view, schema = card_view(row), form_schema(row.asked.tool_schema)
+    view, schema = Shown(row), form_schema(row.asked.tool_schema)
     reading = form.read_edit(view, schema, values)
     if reading.errors:
         return FormErrors(reading.errors)
@@ -129,7 +129,7 @@ def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policie
 
 def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
     schema = form_schema(row.asked.payload_schema)
-    read = form.read_approval(card_view(row), schema, values)
+    read = form.read_approval(Shown(row), schema, values)
     if read.errors:
         return FormErrors(read.errors)
     if not row.asked.wants_payload:
@@ -137,7 +137,7 @@ def read_approval(row: Confirmation, values: Mapping[str, object], policies: Pol
     edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, read.changes))
     wrong = _problems(row, edit, policies)
     if wrong:
-        return FormErrors(form.approve_fields(card_view(row), schema).errors_at(wrong))
+        return FormErrors(form.approve_fields(Shown(row), schema).errors_at(wrong))
     return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, grant=read.grant)
 
 
@@ -148,7 +148,7 @@ def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, st
         return dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])
     after = apply_edit(row, edit)
     edited = replace(row.revision, number=row.revision.number + 1, arguments=after.arguments, payload=after.payload)
-    if full_view.can_be_shown(card_view(replace(row, revisions=(*row.revisions, edited)))):
+    if full_view.can_be_shown(Shown(replace(row, revisions=(*row.revisions, edited)))):
         return {}
     return dict.fromkeys((change.name for change in after.changes), EDIT_TOO_LONG)
 

@@ -14,21 +14,23 @@ from blocks.content import headline
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import LINES
 from blocks.step_views import Counted, StepView, VerdictView
-from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine
-from bot.cards.card_presenter import (
-    answer_of,
-    approved_by,
-    approvers_view,
-    card_view,
-    epoch,
-    face,
-    masked_arguments,
-    readable,
-)
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.grants import fixed_arguments
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
+from bot.confirmation.shown import (
+    ABSENT,
+    Argument,
+    FieldDiff,
+    Shown,
+    answer_of,
+    approved_by,
+    epoch,
+    masked_arguments,
+    masked_text,
+    named_approvers,
+    stage_of,
+)
 from bot.policy.approvers import Approver
 from bot.store.ledger_lines import content_of
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
@@ -69,9 +71,9 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == editor:
         return None  # the line about the edit replaces this one
     if entry.headline and not step.question:
-        step = replace(step, headline=headline(card_view(row)))
+        step = replace(step, headline=headline(Shown(row)))
     if step.kind is LineKind.REMINDED:
-        return replace(step, notified=approvers_view(row.policy.notify))
+        return replace(step, notified=named_approvers(row.policy.notify))
     if entry.end is None:
         return replace(step, editor=editor)
     return replace(
@@ -140,12 +142,12 @@ def _card_channel(row: Confirmation | None) -> str | None:
     return channels[0] if channels and row.asked.channel not in channels else None
 
 
-def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) -> Approvers:
+def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) -> tuple[Approver, ...]:
     if kind is LineKind.ESCALATED:
-        return approvers_view(Approver.parse(entry) for entry in texts(content.get("entries")))
+        return named_approvers(Approver.parse(entry) for entry in texts(content.get("entries")))
     if kind is LineKind.REMINDED and row is not None and not row.policy.notify:
-        return approvers_view(row.policy.approvers)
-    return NOBODY
+        return named_approvers(row.policy.approvers)
+    return ()
 
 
 def _approval_count(kind: LineKind, row: Confirmation | None) -> int | None:
@@ -166,7 +168,7 @@ def _text(kind: LineKind, content: JsonObject, row: Confirmation | None) -> str 
         return said
     if not LINES[kind].result or not said:
         return None
-    return readable(row.redactor, said) if row else said
+    return masked_text(row.redactor, said) if row else said
 
 
 def changes_of(content: JsonObject) -> tuple[FieldDiff, ...]:
@@ -217,7 +219,7 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "") -> VerdictView:
         decided=outcome is None if again else state is not State.WAITING,
         revision=_number(body.get("revision"), 1),
         why=_reason(body.get("reason")),
-        face=face(state, outcome) if state is not State.WAITING else None,
+        stage=stage_of(state, outcome) if state is not State.WAITING else None,
         fields=tuple(texts(body.get("fields"))),
         unresolved=as_text(body.get("unresolved")) or None,
         question=_yes(body.get("question")) is True,
@@ -241,7 +243,7 @@ def refused_view(row: Confirmation, refusal: Refusal) -> VerdictView:
         question=row.asked.question,
         revision=row.revision.number,
         why=_reason(str(refusal.reason)),
-        face=face(row.state, outcome) if row.state is not State.WAITING else None,
+        stage=stage_of(row.state, outcome) if row.state is not State.WAITING else None,
         fields=refusal.fields,
         unresolved=refusal.unresolved.what if refusal.unresolved else None,
     )

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from blocks.home import ASKED, WAITING
-from blocks.view import CardView, GrantView, HomeView
-from bot.cards.card_presenter import Links, card_view, grant_view
+from blocks.home import ASKED, WAITING, HomeView
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Permission, authorise
 from bot.confirmation.model import Confirmation, Grant, Place, VoteKind
+from bot.confirmation.shown import GrantView, Shown, grant_view
 from bot.confirmation.votes import claim_of
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.policy.model import CallFacts
@@ -164,9 +163,9 @@ class HomeQuery:
 
     # Links
 
-    async def _cards(self, reader: HomeReader, rows: Sequence[Confirmation]) -> tuple[CardView, ...]:
+    async def _cards(self, reader: HomeReader, rows: Sequence[Confirmation]) -> tuple[Shown, ...]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
-        return tuple(card_view(row, links=Links(card=link)) for row, link in zip(rows, links, strict=True))
+        return tuple(Shown(row, card_link=link) for row, link in zip(rows, links, strict=True))
 
     async def _link(self, reader: HomeReader, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""
@@ -184,7 +183,7 @@ class HomeQuery:
 def grant_item(grant: Grant, row: Confirmation) -> GrantView:
     """A grant in a list: with its channel, and masked by the policy of its confirmation."""
     channel = row.asked.channel
-    return replace(grant_view(grant, row.redactor), channel=None if channel.startswith("D") else channel or None)
+    return grant_view(grant, row.redactor, None if channel.startswith("D") else channel or None)
 
 
 def _is_card(place: Place) -> bool:

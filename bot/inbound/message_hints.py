@@ -10,8 +10,8 @@ from blocks import verdict
 from blocks.content import headline
 from blocks.ids import Ref
 from blocks.verdict import Stoppable
-from bot.cards.card_presenter import card_view
 from bot.confirmation.model import Confirmation, State
+from bot.confirmation.shown import Shown
 from bot.policy.approvers import Unresolved
 from bot.policy.model import may_decide
 from bot.slack.directory.directory import Directory
@@ -55,7 +55,7 @@ class HintSender:
                 continue
             asked = row.asked.asked_by.is_also(heard.person)
             if asked or await self._may_deny(row, heard):
-                what = headline(card_view(row))
+                what = headline(Shown(row))
                 calls.append(Stoppable(Ref(row.id, row.revision.number), what, withdraws=asked))
         return calls
 

@@ -18,9 +18,9 @@ from blocks.thread import history_pieces
 from blocks.values import spell_on_one_line
 from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind, stamp
-from bot.cards.card_presenter import face
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
+from bot.confirmation.shown import stage_of
 from bot.operations.names import NO_NAMES, KnownNames
 from bot.operations.operator_times import format_time
 from bot.store.audit_log import AuditRecord
@@ -70,7 +70,7 @@ def list_object(row: Confirmation) -> JsonObject:
 def _state(row: Confirmation) -> str:
     """The decision and the outcome: `approved, done`."""
     outcome = None if row.outcome is None else row.outcome.kind
-    return ", ".join(dict.fromkeys(words.STATES[face(row.state, kind)] for kind in (None, outcome)))
+    return ", ".join(dict.fromkeys(words.STATES[stage_of(row.state, kind)] for kind in (None, outcome)))
 
 
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:

@@ -4,7 +4,7 @@ exist."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 import aiohttp
@@ -14,13 +14,16 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from blocks.card import card
 from blocks.form import deny_form, edit_form
-from blocks.home import home_tab
-from blocks.view import Argument, CardView, Face, HomeView
+from blocks.home import HomeView, home_tab
 from bot.config.environment import Environment
 from bot.config.settings import Settings
+from bot.confirmation.decision import open_confirmation
+from bot.confirmation.model import AskedCall, OutcomeKind, SessionKey, State
+from bot.confirmation.shown import Shown
 from bot.operations.findings import Finding, either, fine, fix, note
 from bot.operations.names import KnownNames
-from bot.policy.approvers import ApproverKind
+from bot.policy.approvers import ApproverKind, Person
+from bot.policy.model import Policy
 from bot.slack.directory.names import person_name
 from bot.slack.outbound.errors import PATIENT, why_unreached
 from bot.slack.scopes import scopes_for
@@ -172,29 +175,26 @@ def _judge_channel(answer: AsyncSlackResponse) -> tuple[bool, str]:
     return True, "the app is in it"
 
 
-_CALL = CardView(
-    id="example",
-    revision=1,
-    version=1,
-    face=Face.WAITING,
-    tool="deploy",
-    agent="agent",
-    arguments=(Argument("service", "checkout"), Argument("replicas", 3), Argument("notes", "one\ntwo")),
-    editable=("service", "replicas"),
-    asked_at=0,
-    expires_at=3600,
-    result={"status": "deployed"},
-    error="It did not answer.",
-)
-
-
 def layouts() -> Iterator[tuple[str, JsonObject]]:
     """What is shown, and the arguments for `blocks.validate`."""
-    for face in Face:
-        yield f"the card “{face.value}”", {"message": card(replace(_CALL, face=face)).payload()}
-    yield "the form to edit", {"view": edit_form(_CALL, None)}
-    yield "the form to deny", {"view": deny_form(_CALL, required=True)}
-    yield "the Home tab", {"view": home_tab(HomeView(version=1, waiting=(_CALL,), asked=(_CALL,)))}
+    asked = AskedCall(
+        session=SessionKey("agent", "", ""),
+        request_id="",
+        call_id="",
+        tool="deploy",
+        arguments={"service": "checkout", "replicas": 3, "notes": "one\ntwo"},
+        agent="agent",
+        asked_by=Person("T0", "U0"),
+        team="T0",
+    )
+    policy = Policy.model_validate({"tools": ["*"], "approvers": ["user:U0"], "edit": ["service", "replicas"]})
+    call = Shown(open_confirmation("example", asked, policy, datetime.fromtimestamp(0, UTC)).row)
+    for stage in (*State, *OutcomeKind):
+        one = call.but(stage=stage, result={"status": "deployed"}, error="It did not answer.")
+        yield f"the card “{stage.value}”", {"message": card(one).payload()}
+    yield "the form to edit", {"view": edit_form(call, None)}
+    yield "the form to deny", {"view": deny_form(call, required=True)}
+    yield "the Home tab", {"view": home_tab(HomeView(version=1, waiting=(call,), asked=(call,)))}
 
 
 async def check_layouts(client: AsyncWebClient) -> Finding:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
 from bot.cards.draw import CardContext, Cards
 from bot.cards.thread_worker import ThreadWorker
@@ -17,6 +16,7 @@ from bot.config.rules import Rules
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
+from bot.confirmation.shown import Paused
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import ClicksFirst, LeaseLoop, NotNow
@@ -240,7 +240,7 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
     """What a card shows besides its row: grants, and whether runs are paused."""
     given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
     pause = read_pause(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
-    return CardContext(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
+    return CardContext(grants=given, paused=Paused(pause.by, pause.reason) if pause else None)
 
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject]:

@@ -6,36 +6,39 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
+from blocks.home import HomeView
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.schema import FormSchema, check
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
-from blocks.view import (
-    AgentUnreachable,
-    AnsweredOutside,
-    Approvers,
-    Argument,
-    CardView,
-    Email,
-    EndsTurn,
-    Face,
-    FieldDiff,
-    GrantOffer,
-    GrantView,
-    HomeView,
-    Parked,
-    Paused,
-    VoteSide,
-    VoteView,
-)
+from bot.confirmation.decision import open_confirmation
+from bot.confirmation.model import OutcomeKind, State
+from bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
+from bot.policy.approvers import Approver
+from tests.support import deciding
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
 DANA, LEAD, OPS = "U0DANA", "U0LEAD", "U0OPS"
 
-WAITING = CardView(
+
+def approvers(*entries: str) -> tuple[Approver, ...]:
+    return tuple(map(Approver.parse, entries))
+
+
+_NOTHING = Shown(open_confirmation("c0", deciding.make_asked(), deciding.make_policy(), deciding.NOON).row).but(
+    approvers=(), asked_by=None, expires_at=None, editable=()
+)
+
+
+def shown(**facts: object) -> Shown:
+    """A call as people see it, with these facts. A real one is made from a row, and masked: `test_shown.py`."""
+    return _NOTHING.but(**facts)
+
+
+WAITING = shown(
     id="c7Qd2m",
     revision=1,
     version=3,
-    face=Face.WAITING,
+    stage=State.WAITING,
     tool="deploy",
     agent="oncall",
     hint="Ship the checkout fix before the evening peak?",
@@ -48,14 +51,13 @@ WAITING = CardView(
     ),
     asked_by=DANA,
     asked_at=NOON,
-    approvers=Approvers(groups=("S0ONCALL",), users=(LEAD,)),
+    approvers=approvers("group:S0ONCALL", "user:U0LEAD"),
     quorum=2,
     expires_at=NOON + 3600,
     editable=("version", "replicas"),
 )
 
-DEFAULTS = replace(
-    WAITING,
+DEFAULTS = WAITING.but(
     arguments=(
         Argument("service", "checkout"),
         Argument("version", "2.14.0"),
@@ -63,14 +65,14 @@ DEFAULTS = replace(
         Argument("force", True, is_default=True),
     ),
 )
-UNBOUND = replace(WAITING, title=None, unbound=True)
-ONE_VOTE = replace(WAITING, version=4, votes=(VoteView(OPS, VoteSide.APPROVE),))
+UNBOUND = WAITING.but(title=None, unbound=True)
+ONE_VOTE = WAITING.but(version=4, voted=(OPS,))
 
-REIMBURSE = CardView(
+REIMBURSE = shown(
     id="r1",
     revision=2,
     version=9,
-    face=Face.WAITING,
+    stage=State.WAITING,
     tool="reimburse",
     agent="hr_agent",
     arguments=(
@@ -82,12 +84,8 @@ REIMBURSE = CardView(
     hidden=1,
     asked_by=DANA,
     asked_at=NOON,
-    approvers=Approvers(
-        users=(LEAD,),
-        emails=(Email("release-manager@example.com"), Email("ops@example.com", OPS)),
-        callables=("my.rota:on_call",),
-    ),
-    votes=(),
+    approvers=approvers("user:U0LEAD", "email:release-manager@example.com", "user:U0OPS", "python:my.rota:on_call"),
+    voted=(),
     expires_at=NOON + 86_400,
     edited_by=LEAD,
     diff=(FieldDiff("amount", 1500, 1200),),
@@ -97,8 +95,7 @@ REIMBURSE = CardView(
 )
 
 SCRIPT = "\n".join(f"UPDATE orders SET state = 'paid' WHERE id = {4000 + n};" for n in range(40))
-LONG = replace(
-    WAITING,
+LONG = WAITING.but(
     id="long",
     tool="run_sql",
     hint="Mark these orders as paid",
@@ -110,8 +107,7 @@ LONG = replace(
     editable=(),
 )
 
-HOSTILE = replace(
-    WAITING,
+HOSTILE = WAITING.but(
     id="hostile",
     tool="pay :tada: <!channel>",
     agent="*oncall* <@U0LEAD>",
@@ -130,78 +126,72 @@ HOSTILE = replace(
 )
 
 _BY = (OPS, LEAD)
-_APPROVED = replace(ONE_VOTE, decided_by=_BY, version=5, start_by=NOON + 1020)
-APPROVED = replace(_APPROVED, face=Face.APPROVED)
-RUNNING = replace(_APPROVED, face=Face.RUNNING, started_at=NOON + 125, version=6)
-_RAN = replace(RUNNING, duration=42.3, version=7)
-DONE = replace(_RAN, face=Face.DONE, result={"status": "deployed", "url": "https://checkout.example/health"})
-FAILED = replace(_RAN, face=Face.FAILED, error="DeployError: checkout-6f9c is not ready\n  in 40 s (2 of 6 pods)")
-DENIED = replace(
-    ONE_VOTE,
-    face=Face.DENIED,
+_APPROVED = ONE_VOTE.but(decided_by=_BY, version=5, start_by=NOON + 1020)
+APPROVED = _APPROVED.but(stage=State.APPROVED)
+RUNNING = _APPROVED.but(stage=OutcomeKind.RUNNING, started_at=NOON + 125, version=6)
+_RAN = RUNNING.but(duration=42.3, version=7)
+DONE = _RAN.but(stage=OutcomeKind.DONE, result={"status": "deployed", "url": "https://checkout.example/health"})
+FAILED = _RAN.but(stage=OutcomeKind.FAILED, error="DeployError: checkout-6f9c is not ready\n  in 40 s (2 of 6 pods)")
+DENIED = ONE_VOTE.but(
+    stage=State.DENIED,
     version=5,
     decided_by=(LEAD,),
     reason="Not during the sale. Try 2.14.1 with the hotfix after 20:00.",
 )
-REFUSED = replace(_APPROVED, face=Face.REFUSED, version=6, reason="deploy takes no argument replicas any more.")
-EXPIRED = replace(ONE_VOTE, face=Face.EXPIRED, version=5)
-LAPSED = replace(_APPROVED, face=Face.LAPSED, version=6)
-WITHDRAWN = replace(ONE_VOTE, face=Face.WITHDRAWN, version=5, decided_by=(DANA,))
-ELSEWHERE = replace(ONE_VOTE, face=Face.ELSEWHERE, version=5, outside=True, notices=(AnsweredOutside(),))
-UNKNOWN = replace(
-    RUNNING,
-    face=Face.UNKNOWN,
+REFUSED = _APPROVED.but(stage=OutcomeKind.REFUSED, version=6, reason="deploy takes no argument replicas any more.")
+EXPIRED = ONE_VOTE.but(stage=State.EXPIRED, version=5)
+LAPSED = _APPROVED.but(stage=State.LAPSED, version=6)
+WITHDRAWN = ONE_VOTE.but(stage=State.WITHDRAWN, version=5, decided_by=(DANA,))
+ELSEWHERE = ONE_VOTE.but(stage=State.ELSEWHERE, version=5, outside=True, answered_outside=True)
+UNKNOWN = RUNNING.but(
+    stage=OutcomeKind.UNKNOWN,
     version=7,
-    checks=("Is version 2.14.0 live on https://checkout.example/health?",),
-    votes=(),
+    voted=(),
 )
-UNKNOWN_VOTED = replace(UNKNOWN, version=8, checks=(), votes=(VoteView(OPS, VoteSide.RUN_AGAIN),))
-NOBODY_KNOWS = replace(UNKNOWN, face=Face.SETTLED, version=9, decided_by=())
-SETTLED = replace(UNKNOWN, face=Face.SETTLED, version=9, happened=True, decided_by=(LEAD,))
-AGAIN = replace(WAITING, attempt=2, version=9, hint=None)
-PAUSED = replace(APPROVED, notices=(Paused(),))
-ENDS_TURN = replace(WAITING, notices=(EndsTurn(),))
-UNREACHABLE = replace(APPROVED, notices=(AgentUnreachable(NOON + 900),))
-PARKED = replace(APPROVED, notices=(Parked(),))
-ESCALATED = replace(ONE_VOTE, version=6, escalated_to=Approvers(groups=("S0LEADS",)))
-NOBODY = replace(WAITING, approvers=Approvers(), quorum=1)
+UNKNOWN_VOTED = UNKNOWN.but(version=8, voted=(OPS,))
+NOBODY_KNOWS = UNKNOWN.but(stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by=())
+SETTLED = UNKNOWN.but(stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
+AGAIN = WAITING.but(attempt=2, version=9, hint=None)
+PAUSED = APPROVED.but(paused=Paused())
+ENDS_TURN = WAITING.but(ends_turn=True)
+UNREACHABLE = APPROVED.but(tries_until=NOON + 900)
+ESCALATED = ONE_VOTE.but(version=6, escalated_to=approvers("group:S0LEADS"))
+NOBODY = WAITING.but(approvers=(), quorum=1)
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
-GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
-OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
-TIME_OFF = CardView(
+GRANTED = DONE.but(id="granted", grant=GRANT, decided_by=(LEAD,))
+OFFERED = WAITING.but(grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
+TIME_OFF = shown(
     id="t1",
     revision=1,
     version=1,
-    face=Face.WAITING,
+    stage=State.WAITING,
     tool="request_time_off",
     agent="hr_agent",
     hint="How many days?",
     arguments=(Argument("days", 12),),
     asked_by=DANA,
     asked_at=NOON,
-    approvers=Approvers(users=(LEAD,)),
+    approvers=approvers("user:U0LEAD"),
     expires_at=NOON + 86_400,
     wants_payload=True,
     payload=(Argument("approved_days", 0),),
     editable=("approved_days",),
 )
-ANSWERED = replace(
-    TIME_OFF,
+ANSWERED = TIME_OFF.but(
     revision=2,
     version=2,
     payload=(Argument("approved_days", 8),),
     answered=True,
     quorum=2,
     edited_by=LEAD,
-    votes=(VoteView(LEAD, VoteSide.APPROVE),),
+    voted=(LEAD,),
 )
 EXPENSES: list[JsonValue] = [
     {"item": "Train to Turin", "amount": 148.5},
     {"item": "Hotel", "amount": 1320},
     {"item": "Taxi", "amount": 31},
 ]
-LISTS = replace(
-    REIMBURSE,
+LISTS = REIMBURSE.but(
     id="lists",
     revision=1,
     tool="reimburse",
@@ -215,23 +205,21 @@ LISTS = replace(
     edited_by=None,
     diff=(),
 )
-MANY_LISTS = replace(
-    LISTS,
+MANY_LISTS = LISTS.but(
     id="many",
     arguments=(
         Argument("expenses", EXPENSES * 20, formats=(("amount", "EUR"),)),
         Argument("guests", [{"name": "Ann", "meals": 2}, {"name": "<@U0LEAD>", "meals": 1}]),
     ),
 )
-LISTED_DONE = replace(
-    LISTS,
+LISTED_DONE = LISTS.but(
     id="listed",
-    face=Face.DONE,
+    stage=OutcomeKind.DONE,
     decided_by=(LEAD,),
     duration=1.2,
     result=[{"payment": "p-19", "state": "booked"}, {"payment": "p-20", "state": "waits for the bank"}],
 )
-NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint=None, asked_by=None, quorum=1)
+NO_ARGUMENTS = WAITING.but(id="none", tool="rotate_keys", arguments=(), hint=None, asked_by=None, quorum=1)
 
 CARDS = {
     "waiting": WAITING,
@@ -253,7 +241,6 @@ CARDS = {
     "approved": APPROVED,
     "approved_paused": PAUSED,
     "approved_unreachable": UNREACHABLE,
-    "approved_parked": PARKED,
     "running": RUNNING,
     "done": DONE,
     "done_granted": GRANTED,
@@ -274,12 +261,12 @@ CARDS = {
 HOME = HomeView(
     version=12,
     waiting=(
-        replace(ONE_VOTE, card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"),
-        replace(REIMBURSE, card_link="https://example.slack.com/archives/C0MONEY/p1795262400000300"),
+        ONE_VOTE.but(card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"),
+        REIMBURSE.but(card_link="https://example.slack.com/archives/C0MONEY/p1795262400000300"),
         LONG,
         TIME_OFF,
     ),
-    asked=(replace(WAITING, id="mine", tool="restart"), replace(DONE, id="mine2"), replace(DENIED, id="mine3")),
+    asked=(WAITING.but(id="mine", tool="restart"), DONE.but(id="mine2"), DENIED.but(id="mine3")),
     grants=(replace(GRANT, channel="C0DEPLOYS"),),
     more_waiting=3,
 )
@@ -296,7 +283,7 @@ STEPS = (
         approvers=WAITING.approvers,
         until=NOON + 3600,
     ),
-    StepView(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
+    StepView(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=approvers("group:S0LEADS")),
     StepView(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
     StepView(seq=5, kind=LineKind.VOTE_REFUSED, at=NOON + 1270, tool="deploy", who=DANA, why=Reason.REQUESTER),
     StepView(
@@ -387,12 +374,12 @@ _SCHEMA: dict[str, JsonValue] = {
     "required": ["service", "version"],
 }
 SCHEMA = FormSchema(_SCHEMA, check)
-EDITABLE = replace(WAITING, editable=("version", "env", "replicas", "dry_run", "when"))
+EDITABLE = WAITING.but(editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
     "counted": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=1, quorum=2),
     "decided": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=2, quorum=2, decided=True),
     "older": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.OLDER_REVISION, revision=2),
-    "late": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.TOO_LATE, face=Face.DENIED),
+    "late": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.TOO_LATE, stage=State.DENIED),
 }
-HUGE = replace(LONG, arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
-LONG_EDITABLE = replace(LONG, editable=("options", "script"))
+HUGE = LONG.but(arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
+LONG_EDITABLE = LONG.but(editable=("options", "script"))

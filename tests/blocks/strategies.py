@@ -8,24 +8,10 @@ from pydantic import JsonValue
 from blocks.ledger_kinds import Reason
 from blocks.ledger_lines import LINES
 from blocks.step_views import StepView
-from blocks.view import (
-    ABSENT,
-    AgentUnreachable,
-    AnsweredOutside,
-    Approvers,
-    Argument,
-    CardView,
-    Email,
-    Face,
-    FieldDiff,
-    GrantOffer,
-    GrantView,
-    Notice,
-    Parked,
-    Paused,
-    VoteSide,
-    VoteView,
-)
+from bot.confirmation.model import OutcomeKind, State
+from bot.confirmation.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
+from bot.policy.approvers import Approver, ApproverKind
+from tests.blocks.samples import shown
 
 FRAGMENTS = [
     "<!channel>", "<!here|x>", "<@U0EVIL>", "<#C0EVIL>", "<!subteam^S0EVIL>", "<https://evil.example|ok>", "&amp;",
@@ -73,27 +59,23 @@ many_arguments = st.builds(lambda one, times: one * times, arguments, st.sampled
 changes = st.lists(st.builds(FieldDiff, nasty, values | st.just(ABSENT), values | st.just(ABSENT)), max_size=12).map(
     tuple
 )
-approvers = st.builds(
-    Approvers,
-    users=several,
-    groups=st.lists(st.sampled_from(GROUPS) | texts, max_size=4).map(tuple),
-    emails=st.lists(st.builds(Email, nasty, st.none() | users), max_size=4).map(tuple),
-    callables=st.lists(nasty, max_size=3).map(tuple),
-)
-votes = st.lists(st.builds(VoteView, users, st.sampled_from(VoteSide)), max_size=12).map(tuple)
-grants = st.builds(GrantView, st.just("g41"), nasty, several, moments, arguments)
-notices: st.SearchStrategy[tuple[Notice, ...]] = st.lists(
-    st.one_of(st.just(Paused()), st.builds(AgentUnreachable, moments), st.just(Parked()), st.just(AnsweredOutside())),
-    max_size=4,
+approvers = st.lists(
+    st.one_of(
+        st.builds(Approver, st.just(ApproverKind.GROUP), st.sampled_from(GROUPS) | texts),
+        st.builds(Approver, st.just(ApproverKind.USER), users),
+        st.builds(Approver, st.sampled_from([ApproverKind.EMAIL, ApproverKind.PYTHON]), nasty),
+    ),
+    max_size=12,
 ).map(tuple)
+grants = st.builds(GrantView, st.just("g41"), nasty, several, moments, arguments)
 ids = st.from_regex(r"\A[A-Za-z0-9_-]{1,64}\Z")
 
 cards = st.builds(
-    CardView,
+    shown,
     id=ids,
     revision=st.integers(1, 999_999_999),
     version=st.integers(1, 10**9),
-    face=st.sampled_from(Face),
+    stage=st.sampled_from([*State, *OutcomeKind]),
     tool=nasty,
     agent=nasty,
     arguments=many_arguments,
@@ -103,9 +85,9 @@ cards = st.builds(
     asked_at=moments,
     attempt=st.integers(1, 3),
     approvers=approvers,
-    escalated_to=st.none() | approvers,
+    escalated_to=approvers,
     quorum=st.integers(1, 5),
-    votes=votes,
+    voted=several,
     expires_at=st.none() | moments,
     start_by=st.none() | moments,
     edited_by=st.none() | users,
@@ -116,8 +98,6 @@ cards = st.builds(
     result=values | st.just(ABSENT),
     error=st.none() | nasty,
     duration=st.none() | st.floats(0, 10**6),
-    checks=st.lists(nasty, max_size=7).map(tuple),
-    happened=st.none() | st.booleans(),
     outside=st.none() | st.booleans(),
     editable=st.lists(texts, max_size=3).map(tuple),
     wants_payload=st.booleans(),
@@ -125,11 +105,15 @@ cards = st.builds(
     answered=st.booleans(),
     withdrawable=st.booleans(),
     confirm_dialog=st.booleans(),
-    grant_offer=st.none() | st.builds(GrantOffer, st.none() | st.integers(1, 10**6), arguments),
+    grant_offer=st.none() | st.builds(GrantOffer, st.integers(1, 10**6), arguments),
     grant=st.none() | grants,
     session_link=links,
     card_link=links,
-    notices=notices,
+    paused=st.sampled_from([None, Paused()]),
+    tries_until=st.none() | moments,
+    answered_outside=st.booleans(),
+    unsealed=st.booleans(),
+    ends_turn=st.booleans(),
 )
 
 steps = st.builds(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
@@ -14,24 +12,25 @@ from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.rich import Prose, Say, When, markup, say
 from blocks.values import spell_value
-from blocks.view import ABSENT, Approvers, Argument, CardView, Email, Face, FieldDiff
+from bot.confirmation.model import State
+from bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
-def drawn(view: CardView) -> JsonObject:
+def drawn(view: Shown) -> JsonObject:
     """The card's payload, after Slack had a look at it."""
     payload = card(view).payload()
     limits.check(payload, "message")
     return payload
 
 
-def said(view: CardView) -> str:
+def said(view: Shown) -> str:
     return inert.shown(drawn(view))
 
 
-def buttons(view: CardView) -> dict[str, str]:
+def buttons(view: Shown) -> dict[str, str]:
     """Label to action id."""
     labels: dict[str, str] = {}
     for element in limits.elements(drawn(view)):
@@ -45,14 +44,14 @@ def buttons(view: CardView) -> dict[str, str]:
 
 @thorough
 @given(strategies.cards)
-def test_no_card_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> None:
+def test_no_card_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None:
     inert.check(drawn(view), strategies.OURS)
 
 
 @thorough
 @given(strategies.cards)
-def test_what_a_card_does_not_show_in_full_opens_before_it_is_approved(view: CardView) -> None:
-    view = replace(view, face=Face.WAITING, wants_payload=False, payload=(), answered=False, grant_offer=None)
+def test_what_a_card_does_not_show_in_full_opens_before_it_is_approved(view: Shown) -> None:
+    view = view.but(stage=State.WAITING, wants_payload=False, payload=(), answered=False, grant_offer=None)
     text, whole = said(view), not content(view, CARD).blind
     if whole:
         assert buttons(view)["Approve"] == Action.APPROVE
@@ -68,7 +67,7 @@ def test_megabytes_are_drawn_at_once() -> None:
     for _ in range(50_000):
         deep = [deep]
     monsters = [Argument("text", "\u202e<&é👍🏽" * 200_000), Argument("deep", deep), Argument("k" * 10**6, [1] * 10**6)]
-    view = replace(samples.WAITING, arguments=tuple(monsters), tool="t" * 10**6, hint="<" * 10**6, agent="a" * 10**6)
+    view = samples.WAITING.but(arguments=tuple(monsters), tool="t" * 10**6, hint="<" * 10**6, agent="a" * 10**6)
     inert.check(drawn(view), {samples.DANA, samples.LEAD, "S0ONCALL"})
 
 
@@ -76,7 +75,7 @@ def test_megabytes_are_drawn_at_once() -> None:
 
 
 def cut(*arguments: Argument, hint: str | None = None, tool: str = "deploy", diff: tuple[FieldDiff, ...] = ()) -> bool:
-    view = replace(samples.WAITING, arguments=arguments, hint=hint, tool=tool, diff=diff)
+    view = samples.WAITING.but(arguments=arguments, hint=hint, tool=tool, diff=diff)
     return "Approve…" in buttons(view)
 
 
@@ -104,7 +103,7 @@ def test_a_name_of_60_a_hint_of_130_and_a_tool_of_100_are_shown() -> None:
     assert cut(hint="h" * 131)
     assert not cut(tool="t" * 100)
     assert not cut(tool="t" * 101)  # it leaves the title, and stands below it in full
-    assert "t" * 101 in said(replace(samples.WAITING, tool="t" * 101))
+    assert "t" * 101 in said(samples.WAITING.but(tool="t" * 101))
     assert cut(tool="t" * 401)
 
 
@@ -120,29 +119,29 @@ def test_a_masked_value_takes_no_room_however_long_it_is() -> None:
 
 
 def test_what_an_argument_was_before_an_edit_may_be_cut_and_approved_all_the_same() -> None:
-    view = replace(samples.WAITING, arguments=(Argument("a", "short"),), diff=(FieldDiff("a", "x" * 5000, "short"),))
+    view = samples.WAITING.but(arguments=(Argument("a", "short"),), diff=(FieldDiff("a", "x" * 5000, "short"),))
     assert buttons(view)["Approve"] == Action.APPROVE
     assert "See everything" in buttons(view)
 
 
 def test_a_card_says_that_something_is_missing() -> None:
     assert "Approve… shows all of it first" in said(samples.LONG)
-    assert "Shortened here" in said(replace(samples.DONE, result="x" * 5000))
+    assert "Shortened here" in said(samples.DONE.but(result="x" * 5000))
     more = tuple(Argument(f"a{n}", n) for n in range(25))
-    assert "… and 13 more arguments" in said(replace(samples.WAITING, arguments=more))
+    assert "… and 13 more arguments" in said(samples.WAITING.but(arguments=more))
 
 
 # -- the faces
 
 
 def test_who_has_approved_is_not_asked_again() -> None:
-    named = replace(samples.ONE_VOTE, approvers=Approvers(users=(samples.OPS, samples.LEAD)))
+    named = samples.ONE_VOTE.but(approvers=samples.approvers("user:U0OPS", "user:U0LEAD"))
     assert "Needs 1 more approval from U0LEAD ·" in said(named)
 
 
 def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
     arguments = tuple(Argument(f"argument_{n}", "& <b>" * 25) for n in range(12))
-    text = str(drawn(replace(samples.ONE_VOTE, arguments=arguments))["text"])
+    text = str(drawn(samples.ONE_VOTE.but(arguments=arguments))["text"])
     assert text.startswith("Deploy")
     assert "Needs 1 more approval" in text.split("\n")[-2]
     assert text.split("\n")[-1].startswith("Shortened here.")
@@ -151,8 +150,7 @@ def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
 
 
 def test_a_change_deep_inside_is_shown_below() -> None:
-    view = replace(
-        samples.WAITING,
+    view = samples.WAITING.but(
         arguments=(Argument("options", {"retry": {"times": 3}}),),
         diff=(
             FieldDiff("options.retry.times", 1, 3),
@@ -173,17 +171,17 @@ def test_the_hint_that_every_tool_has_is_not_repeated() -> None:
         "Approve execution of tool deploy?",
         "Please approve or reject the tool call deploy() by responding with a FunctionResponse with an expected …",
     ):
-        assert hint not in said(replace(samples.WAITING, hint=hint))
-    assert "Approve this deployment?" not in said(replace(samples.WAITING, hint="Approve this deployment?"))
-    assert "Approve this only at night." in said(replace(samples.WAITING, hint="Approve this only at night."))
+        assert hint not in said(samples.WAITING.but(hint=hint))
+    assert "Approve this deployment?" not in said(samples.WAITING.but(hint="Approve this deployment?"))
+    assert "Approve this only at night." in said(samples.WAITING.but(hint="Approve this only at night."))
 
 
 def test_approvers_are_named_as_the_policy_names_them() -> None:
     text = said(samples.REIMBURSE)
     assert "release-manager@example.com (no such account)" in text
     assert "whoever my.rota:on_call names" in text
-    many = replace(samples.WAITING.approvers, users=tuple(f"U{n}" for n in range(20)), emails=(Email("x@y.z", "U1"),))
-    assert "14 more · expires" in said(replace(samples.WAITING, approvers=many))
+    many = samples.approvers("group:S0ONCALL", *(f"user:U{n}" for n in range(20)), "email:x@y.z")
+    assert "14 more · expires" in said(samples.WAITING.but(approvers=many))
 
 
 # -- buttons
@@ -191,11 +189,11 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
 
 def test_run_again_opens_the_whole_where_the_card_does_not_show_it() -> None:
     assert buttons(samples.UNKNOWN)["Run again"] == Action.RUN_AGAIN
-    assert buttons(replace(samples.UNKNOWN, arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
+    assert buttons(samples.UNKNOWN.but(arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
 
 
 def test_no_withdraw_where_nobody_in_slack_asked() -> None:
-    assert "Withdraw…" not in buttons(replace(samples.WAITING, withdrawable=False))
+    assert "Withdraw…" not in buttons(samples.WAITING.but(withdrawable=False))
 
 
 # -- an attack, read as a person would
@@ -226,7 +224,7 @@ def test_a_date_has_a_capital_only_where_it_begins_a_line() -> None:
 
 
 def test_a_direct_message_about_a_question_says_who_asks() -> None:
-    view = replace(samples.CARDS["waiting"], question=True, agent="on-call", card_link="https://acme.slack.com/p1")
+    view = samples.CARDS["waiting"].but(question=True, agent="on-call", card_link="https://acme.slack.com/p1")
     message = note(view).payload()
     limits.check(message, "message")
     assert inert.shown(message).startswith("💬 on-call has a question for you · ")

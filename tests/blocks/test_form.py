@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +17,8 @@ from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.schema import FormSchema, check
 from blocks.values import json_text, same
-from blocks.view import Argument, CardView, Face
+from bot.confirmation.model import State
+from bot.confirmation.shown import Argument, Shown, payload_fields
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 
@@ -26,17 +26,17 @@ Schema = dict[str, JsonValue]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
-def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[CardView, FormSchema | None]:
+def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[Shown, FormSchema | None]:
     """A call with these arguments, all of them open to edits."""
     names = tuple(Argument(name, value) for name, value in arguments.items())
     root = None if schema is None else FormSchema({"type": "object", "properties": schema}, check)
-    return replace(samples.WAITING, arguments=names, editable=(*arguments, *(schema or {}))), root
+    return samples.WAITING.but(arguments=names, editable=(*arguments, *(schema or {}))), root
 
 
 class Editor:
     """Somebody with the Edit… form of a call before them."""
 
-    def __init__(self, view: CardView, schema: FormSchema | None) -> None:
+    def __init__(self, view: Shown, schema: FormSchema | None) -> None:
         self.view, self.schema = view, schema
         payload = form.edit_form(view, schema)
         limits.check(payload, "modal")
@@ -76,7 +76,7 @@ def test_a_form_that_nobody_touches_changes_nothing(arguments: tuple[Argument, .
     }
     schema = FormSchema({"properties": properties}, check)
     unique = tuple({argument.name: argument for argument in arguments}.values())
-    view = replace(samples.WAITING, arguments=unique, editable=tuple(argument.name for argument in unique))
+    view = samples.WAITING.but(arguments=unique, editable=tuple(argument.name for argument in unique))
     payload = form.edit_form(view, schema)
     limits.check(payload, "modal")
     inert.check(payload, strategies.OURS | OURS)
@@ -365,7 +365,7 @@ def test_integers_longer_than_python_reads_are_refused() -> None:
 
 def test_only_what_the_policy_names_is_a_field_and_the_rest_is_shown() -> None:
     view, _ = asked(version="2.14.0", env="prod")
-    lead = Editor(replace(view, editable=("version",)), None)
+    lead = Editor(view.but(editable=("version",)), None)
     assert lead.form.labels == ["version"]
     text = inert.shown(lead.form.view)
     assert "Can't be changed" in text
@@ -403,9 +403,9 @@ def test_a_form_without_room_for_the_rest_of_the_call_has_no_fields() -> None:
 
 @thorough
 @given(strategies.cards)
-def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: CardView) -> None:
+def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: Shown) -> None:
     editable = tuple(argument.name for argument in (view.payload if view.wants_payload else view.arguments))
-    view = replace(view, face=Face.WAITING, editable=editable)
+    view = view.but(stage=State.WAITING, editable=editable)
     assert not can_be_shown(view) or "submit" in form.approve_form(view)
 
 
@@ -444,6 +444,10 @@ PAYLOAD_SCHEMA: Schema = {
 PAYLOAD = FormSchema(PAYLOAD_SCHEMA, check)
 
 
+def fields_of(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]:
+    return tuple(Argument(name, value) for name, value in payload_fields(payload, schema).items())
+
+
 def test_an_answer_may_stay_as_it_was_proposed() -> None:
     shown = OpenForm(form.approve_form(samples.TIME_OFF, PAYLOAD))
     read = form.read_approval(samples.TIME_OFF, PAYLOAD, shown.state)
@@ -451,9 +455,7 @@ def test_an_answer_may_stay_as_it_was_proposed() -> None:
 
 
 def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
-    view = replace(
-        samples.TIME_OFF, payload=form.payload_fields({}, PAYLOAD_SCHEMA), editable=("approved_days", "note")
-    )
+    view = samples.TIME_OFF.but(payload=fields_of({}, PAYLOAD_SCHEMA), editable=("approved_days", "note"))
     shown = OpenForm(form.approve_form(view, PAYLOAD))
     assert shown.labels == ["approved days", "note"]
     read = form.read_approval(view, PAYLOAD, shown.state)
@@ -464,7 +466,7 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
 
 @pytest.mark.parametrize("payload", [None, 5, "text", [1, 2], {}])
 def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
-    view = replace(samples.TIME_OFF, payload=form.payload_fields(payload, None), editable=())
+    view = samples.TIME_OFF.but(payload=fields_of(payload, None), editable=())
     shown = OpenForm(form.approve_form(view))
     assert shown.labels == ["answer"]
     shown.type("answer", "7")
@@ -494,12 +496,12 @@ def test_deny_asks_for_a_reason() -> None:
 
 @thorough
 @given(strategies.cards)
-def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> None:
+def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None:
     editable = tuple(argument.name for argument in view.arguments)
     payable = tuple(argument.name for argument in view.payload)
     payloads: list[JsonObject] = [
-        form.edit_form(replace(view, editable=editable), None),
-        form.approve_form(replace(view, editable=payable)),
+        form.edit_form(view.but(editable=editable), None),
+        form.approve_form(view.but(editable=payable)),
         form.deny_form(view, required=True),
         form.withdraw_form(view),
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +11,15 @@ from pydantic import JsonValue
 from blocks.form import approve_form
 from blocks.full_view import can_be_shown, everything, run_again_form
 from blocks.values import spell_value
-from blocks.view import ABSENT, Argument, CardView, EndsTurn, Face, FieldDiff, GrantOffer, Paused, VoteSide, VoteView
+from bot.confirmation.model import OutcomeKind
+from bot.confirmation.shown import (
+    ABSENT,
+    Argument,
+    FieldDiff,
+    GrantOffer,
+    Paused,
+    Shown,
+)
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
@@ -20,7 +27,7 @@ thorough = settings(max_examples=settings().max_examples // 4, suppress_health_c
 
 @thorough
 @given(strategies.cards)
-def test_no_view_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> None:
+def test_no_view_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None:
     for payload in (everything(view), run_again_form(view)):
         limits.check(payload, "modal")
         inert.check(payload, strategies.OURS)
@@ -28,7 +35,7 @@ def test_no_view_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> N
 
 @thorough
 @given(strategies.cards)
-def test_everything_is_everything_or_says_that_it_is_not(view: CardView) -> None:
+def test_everything_is_everything_or_says_that_it_is_not(view: Shown) -> None:
     text = inert.shown(everything(view)).replace("\n", "")
     if "This is only the beginning" in text:
         assert view.result is not ABSENT or view.error or not can_be_shown(view)
@@ -39,8 +46,7 @@ def test_everything_is_everything_or_says_that_it_is_not(view: CardView) -> None
 
 
 def test_long_names_and_old_values_are_there_too() -> None:
-    view = replace(
-        samples.WAITING,
+    view = samples.WAITING.but(
         tool="t" * 500,
         arguments=(Argument("n" * 500, 1),),
         diff=(FieldDiff("n" * 500, "o" * 3000, 1), FieldDiff("p" * 200, 1, 2)),
@@ -63,29 +69,28 @@ def test_what_no_view_can_hold_is_not_to_be_shown_and_can_not_be_approved() -> N
 def test_the_longest_call_that_can_be_shown_is_shown_to_its_last_character(text: str) -> None:
     """With everything beside it that grows while people are asked."""
 
-    def asking(length: int) -> CardView:
+    def asking(length: int) -> Shown:
         arguments = (Argument("script", text * (length // len(text)) + "END"),)
-        return replace(samples.WAITING, arguments=arguments, editable=("script",), grant_offer=GrantOffer(3600))
+        return samples.WAITING.but(arguments=arguments, editable=("script",), grant_offer=GrantOffer(3600))
 
     longest = bisect.bisect_left(range(300), x=True, key=lambda size: not can_be_shown(asking(1000 * size))) - 1
-    voted = tuple(VoteView(f"U{number:09}", VoteSide.APPROVE) for number in range(200))
-    view = replace(
-        asking(1000 * longest), votes=voted, quorum=201, notices=(Paused(by="U1", reason="r" * 1000), EndsTurn())
-    )
+    voted = tuple(f"U{number:09}" for number in range(200))
+    paused = Paused(by="U1", reason="r" * 1000)
+    view = asking(1000 * longest).but(voted=voted, quorum=201, paused=paused, ends_turn=True)
     for payload in (everything(view), approve_form(view)):
         limits.check(payload, "modal")
         assert "END" in inert.shown(payload)
     assert "submit" in approve_form(view)
-    assert "submit" in run_again_form(replace(view, face=Face.UNKNOWN, editable=()))
+    assert "submit" in run_again_form(view.but(stage=OutcomeKind.UNKNOWN, editable=()))
 
 
 @pytest.mark.parametrize("value", ["x" * 300_000, "é\n" * 150_000, ["x"] * 60_000, {"k" * 50: "v" * 50}])
 def test_any_size_makes_a_view(value: JsonValue) -> None:
-    limits.check(everything(replace(samples.WAITING, arguments=(Argument("a", value),))), "modal")
+    limits.check(everything(samples.WAITING.but(arguments=(Argument("a", value),))), "modal")
 
 
 def test_running_again_shows_the_whole_and_says_what_it_may_do() -> None:
-    view = replace(samples.UNKNOWN, arguments=samples.LONG.arguments)
+    view = samples.UNKNOWN.but(arguments=samples.LONG.arguments)
     payload = run_again_form(view)
     assert samples.SCRIPT in inert.shown(payload)
     assert "this makes it happen twice" in inert.shown(payload)

@@ -46,7 +46,7 @@ SENT: dict[str, JsonObject] = {
     "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
     "modal_verdict_late": verdict_modal(samples.VERDICTS["late"]),
     "modal_notice": notice_modal(GONE),
-    "modal_edit_voted": edit_form(replace(samples.EDITABLE, votes=samples.ONE_VOTE.votes), samples.SCHEMA),
+    "modal_edit_voted": edit_form(samples.EDITABLE.but(voted=samples.ONE_VOTE.voted), samples.SCHEMA),
     "home": home_tab(samples.HOME),
     "home_empty": home_tab(samples.EMPTY),
     "home_private_grant": home_tab(replace(samples.EMPTY, grants=(samples.GRANT,))),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocks.home import approvals, home_tab
+from blocks.home import HomeView, approvals, home_tab
 from blocks.ids import Action
 from blocks.kit import JsonObject
-from blocks.view import Argument, HomeView
+from bot.confirmation.shown import Argument
 from tests.blocks import inert, limits, samples, strategies
 
 few = settings(
@@ -45,8 +45,8 @@ def test_no_list_is_over_a_limit_or_does_anything_by_itself(view: HomeView) -> N
 
 
 def crowd(count: int, arguments: tuple[Argument, ...] = samples.WAITING.arguments) -> HomeView:
-    cards = tuple(replace(samples.ONE_VOTE, id=f"c{n}", arguments=arguments) for n in range(count))
-    mine = tuple(replace(samples.WAITING, id=f"a{n}") for n in range(count))
+    cards = tuple(samples.ONE_VOTE.but(id=f"c{n}", arguments=arguments) for n in range(count))
+    mine = tuple(samples.WAITING.but(id=f"a{n}") for n in range(count))
     grants = tuple(replace(samples.GRANT, id=f"g{n}") for n in range(count))
     return HomeView(version=3, waiting=cards, asked=mine, here=mine, grants=grants, more_waiting=5, paused=True)
 
@@ -63,7 +63,7 @@ def test_a_crowd_fits_and_the_rest_is_counted(arguments: tuple[Argument, ...]) -
 
 
 def test_what_an_item_cuts_opens_before_it_is_approved_even_where_the_card_shows_it() -> None:
-    view = replace(samples.WAITING, arguments=(Argument("note", "x" * 300),))
+    view = samples.WAITING.but(arguments=(Argument("note", "x" * 300),))
     assert Action.APPROVE_OPEN in action_ids(home_tab(HomeView(version=1, waiting=(view,))))
 
 

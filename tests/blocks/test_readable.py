@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +10,7 @@ from pydantic import JsonValue
 from blocks.content import headline
 from blocks.readable import Readable, readable, words_of
 from blocks.rich import Line, When, markup, rich, spoken
-from blocks.view import Argument
+from bot.confirmation.shown import Argument
 from tests.blocks import samples
 
 
@@ -124,7 +123,7 @@ def test_a_time_shows_its_seconds_in_the_reader_s_zone() -> None:
 
 
 def title(template: str | None, *arguments: Argument) -> str:
-    return headline(replace(samples.WAITING, title=template, arguments=arguments))
+    return headline(samples.WAITING.but(title=template, arguments=arguments))
 
 
 def test_a_title_is_filled_from_the_arguments() -> None:

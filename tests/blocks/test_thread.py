@@ -17,7 +17,8 @@ from blocks.rich import rich
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
 from blocks.verdict import agent_failure_message, notice_message, notice_modal, verdict_message, verdict_modal
-from blocks.view import Argument, Face, FieldDiff
+from bot.confirmation.model import State
+from bot.confirmation.shown import Argument, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
@@ -233,7 +234,9 @@ def test_a_verdict_says_what_happened_and_what_to_do_next(view: VerdictView, sen
 
 @pytest.mark.parametrize("why", Reason)
 def test_every_refusal_has_its_sentence(why: Reason) -> None:
-    view = VerdictView(counted=Counted.REFUSED, tool="deploy", why=why, face=Face.EXPIRED, revision=2, fields=("env",))
+    view = VerdictView(
+        counted=Counted.REFUSED, tool="deploy", why=why, stage=State.EXPIRED, revision=2, fields=("env",)
+    )
     text = verdict_message(view).text
     assert text.endswith(".")
     assert "{" not in text

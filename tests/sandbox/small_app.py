@@ -19,7 +19,8 @@ from blocks.ids import Action, Callback
 from blocks.step_views import Counted, VerdictView
 from blocks.thread import history
 from blocks.verdict import notice_modal, verdict_modal
-from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
+from bot.confirmation.model import State
+from bot.confirmation.shown import FieldDiff, Shown
 from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 
@@ -27,7 +28,7 @@ Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 FIRST_WORDS, LAST_WORDS = "Looking at **checkout**", " now:\n\n- version `2.14.0`\n- 6 replicas"
 
 
-def drawn(view: CardView) -> Body:
+def drawn(view: Shown) -> Body:
     """A card, as `chat.postMessage` takes it."""
     return card(view).payload()
 
@@ -44,7 +45,7 @@ class SmallApp:
             process_before_response=True,
         )
         self.go_on = asyncio.Event()
-        self.view: CardView = samples.EDITABLE
+        self.view: Shown = samples.EDITABLE
         self.place: tuple[str, str] = ("", "")
         self.submitted: list[Body] = []
         self.counting_in = ""
@@ -55,7 +56,7 @@ class SmallApp:
         posted = await self.client.chat_postMessage(channel=channel, thread_ts=thread_ts, **drawn(self.view))
         self.place = (channel, posted["ts"])
 
-    async def redraws(self, view: CardView) -> None:
+    async def redraws(self, view: Shown) -> None:
         self.view = view
         channel, ts = self.place
         await self.client.chat_update(channel=channel, ts=ts, **drawn(view))
@@ -98,8 +99,8 @@ class SmallApp:
 
     async def _on_approve(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        votes = (*self.view.votes, VoteView(body["user"]["id"], VoteSide.APPROVE))
-        await self.redraws(replace(self.view, version=self.view.version + 1, votes=votes))
+        voted = (*self.view.voted, body["user"]["id"])
+        await self.redraws(self.view.but(version=self.view.version + 1, voted=voted))
 
     async def _on_deny(self, ack: AsyncAck, body: Body) -> None:
         await ack()
@@ -115,7 +116,7 @@ class SmallApp:
         by = (body["user"]["id"],)
         self.counting_in = body["view"]["id"]
         await self.redraws(
-            replace(self.view, face=Face.DENIED, version=self.view.version + 1, decided_by=by, reason=denial.reason)
+            self.view.but(stage=State.DENIED, version=self.view.version + 1, decided_by=by, reason=denial.reason)
         )
 
     async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
@@ -136,23 +137,20 @@ class SmallApp:
         diff = tuple(FieldDiff(name, old.get(name), new) for name, new in changes.items())
         who = body["user"]["id"]
         await self.redraws(
-            replace(
-                self.view,
+            self.view.but(
                 revision=self.view.revision + 1,
                 version=self.view.version + 1,
                 arguments=arguments,
                 diff=diff,
                 edited_by=who,
-                votes=(VoteView(who, VoteSide.APPROVE),),
+                voted=(who,),
             )
         )
 
     async def _on_withdraw(self, ack: AsyncAck, body: Body) -> None:
         await ack()
         by = (body["user"]["id"],)
-        await self.redraws(
-            replace(self.view, face=Face.WITHDRAWN, version=self.view.version + 1, decided_by=by, votes=())
-        )
+        await self.redraws(self.view.but(stage=State.WITHDRAWN, version=self.view.version + 1, decided_by=by, voted=()))
 
     async def _on_command(self, ack: AsyncAck, respond: AsyncRespond) -> None:
         await ack()

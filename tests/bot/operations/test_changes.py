@@ -9,11 +9,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from blocks.view import Paused
-from bot.cards.card_presenter import card_view
 from bot.cli import main
 from bot.commands.common import account
 from bot.confirmation.model import Confirmation, State, VoteKind
+from bot.confirmation.shown import Paused, Shown
 from bot.operations.operate import open_for_reading
 from bot.operations.pause import mark_for_drawing
 from bot.store.mailbox import read_pause
@@ -80,7 +79,7 @@ async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
     row = await at.row(deploy)
     assert row.decision is not None
     assert row.decision.reason == "withdrawn by an operator of this app (wrong version); it did not run"
-    card = card_view(row)
+    card = Shown(row)
     assert (card.decided_by, card.reason) == (("operator lee",), "wrong version")
     shown = (await at.command("audit", "show", deploy)).out
     assert "operator lee withdrew deploy. It did not run." in shown
@@ -89,7 +88,7 @@ async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
     paused = await at.command("pause", "--as", "lee", "--reason", "the database moves", "--json")
     assert json.loads(paused.out) == {"changed": True}
     around = await at.database.read(read_card_context, await at.row(await at.asks()))
-    assert around.notices == (Paused("operator lee", "the database moves"),)
+    assert around.paused == Paused("operator lee", "the database moves")
     assert (
         (await at.command("pending"))
         .lines[0]

@@ -9,13 +9,12 @@ from blocks import form, full_view
 from blocks.card import card
 from blocks.ids import Ref
 from blocks.step_views import StepView
-from blocks.view import ABSENT, Argument, CardView, Face, FieldDiff
 from bot.audit.ledger import Head, LineKind, append
 from bot.cards import forms
-from bot.cards.card_presenter import card_view
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, OutcomeKind, VoteKind
+from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
+from bot.confirmation.shown import ABSENT, PAYLOAD, Argument, FieldDiff, Shown
 from bot.confirmation.stored_json import step_content
 from bot.policy.model import CallRefusal, Policies
 from bot.policy.redaction import own_words
@@ -26,8 +25,8 @@ from tests.support.secret import KEYS
 from tests.support.states import every_state
 
 
-def view(desk: Desk, **more: object) -> CardView:
-    return card_view(desk.row, **more)  # type: ignore[arg-type]  # its keywords
+def view(desk: Desk, **more: object) -> Shown:
+    return Shown(desk.row, **more)  # type: ignore[arg-type]  # its keywords
 
 
 def test_an_argument_that_the_call_did_not_have_is_shown_as_new() -> None:
@@ -39,10 +38,10 @@ def test_an_argument_that_the_call_did_not_have_is_shown_as_new() -> None:
 
 def test_a_payload_without_fields_is_one_field() -> None:
     desk = Desk(make_policy(), make_asked(wants_payload=True, payload=0))
-    assert view(desk).payload == (Argument(form.PAYLOAD, 0),)
+    assert view(desk).payload == (Argument(PAYLOAD, 0),)
     desk = Desk(make_policy(quorum=2), make_asked(wants_payload=True, payload=0))
     desk.fill_in(ANNA, 3)
-    assert view(desk).payload == (Argument(form.PAYLOAD, 3),)
+    assert view(desk).payload == (Argument(PAYLOAD, 3),)
 
 
 def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not() -> None:
@@ -51,10 +50,10 @@ def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not(
     assert view(desk).reason == "not now"
     desk = Desk(make_policy())
     desk.vote(VoteKind.WITHDRAW, ASKER)
-    assert (view(desk).face, view(desk).reason, view(desk).decided_by) == (Face.WITHDRAWN, None, (ASKER.user,))
+    assert (view(desk).stage, view(desk).reason, view(desk).decided_by) == (State.WITHDRAWN, None, (ASKER.user,))
     desk = Desk(make_policy())
     desk.wait(hours=25)
-    assert (view(desk).face, view(desk).reason) == (Face.EXPIRED, None)
+    assert (view(desk).stage, view(desk).reason) == (State.EXPIRED, None)
 
 
 # What a policy hides
@@ -71,7 +70,7 @@ def hiding_desk(**policy: object) -> Desk:
 def test_hidden_values_are_gone_before_anything_is_drawn() -> None:
     desk = hiding_desk()
     shown = view(desk)
-    assert SECRET not in repr(shown)
+    assert SECRET not in repr(vars(shown))
     assert shown.arguments[0] == Argument("token", "••••", masked=True)
     assert shown.hidden == 2
     assert shown.editable == ()  # each of them holds something hidden, or would be shown otherwise than it is
@@ -116,7 +115,7 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
     if isinstance(Policies.of(policy).resolve(asked.facts()), CallRefusal):
         return
     desk = Desk(policy, asked)
-    shown = card_view(list(every_state(desk.row))[state])
+    shown = Shown(list(every_state(desk.row))[state])
     drawn = (card(shown).payload(), full_view.everything(shown), form.edit_form(shown, None))
     assert SECRET not in str(drawn)
 

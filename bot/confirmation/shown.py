@@ -1,0 +1,352 @@
+"""`Shown`: a confirmation as people may see it. Pure.
+
+`blocks` draws nothing else, and never sees a row: it can't show what the policy hides. To show a new fact, compute it
+in `Shown.__init__`, and draw it.
+
+Some strings come from an agent or a tool, and may be hostile: `tool`, `agent`, `hint`, `Argument.name` and `.value`,
+`FieldDiff`, `result`, `error`, `reason`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import Self
+
+from blocks.schema import Schema, property_names
+from bot.confirmation import decision_texts, edits
+from bot.confirmation.grants import LONGEST_SESSION
+from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.states import SAID_BY_PEOPLE
+from bot.policy.approvers import Approver, ApproverKind, Person
+from bot.policy.model import Formats
+from bot.policy.redaction import Redactor
+from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.titles import title_after_edit
+
+
+class Absent(Enum):
+    """No value at all, unlike JSON's null."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+PAYLOAD = "answer"
+"""The name of the one field of a payload that is not an object, as people read it."""
+
+Stage = State | OutcomeKind
+"""What a card says became of a call: its outcome if there is one, otherwise the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the call. If `masked`, the whole value is redacted and `value` is never shown."""
+
+    name: str
+    value: Json
+    masked: bool = False
+    formats: Formats = ()
+    """How it is shown ("" is the value itself), and how what is inside it is: ("amount", "EUR")."""
+    is_default: bool = False
+    """The agent did not give it, and nobody changed it: the tool uses its own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """One difference that an edit made. If the path is an argument's own name, it is shown in that argument's place."""
+
+    path: str
+    old: Json | Absent
+    new: Json | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class GrantView:
+    """A permission for later calls of this tool with these arguments, in one session, given by all who approved."""
+
+    id: str
+    tool: str
+    by: tuple[str, ...]
+    until: int
+    on: tuple[Argument, ...] = ()
+    uses: int | None = None
+    """For how many calls. None: any number."""
+    used: int = 0
+    channel: str | None = None
+    """Where its session is, in a list of grants. None: in direct messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantOffer:
+    """What the Approve form may offer: for how long, bound to which arguments, and for how many calls (None: any
+    number)."""
+
+    seconds: int
+    on: tuple[Argument, ...] = ()
+    uses: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied text."""
+
+    by: str | None = None
+    reason: str | None = None
+
+
+NO_ACCOUNTS: Mapping[str, str] = MappingProxyType({})
+
+
+class Shown:
+    """A confirmation without what its policy hides. Nothing of it changes.
+
+    `accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the one
+    that came with this confirmation is shown on its card. `session_link` leads to the conversation if the card is
+    somewhere else, `card_link` to the card from a list.
+    """
+
+    def __init__(
+        self,
+        row: Confirmation,
+        *,
+        accounts: Mapping[str, str] = NO_ACCOUNTS,
+        grants: Sequence[Grant] = (),
+        paused: Paused | None = None,
+        session_link: str | None = None,
+        card_link: str | None = None,
+    ) -> None:
+        asked, policy, outcome, redactor = row.asked, row.policy, row.outcome, row.redactor
+        waits, confirms = row.state is State.WAITING, not asked.wants_payload
+        self.id, self.revision, self.version = row.id, row.revision.number, row.version
+        self.stage = stage_of(row.state, outcome.kind if outcome else None)
+        self.session_link, self.card_link, self.paused = session_link, card_link, paused
+
+        # What is asked
+        self.tool, self.agent, self.hint = asked.tool, asked.agent, redactor.mask_text(asked.hint)
+        self.title = _title(row, redactor)
+        self.question = asked.question  # the agent wants an answer; the arguments are what it is about
+        self.operation = asked.ask is Ask.OPERATION  # it has begun: people decide how it ends
+        self.unbound = asked.unbound
+        self.asked_by, self.asked_at = asked.asked_by.user or None, epoch(row.asked_at)
+        self.attempt = row.attempt
+        self.arguments, hidden = masked_arguments(
+            redactor, row.revision.arguments, policy.format, edits.defaults_left(row)
+        )
+        self.wants_payload = asked.wants_payload
+        self.payload, hidden_too = _payload(row, redactor, row.revision.payload)
+        self.answered = row.answered  # somebody has filled the payload in, so that later approvers agree to it too
+        self.hidden = hidden + hidden_too
+        self.edited_by = row.revision.author.user if row.revision.author else None
+        self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
+        self.editable = _editable(row, self.payload if asked.wants_payload else self.arguments) if waits else ()
+        self.edit_denies = not asked.can_edit and confirms  # an edit denies the call, and says what is wanted
+
+        # Who decides
+        self.approvers = named_approvers(policy.approvers, accounts)
+        self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
+        self.quorum, self.confirm_dialog = policy.quorum, policy.confirm_dialog
+        self.voted = user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE))
+        self.expires_at = epoch(row.deadline)
+        self.start_by = epoch(row.start_by) if row.start_by else None
+        self.withdrawable = waits
+        self.grant_offer = _grant_offer(row, self.arguments) if waits and confirms else None
+        self.grant = next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None)
+
+        # What became of it
+        self.decided_by = _decided_by(row)
+        self.reason = _reason(row, redactor)
+        self.asked_anew = _ended_because(row, decision_texts.ASKED_ANEW)  # a newer card has taken the place of this one
+        self.left_behind = _ended_because(row, decision_texts.LEFT_BEHIND)  # the agent went on without an answer
+        self.outside = row.outside.confirmed if row.outside else None  # None if nobody can tell
+        self.started_at = epoch(outcome.begun_at) if outcome and outcome.begun_at else None
+        self.duration = outcome.seconds if outcome else None
+        self.result: Json | Absent = ABSENT
+        self.error: str | None = None
+        if outcome and outcome.text is not None and outcome.kind is OutcomeKind.DONE:
+            self.result = _as_value(redactor, outcome.text)
+        elif outcome and outcome.text and outcome.kind is OutcomeKind.FAILED:
+            self.error = masked_text(redactor, outcome.text)
+
+        # Problems
+        self.answered_outside, self.unsealed = row.outside is not None, row.unsealed
+        self.ends_turn = asked.ends_turn and waits  # whatever people decide, the agents that follow never run
+        unreached = row.unreached and row.state is State.APPROVED and outcome is None
+        self.tries_until = self.start_by if unreached else None  # its agent's server does not answer
+
+    def but(self, **facts: object) -> Self:
+        """The same with other facts, to draw part of it."""
+        assert facts.keys() <= vars(self).keys()
+        other = copy(self)
+        vars(other).update(facts)
+        return other
+
+
+def stage_of(state: State, outcome: OutcomeKind | None) -> Stage:
+    """A call that was denied elsewhere shows as answered elsewhere."""
+    denied_elsewhere = state is State.ELSEWHERE and outcome is OutcomeKind.REFUSED
+    return state if outcome is None or denied_elsewhere else outcome
+
+
+def epoch(at: datetime) -> int:
+    return int(at.timestamp())
+
+
+def user_ids(people: Iterable[Person]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(person.user for person in people))
+
+
+_ORDER = (ApproverKind.GROUP, ApproverKind.USER, ApproverKind.EMAIL, ApproverKind.PYTHON)
+
+
+def named_approvers(entries: Iterable[Approver], accounts: Mapping[str, str] = NO_ACCOUNTS) -> tuple[Approver, ...]:
+    """The entries in the order in which they are named, with the user in place of a known address."""
+    return tuple(
+        Approver(ApproverKind.USER, accounts[entry.value])
+        if entry.kind is ApproverKind.EMAIL and entry.value in accounts
+        else entry
+        for entry in sorted(entries, key=lambda entry: _ORDER.index(entry.kind))
+    )
+
+
+def grant_view(grant: Grant, redactor: Redactor, channel: str | None = None) -> GrantView:
+    on, _ = masked_arguments(redactor, grant.on)
+    by = user_ids(grant.given_by)
+    return GrantView(grant.id, grant.tool, by, epoch(grant.until), on, grant.uses, grant.used, channel)
+
+
+def masked_arguments(
+    redactor: Redactor, values: JsonObject, formats: Formats = (), defaults: Collection[str] = ()
+) -> tuple[tuple[Argument, ...], int]:
+    """The arguments of a call that may be shown, and how many values are hidden. Nobody chose the `defaults`."""
+    masked, hidden = redactor.mask_call(values)
+    return tuple(
+        Argument(name, value, redactor.hides(name), _formats_of(name, formats), name in defaults)
+        for name, value in masked.items()
+    ), hidden
+
+
+def _formats_of(name: str, formats: Formats) -> Formats:
+    """The formats of one argument. "" is the format of the value itself, other keys are parts of it."""
+    inside = tuple((path[len(name) + 1 :], kind) for path, kind in formats if path.startswith(f"{name}."))
+    return (*(("", kind) for path, kind in formats if path == name), *inside)
+
+
+def _title(row: Confirmation, redactor: Redactor) -> str | None:
+    """The policy's title, or else the tool's own. A title made by a function is used only for the original
+    arguments, and only if it quotes nothing hidden."""
+    edited = row.revision.arguments != row.asked.arguments
+    title = row.policy.title or (title_after_edit(row.asked.title) if edited else row.asked.title)
+    return title if title and redactor.mask_text(title) == title else None
+
+
+def masked_text(redactor: Redactor, text: str) -> str:
+    """A result, an error or a refusal as text. In JSON, values under hidden names are masked too."""
+    value = _as_value(redactor, text)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _as_value(redactor: Redactor, text: str) -> Json:
+    """The same as a JSON value. Text that is not a JSON object or list stays text."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return redactor.mask(json.loads(text))
+        except (ValueError, RecursionError):
+            pass  # not JSON after all
+    return redactor.mask_text(text)
+
+
+def payload_fields(payload: Json, schema: Schema | None) -> JsonObject:
+    """The parts of a payload that a form shows: a field for each name, or one for a payload without names."""
+    if isinstance(payload, dict) and (payload or property_names(schema)):
+        return payload
+    return {PAYLOAD: payload}
+
+
+def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tuple[Argument, ...], int]:
+    if not row.asked.wants_payload:
+        return (), 0
+    fields = payload_fields(payload, row.asked.payload_schema)
+    if row.asked.question and not row.answered:  # a hidden field is shown without its default
+        fields = {name: value for name, value in fields.items() if not redactor.hides(name)}
+    return masked_arguments(redactor, fields, row.policy.format)
+
+
+def answer_of(row: Confirmation, revision: int | None = None) -> tuple[Argument, ...]:
+    """What somebody filled in, masked, now or in an earlier revision."""
+    made = row.revisions[revision - 1] if revision and revision <= len(row.revisions) else row.revision
+    answered = made.author is not None or (made is row.revision and row.answered)
+    return _payload(row, row.redactor, made.payload)[0] if answered else ()
+
+
+def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
+    """The changes from what was asked to what would run."""
+    before, after = (redactor.mask_call(made.arguments)[0] for made in (row.revisions[0], row.revision))
+    return tuple(
+        FieldDiff(name, before.get(name, ABSENT), after.get(name, ABSENT))
+        for name in dict.fromkeys((*before, *after))
+        if name not in before or name not in after or canonical(before[name]) != canonical(after[name])
+    )
+
+
+def _editable(row: Confirmation, shown: Sequence[Argument]) -> tuple[str, ...]:
+    """Names of the values that may be edited. Never a masked value, since a form would replace it with the mask."""
+    names = edits.editable_names(row)
+    if row.asked.question:
+        return names
+    payload = row.revision.payload if isinstance(row.revision.payload, dict) else {PAYLOAD: row.revision.payload}
+    own = payload if row.asked.wants_payload else row.revision.arguments
+    as_they_are = {
+        one.name
+        for one in shown
+        if not one.masked and one.name in own and canonical(one.value) == canonical(own[one.name])
+    }
+    return tuple(name for name in names if name in as_they_are or name not in own)
+
+
+def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
+    offered, names = row.policy.grant, row.policy.grant_on
+    if offered is None:
+        return None
+    length = LONGEST_SESSION if offered.length == "session" else offered.length
+    bound = tuple(one for one in arguments if names is None or one.name in names)
+    return GrantOffer(int(length.total_seconds()), bound, offered.uses)
+
+
+def _ended_because(row: Confirmation, reason: str) -> bool:
+    """Why an answer would have no effect, if nobody ended the request."""
+    return row.decision is not None and row.decision.by is None and row.decision.reason == reason
+
+
+def _decided_by(row: Confirmation) -> tuple[str, ...]:
+    """The approvers whose votes made the decision, or the one person who decided."""
+    if row.outcome and row.outcome.kind in SAID_BY_PEOPLE:
+        return user_ids([row.outcome.by] if row.outcome.by else [])
+    if row.decision is None:
+        return ()
+    if row.state in (State.APPROVED, State.LAPSED) and (people := approved_by(row)):
+        return people
+    return user_ids([row.decision.by] if row.decision.by else [])
+
+
+def approved_by(row: Confirmation) -> tuple[str, ...]:
+    """Whose votes made the decision, each person once, in the order of the votes."""
+    here, kinds = row.decision.revision if row.decision else None, (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
+    standing = (v for v in row.votes if v.state is VoteState.STANDING and v.stands_on == here and v.kind in kinds)
+    return user_ids(vote.voter for vote in standing)
+
+
+def _reason(row: Confirmation, redactor: Redactor) -> str | None:
+    """The reason that a person gave. Our own reasons to the model are not shown: the card has its own words for
+    them."""
+    if row.outcome and row.outcome.kind is OutcomeKind.REFUSED:
+        return masked_text(redactor, row.outcome.text) if row.outcome.text else None
+    said = row.decision.reason if row.decision and row.state is State.DENIED else None
+    if row.state is State.WITHDRAWN:
+        said = next((vote.reason for vote in row.standing_votes(VoteKind.WITHDRAW)), None)
+    return redactor.mask_text(said) if said else None
