@@ -18,7 +18,7 @@ _IMPORTS = (
     "its TLS contexts, without which the real Slack can't be called), pydantic, Bolt and the SDK. Of what our own "
     "modules take, half is spent on making 260 dataclasses"
 )
-_SERVE = "import bot.commands.serve, bot.app"
+_SERVE = "import bot.ops.serve, bot.app"
 _LIBRARIES = """
 import importlib, os
 for name in {}:

@@ -1,6 +1,6 @@
 """The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is fast.
 
-A command is a function of its own name in a module of `bot.commands`; it returns the exit code. A `ConfirmError` is
+A command is a function of its own name in a module of `bot.ops`; it returns the exit code. A `ConfirmError` is
 printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
@@ -30,14 +30,14 @@ class CommandEntry(NamedTuple):
 COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("demo", "try it in a local workspace: no Slack, no API key, no database"),
     "init": CommandEntry("init", "write a commented adk-confirm.toml"),
-    "manifest": CommandEntry("manifest", "print the manifest to create the Slack app from"),
-    "ids": CommandEntry("ids", "find the ids of people, groups and channels for the settings"),
-    "check": CommandEntry("check", "check settings, Slack, store and agent before starting"),
+    "manifest": CommandEntry("setup", "print the manifest to create the Slack app from"),
+    "ids": CommandEntry("ids_command", "find the ids of people, groups and channels for the settings"),
+    "check": CommandEntry("check_command", "check settings, Slack, store and agent before starting"),
     "serve": CommandEntry("serve", "run the Slack app in front of your agent"),
     "api": CommandEntry("api", "serve agents over ADK's HTTP API"),
-    "explain": CommandEntry("explain", "show which policy covers a call, and who may decide"),
-    "pending": CommandEntry("pending", "list what waits for approval, and what failed too often"),
-    "grants": CommandEntry("grants", "list the grants in force"),
+    "explain": CommandEntry("explain_command", "show which policy covers a call, and who may decide"),
+    "pending": CommandEntry("look", "list what waits for approval, and what failed too often"),
+    "grants": CommandEntry("grants_command", "list the grants in force"),
     "withdraw": CommandEntry("changes", "withdraw a call that waits for approval"),
     "revoke": CommandEntry("changes", "end a grant, so that such calls ask again"),
     "reapply": CommandEntry("changes", "put waiting calls under the policies as they are in the file now"),
@@ -59,7 +59,7 @@ class CommandGroup(click.Group):
             return None
         _put_ours_first()
         _refuse_foreign_packages()
-        command = getattr(importlib.import_module(f"bot.commands.{entry.module}"), cmd_name)
+        command = getattr(importlib.import_module(f"bot.ops.{entry.module}"), cmd_name)
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."

@@ -56,7 +56,7 @@ def test_imports_point_one_way(package: str) -> None:
 
 BOTS_ROOMS = (
     *("policy", "audit", "config", "confirmation", "blocks", "hosts", "store", "leasing", "slack", "telemetry"),
-    *("cards", "agents", "home", "worker", "operations", "inbound", "app", "sandbox", "demo", "commands", "cli"),
+    *("cards", "agents", "home", "worker", "inbound", "app", "sandbox", "demo", "ops", "cli"),
 )
 """Ground floor first: a room imports only from itself and from rooms before it. `blocks` draws what `confirmation`
 shows."""
@@ -237,7 +237,7 @@ MAY_SLEEP = {
     "bot/leasing/test_freezes.py": "time has to pass for a database while a process is frozen",
     "bot/store/test_store_away.py": "how long a database is away is what the test is about",
     "bot/hosts/test_time_outs.py": "a server that says nothing",
-    "bot/commands/test_cli.py": "a tool that does not end",
+    "bot/ops/test_cli.py": "a tool that does not end",
     "runtime/bounded/test_bounded.py": "a check that does not end",
 }
 

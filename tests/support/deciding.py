@@ -15,7 +15,7 @@ from bot.confirmation.outcome import HostOutcome, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.states import Transition
 from bot.confirmation.votes import count, store_vote
-from bot.operations.reapply import reapply
+from bot.ops.reapply import reapply
 from bot.policy.approvers import Account, Approver, Members, Person
 from bot.policy.model import Policies, Policy
 from runtime.jsontypes import Json, JsonObject

@@ -1,7 +1,7 @@
 """Names of people and user groups, for messages that name somebody without notifying them.
 
 Decisions need Slack's rate limits more than names do, so Slack is asked for names only while calls are to spare.
-Somebody without a known name is mentioned instead. For names in the output of commands, see `bot/operations/names.py`.
+Somebody without a known name is mentioned instead. For names in the output of commands, see `bot/ops/names.py`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints,
 from bot.confirmation.decision_texts import verification_result
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
-from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
+from bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.store.seal import Seal

@@ -12,7 +12,7 @@ from bot.confirmation.authorise import Facts, Reason
 from bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
 from bot.confirmation.states import Illegal
 from bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
-from bot.operations.reapply import reapply
+from bot.ops.reapply import reapply
 from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy.model import Policies
 from runtime.errors import Invalid

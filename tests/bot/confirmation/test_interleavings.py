@@ -20,7 +20,7 @@ from bot.confirmation.schedule import DueWork, due_work, next_due, tick
 from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.confirmation.votes import claim_of, count, store_vote
-from bot.operations.reapply import reapply
+from bot.ops.reapply import reapply
 from bot.policy.approvers import Account, Approver, Person, Unresolved
 from bot.policy.model import Policies, Policy
 from runtime.jsontypes import canonical

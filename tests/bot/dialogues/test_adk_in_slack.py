@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.settings import parse_settings
-from bot.operations.check import check_all
-from bot.operations.findings import Severity
+from bot.ops.check import check_all
+from bot.ops.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.office import office

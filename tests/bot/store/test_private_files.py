@@ -14,8 +14,8 @@ from tempfile import TemporaryFile
 import pytest
 
 from bot.hosts.adk_services import artifact_service, session_service
-from bot.operations.check import readable_by_others
-from bot.operations.findings import warn
+from bot.ops.check import readable_by_others
+from bot.ops.findings import warn
 from bot.store.open import open_store
 from tests.support.forked import forked
 

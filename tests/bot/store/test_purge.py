@@ -14,7 +14,7 @@ import pytest
 from bot.cli import main
 from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.hosts import host
-from bot.operations.operate import open_for_reading
+from bot.ops.operate import open_for_reading
 from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from bot.store.purge import purge_sessions
 from bot.store.repository import find_session, lock_confirmation, now

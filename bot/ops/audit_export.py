@@ -1,0 +1,103 @@
+"""The ledger as `audit export` writes it: a JSON object or a CSV row per line, safe to open in a spreadsheet. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+
+from bot.audit.ledger import LedgerLine, stamp
+from bot.ops.names import NO_NAMES, KnownNames, channel_of, ids_in
+from runtime.jsontypes import Json, JsonObject, as_object
+
+COLUMNS = (
+    *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
+    *("who_name", "channel_name"),
+)
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+def ids_of(line: LedgerLine) -> Iterator[str]:
+    """The ids for which a name would help."""
+    if (channel := channel_of(line.chain)) is not None:
+        yield channel
+    yield from ids_in(_content(line))
+
+
+def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
+    """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
+    known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for id_ in ids_of(line)}
+    return {
+        "at": stamp(line.at),
+        "session": line.chain,
+        "seq": line.seq,
+        "kind": str(line.kind),
+        "confirmation": line.confirmation,
+        "tool": line.tool,
+        "content": _content(line),
+        "digest": line.digest,
+        "previous": line.previous,
+        "hash": line.hash,
+        "sealed": line.sealed,
+        "names": {id_: name for id_, name in known.items() if name},
+    }
+
+
+def jsonl_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
+    return json.dumps(export_object(line, names), allow_nan=False)
+
+
+def csv_header() -> str:
+    return _row(COLUMNS)
+
+
+def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
+    content = _content(line)
+    said = as_object(content)
+    who = said.get("who")
+    cells: dict[str, Json] = {
+        **export_object(line),
+        "who": f"{who.get('team')}/{who.get('user')}" if isinstance(who, dict) else None,
+        "revision": said.get("revision", 1) if said else None,
+        "reason": said.get("reason"),
+        "text": said.get("text"),
+        "content": line.content,
+        "who_name": names.alone(str(who.get("user"))) if isinstance(who, dict) else None,
+        "channel_name": names.alone(channel) if (channel := channel_of(line.chain)) else None,
+    }
+    return _row(tuple(_cell(cells[column]) for column in COLUMNS))
+
+
+def defuse(cell: str) -> str:
+    """A cell that a spreadsheet would run as a formula becomes text.
+
+    >>> defuse("=HYPERLINK(1)"), defuse(" @x"), defuse("2.4.1")
+    ("'=HYPERLINK(1)", "' @x", '2.4.1')
+    """
+    begins = cell.lstrip()
+    risky = begins.startswith(_FORMULA) or cell[:1] in ("\t", "\r", "\n", "\0")
+    return f"'{cell}" if risky else cell
+
+
+def _cell(value: Json) -> str:
+    match value:
+        case None:
+            return ""
+        case str():  # half a character can't be written to a file
+            return defuse(value.encode("utf-8", "backslashreplace").decode())
+        case _:
+            return defuse(json.dumps(value))
+
+
+def _content(line: LedgerLine) -> Json:
+    if line.content is None:
+        return None
+    content: Json = json.loads(line.content)
+    return content
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,205 @@
+"""The ledger as text for operators: a line for each step and, if wanted, everything in it. Pure.
+
+Text from a tool, an agent or a person is shown with every character visible: nothing in it can move the cursor, hide,
+or look like a line of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import assert_never
+
+from blocks import words
+from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Supplied, TextSpan, User, When
+from blocks.step_views import StepView
+from blocks.text import visible
+from blocks.thread import history_pieces
+from blocks.values import spell_on_one_line
+from bot.audit.ledger import LedgerLine as LedgerLine
+from bot.audit.ledger import LineKind, stamp
+from bot.cards.ledger_presenter import step_view
+from bot.confirmation.model import Confirmation
+from bot.confirmation.shown import stage_of
+from bot.ops.names import NO_NAMES, KnownNames
+from bot.ops.operator_times import format_time
+from bot.store.audit_log import AuditRecord
+from bot.store.ledger_lines import content_of
+from bot.store.repository import moment
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
+
+INDENT = "    "
+
+
+def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:
+    """`full`: with all arguments and texts of each step, and how people acted."""
+    yield visible(record.title)
+    for row in record.rows.values():
+        yield from _heading(row, names)
+    yield ""
+    if not record.lines:
+        yield "The ledger has no lines about it yet."
+    for line in record.lines:
+        yield from _read(line, record.rows.get(line.confirmation or ""), names, full=full)
+
+
+def list_line(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
+    """One line for a list."""
+    tool = row.asked.tool
+    asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")
+    asked = f"asked for by {asker}" + (f" in {where}" if where else "")
+    state = f"{row.id}  {format_time(row.asked_at)}  {tool}: {_state(row)}"
+    return visible(f"{state}; {asked}; session {row.asked.session.id}")
+
+
+def list_object(row: Confirmation) -> JsonObject:
+    """The same for a program."""
+    asked = row.asked
+    return {
+        "id": row.id,
+        "tool": asked.tool,
+        "state": str(row.state),
+        "outcome": None if row.outcome is None else str(row.outcome.kind),
+        "asked_by": asked.asked_by.user,
+        "asked_at": stamp(row.asked_at),
+        "channel": asked.channel,
+        "session": asked.session.id,
+    }
+
+
+def _state(row: Confirmation) -> str:
+    """The decision and the outcome: `approved, done`."""
+    outcome = None if row.outcome is None else row.outcome.kind
+    return ", ".join(dict.fromkeys(words.STATES[stage_of(row.state, kind)] for kind in (None, outcome)))
+
+
+def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
+    """The confirmation's state now."""
+    edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
+    edited = f"; edited version {edits + 1}" if edits else ""
+    tool = visible(row.asked.tool)
+    yield f"{tool}: {_state(row)}{edited}; confirmation {row.id}"
+    where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
+    asker = f"asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}"
+    yield visible(f"{INDENT}{asker}")
+    shown, _ = row.redactor.mask_call(row.revision.arguments)
+    yield from (f"{INDENT}{argument}" for argument in _values(shown))
+
+
+def _read(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> list[str]:
+    try:
+        return list(_lines_of(line, row, names, full=full))
+    except ValueError:  # somebody changed it
+        return [f"{format_time(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
+
+
+def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> Iterator[str]:
+    content = content_of(line)
+    begin = f"{format_time(line.at)}  "
+    if content is None:
+        tool = f" ({visible(line.tool)})" if line.tool else ""
+        yield f"{begin}{line.kind}{tool}: its content was purged"
+        return
+    step = step_view(line, row)
+    if step is None:
+        yield f"{begin}{_unshown_line(line.kind, content, names)}"
+        return
+    sentence, *more = history_pieces(step)
+    said = "".join(_pieces(sentence, names))
+    if not full:
+        yield begin + " ".join(filter(None, (said, *_short_notes(step, content))))
+        return
+    yield begin + said
+    yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_full_contents(step, content, more)))
+
+
+def _unshown_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
+    """A line that no thread shows: it concerns the installation, or only says that the agent received a message."""
+    who, said = as_text(as_object(content.get("who")).get("user")), as_text(content.get("text"))
+    until = as_text(content.get("until"))
+    parts = [str(kind), f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
+    return " ".join(filter(None, parts)) + (f": {visible(said)}" if said else "")
+
+
+_SHORT = 200
+
+
+def _short_notes(step: StepView, content: JsonObject) -> Iterator[str]:
+    """Edits and reasons, short enough for the step's own line."""
+    changes = "" if step.answer else ", ".join(_changes(content))
+    yield from (f"{one.rstrip('.')}." for one in [changes] if one)
+    if reason := _reason(step, content):
+        yield f"“{reason if len(reason) <= _SHORT else reason[: _SHORT - 1] + '…'}”"
+
+
+def _reason(step: StepView, content: JsonObject) -> str:
+    """A person's own words."""
+    return visible(step.reason or as_text(content.get("reason")))
+
+
+def _changes(content: JsonObject) -> Iterator[str]:
+    before = as_object(content.get("before"))
+    for name, value in as_object(content.get("after")).items():
+        old = spell_on_one_line(before[name]) if name in before else "nothing"
+        yield f"{visible(name)}: {old} → {spell_on_one_line(value)}"
+
+
+def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator[str]:
+    """In which capacity somebody acted, and how."""
+    entries, way = texts(content.get("entries")), as_text(content.get("way"))
+    heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.kind is not LineKind.ESCALATED else ""]
+    heard.append(f"by {way}" if way else "")
+    heard.append(f"on version {step.revision}" if step.revision > 1 or step.kind is LineKind.VOTE_REFUSED else "")
+    if any(heard):
+        yield visible(", ".join(filter(None, heard)))
+    if step.kind is LineKind.ASKED:
+        asker = visible(names.of(step.who)) if step.who else "nobody"
+        yield f"for {asker}; {step.quorum} to approve; until {_deadline(step)}"
+
+
+def _deadline(step: StepView) -> str:
+    return format_time(moment(step.until)) if step.until is not None else "it is decided"
+
+
+def _full_contents(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
+    """Arguments, changes and texts in full. The thread may shorten them, but an audit must not."""
+    if step.kind is LineKind.ASKED and (hint := as_text(content.get("text"))):
+        yield f"“{visible(hint)}”"
+    yield from _values(as_object(content.get("arguments")))
+    yield from _changes(content)
+    if reason := _reason(step, content):
+        yield f"“{reason}”"
+    if any(isinstance(piece, Quote | Box) for piece in more) and step.text:
+        yield from visible(step.text, keep="\n").split("\n")
+    hidden = content.get("hidden")
+    if isinstance(hidden, int) and hidden:
+        yield f"({hidden} value{'s' if hidden > 1 else ''} hidden by the policy)"
+
+
+def _values(arguments: Mapping[str, Json]) -> Iterator[str]:
+    for name, value in arguments.items():
+        yield f"{visible(name) or spell_on_one_line(name)}: {spell_on_one_line(value)}"
+
+
+def _pieces(piece: Piece, names: KnownNames) -> Iterator[str]:
+    match piece:
+        case Line(spans):
+            yield from (_plain_text(span, names) for span in spans)
+        case Quote(said) | Box(said):
+            yield visible(said)
+        case other:
+            assert_never(other)
+
+
+def _plain_text(span: TextSpan, names: KnownNames) -> str:
+    match span:
+        case Say(said) | Supplied(said) | Prose(said):
+            return visible(said)
+        case User(id) | Group(id) | Channel(id):
+            return visible(names.of(id))
+        case When(at):
+            return format_time(moment(at))
+        case Link(_, label):
+            return visible(label)
+        case other:
+            assert_never(other)

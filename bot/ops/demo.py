@@ -1,0 +1,104 @@
+"""`adk-confirm demo`: a local workspace to try everything in, with no Slack, no API key and no database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bot.ops import command_texts
+from bot.ops.command import PORT
+from runtime.errors import ConfirmError
+
+if TYPE_CHECKING:
+    from bot.demo.stage import Demo
+
+DEMO_PORT = 3030
+
+
+class DemoFailed(ConfirmError):
+    """The demo, or its walk through one confirmation, did not finish."""
+
+
+@click.command()
+@click.option("--port", type=PORT, default=DEMO_PORT, show_default=True, help="The page's port; 0 takes a free one.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
+def demo(port: int, no_browser: bool, check: bool) -> int:
+    """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
+    from runtime.rest.listening import CannotServe
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
+    if check:
+        return asyncio.run(_check())
+    try:
+        return asyncio.run(_show(port, browser=not no_browser))
+    except CannotServe as error:
+        raise DemoFailed(command_texts.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
+
+
+async def _show(port: int, *, browser: bool) -> int:
+    from bot.demo.stage import running_demo
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with running_demo(port) as demo:
+        print(command_texts.DEMO.format(url=demo.url), flush=True)
+        if browser and has_screen(os.environ, sys.platform):
+            # In a thread, since some browsers stay in the foreground until they are closed.
+            threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
+        elif browser:
+            print(command_texts.DEMO_UNSEEN, flush=True)
+        await stop.wait()
+    return 0
+
+
+def has_screen(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether a browser that opens here is visible. Without a display Python would open a text browser in the terminal
+    that shows the address."""
+    if environment.get("BROWSER"):
+        return True
+    if environment.get("CI") or environment.get("SSH_CONNECTION"):
+        return False
+    return platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
+
+
+async def _check() -> int:
+    """Walks through one confirmation: ask, be refused, approve twice, run, and read the result in the thread."""
+    from bot.demo.stage import running_demo
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "tools.log"
+        os.environ["ADK_CONFIRM_DEMO_LOG"] = str(log)
+        async with running_demo(port=0) as demo:
+            await _walk(demo)
+        ran = log.read_text(encoding="utf-8").splitlines()
+    if len(ran) != 1:
+        raise DemoFailed(f"The deployment ran {len(ran)} times, and should have run once.")
+    print("The demo works: asked, refused to an outsider, approved by two, ran once, reported in the thread.")
+    return 0
+
+
+async def _walk(demo: Demo) -> None:
+    ana, ben, chris, olga = (demo.people[name] for name in ("ana", "ben", "chris", "olga"))
+    said = await ana.says("@adk-confirm deploy checkout 2.4.1 to prod", demo.channel)
+    card = await ana.finds("to prod?", demo.channel, thread=said, timeout=20)
+    await olga.clicks(card, "Approve")
+    await olga.gets_modal("You can't decide this one", timeout=20)
+    await ben.clicks(card, "Approve")
+    await chris.finds("Needs 1 more approval", demo.channel, thread=said, timeout=20)
+    await chris.clicks(chris.now(card), "Approve")
+    await ana.finds("Done: Deploy", demo.channel, thread=said, timeout=20)

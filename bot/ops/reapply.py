@@ -1,0 +1,251 @@
+"""`adk-confirm reapply`: puts waiting confirmations under the policies that the file has now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation import decision_texts
+from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
+from bot.confirmation.decision import deny, step_of
+from bot.confirmation.model import Confirmation, State, Vote
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
+from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
+from bot.ops.operate import NOBODY_NAMED, Operator
+from bot.ops.waiting import stored_confirmations
+from bot.policy.approvers import OPERATOR, Unresolved
+from bot.policy.model import GoverningPolicy, Policies
+from bot.policy.redaction import own_words
+from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
+from bot.store.rows import load
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx
+
+if TYPE_CHECKING:
+    from bot.config.settings import Settings
+    from bot.worker.background_lookup import PeopleLookup
+
+
+_TIMES = 5
+_TURNS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReapplyResult:
+    """What happened, or would happen, to one confirmation. With `trouble`, nothing was changed."""
+
+    id: str
+    tool: str
+    state: State
+    quorum: int
+    fell: tuple[str, ...] = ()  # whose votes ended
+    why: str | None = None  # no policy covers it any more
+    trouble: str | None = None
+
+    def to_json(self) -> JsonObject:
+        return {**asdict(self), "state": str(self.state), "fell": [*self.fell]}
+
+
+def people_of(settings: Settings) -> PeopleLookup:
+    """The command asks Slack itself, and only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack
+    says, so the client need not."""
+    from bot.slack.directory.directory import Directory
+    from bot.slack.identity import slack_client
+    from bot.slack.outbound.calls import Calls
+    from bot.slack.outbound.client import Sender
+
+    return Directory(Sender(Calls(slack_client(settings))), Rules(settings.policies))
+
+
+async def reapply_all(
+    database: Database,
+    people: PeopleLookup,
+    policies: Policies,
+    *,
+    dry_run: bool = False,
+    by: Operator = NOBODY_NAMED,
+) -> AsyncIterator[ReapplyResult]:
+    """Each waiting confirmation that these policies would treat differently."""
+    async for stored in stored_confirmations(database, "c.state = 'waiting'"):
+        done = await _reapply_one(database, people, policies, stored, by, dry_run=dry_run)
+        if done is not None:
+            yield done
+
+
+async def _reapply_one(
+    database: Database,
+    people: PeopleLookup,
+    policies: Policies,
+    stored: Any,
+    by: Operator,
+    *,
+    dry_run: bool,
+) -> ReapplyResult | None:
+    row = await database.read(load, stored)
+    if row is None:
+        trouble = "somebody changed it in the database"
+        return ReapplyResult(id=stored.id, tool="?", state=State.WAITING, quorum=0, trouble=trouble)
+    if not await asyncio.to_thread(_is_affected, row, policies):
+        return None
+    for _ in range(_TIMES):
+        facts = await _facts_in_turn(people, row, policies)
+        unknown = _unknown(facts)
+        if unknown is not None:
+            return _report_unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
+        if dry_run:
+            return _report(await database.read(would_reapply, row, facts, policies))
+        found = await database.run(reapply_row, row.id, facts, policies, by)
+        if not isinstance(found, Confirmation):
+            return _report(found) if found is not None else None
+        row = found  # somebody voted meanwhile, and has to be looked up as well
+    return _report_unchanged(row, "people vote on it right now")
+
+
+def _is_affected(row: Confirmation, policies: Policies) -> bool:
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    return not isinstance(found, GoverningPolicy) or found.policy.fingerprint != row.policy.fingerprint
+
+
+async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+    """The facts about everybody who approved, under the policy that now covers the call."""
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    if not isinstance(found, GoverningPolicy):
+        return {}
+    after = found.policy.escalate_after
+    under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
+    return {vote.id: await people.facts(under_policy, vote, policies) for vote in row.approvals}
+
+
+async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+    """The same, waiting as long as Slack's rate limit requires."""
+    for _ in range(_TURNS):
+        facts = await _facts(people, row, policies)
+        pauses = [one.after for one in facts.values() if one.after is not None]
+        if not pauses:
+            break
+        await asyncio.sleep(min(pauses))
+    return facts
+
+
+def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
+    """A vote ends because its author may not decide, never because Slack gave no answer just now."""
+    answers = (answer for one in facts.values() for answer in (one.account, *one.members.values()))
+    return next((answer for answer in answers if isinstance(answer, Unresolved)), None)
+
+
+def reapply_row(
+    tx: Tx, confirmation: str, facts: Mapping[str, Facts], policies: Policies, by: Operator
+) -> Transition | Confirmation | None:
+    """Applies the policies and returns the change. Returns the row if it has votes whose authors were not looked up.
+    None: it no longer waits."""
+    session, row = lock_confirmation(tx, confirmation)
+    if row.state is not State.WAITING:
+        return None
+    if any(vote.id not in facts for vote in _votes_to_check(row, policies)):
+        return row
+    change = reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
+    if change.row is row:
+        return None
+    save(tx, session, _with_operator(change, by))
+    return change
+
+
+def _with_operator(change: Transition, by: Operator) -> Transition:
+    """The change with who made it."""
+    if by.person == OPERATOR:
+        return change
+    named = (
+        replace(step, who=by.person, reason=own_words(by.reason) if by.reason else None)
+        if step.kind is LineKind.REAPPLIED
+        else step
+        for step in change.steps
+    )
+    return replace(change, steps=tuple(named))
+
+
+def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], policies: Policies) -> Transition:
+    """The change that `reapply_row` would make, without writing anything."""
+    session = find_session(tx, chain_of(row.asked.session))
+    return reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
+
+
+def _votes_to_check(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
+    governed = isinstance(policies.resolve(row.asked.facts(row.revision.arguments)), GoverningPolicy)
+    return row.approvals if governed else ()
+
+
+def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
+    """Adds those who have spoken to the agent so far, from the session's row."""
+    speakers = session.speakers if session is not None else frozenset()
+    known = session is not None and session_is_sealed(tx, session)
+    return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
+
+
+def _report(change: Transition) -> ReapplyResult:
+    row = change.row
+    fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
+    ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
+    return ReapplyResult(
+        id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, fell=fell, why=ungoverned
+    )
+
+
+def _report_unchanged(row: Confirmation, trouble: str) -> ReapplyResult:
+    return ReapplyResult(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, trouble=trouble)
+
+
+def _tool(row: Confirmation) -> str:
+    return row.asked.tool
+
+
+# The change. Pure.
+
+
+def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, policies: Policies) -> Transition:
+    """Puts a waiting confirmation under these policies.
+
+    `facts` has an entry for each standing approval, by the vote's id. An approval ends if its author may not decide any
+    more, or if nothing is known about them. If the votes left are enough, they decide. If no policy is left, nobody
+    can.
+    """
+    if row.state is not State.WAITING:
+        raise Illegal(row, ConfirmationEvent.REAPPLY)
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    if not isinstance(found, GoverningPolicy):
+        step = replace(step_of(row, LineKind.REAPPLIED, now), text=own_words(decision_texts.ungoverned(found)))
+        return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
+    if found.policy.fingerprint == row.policy.fingerprint:
+        return Transition(row=row)
+    row = next_version(_under_policy(row, found), now)
+    verdicts = {vote.id: _still_counts(row, vote, facts.get(vote.id)) for vote in row.approvals}
+    lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
+    step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
+    row, fallen = drop_votes(row, lost, now)
+    in_time = now < row.deadline  # the file may now say that it is too late already
+    return (approve_if_enough(row, now) if in_time else Transition(row=row)).after(step, *fallen)
+
+
+def _under_policy(row: Confirmation, found: GoverningPolicy) -> Confirmation:
+    """The row under another policy. Times count from when it was asked. People who were notified are not notified
+    again."""
+    old, new = row.policy, found.policy
+    reminded = old.remind_after is not None and row.remind_at is None
+    return replace(
+        row,
+        policy=new,
+        deadline=row.asked_at + new.expires_after,
+        remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
+        escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
+        escalated=row.escalated and old.escalate_to == new.escalate_to,
+    )
+
+
+def _still_counts(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:
+    if facts is None:
+        return Refusal(reason=Reason.CANNOT_ASK)
+    return authorise(row.policy, claim_of(row, vote), facts)

@@ -1,0 +1,85 @@
+"""`adk-confirm serve`: runs the Slack app."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bot.ops.command import CommandLine, options
+
+if TYPE_CHECKING:
+    from bot.config.settings import Settings
+
+STOPPED = 0
+_LAST_TOOLS = 0.2
+
+log = logging.getLogger(__name__)
+
+
+@click.command()
+@options()
+def serve(call: CommandLine) -> int:
+    """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
+    from bot.config.settings import SettingsError, serving_problems
+    from bot.worker.shutdown import end_now
+    from runtime.telemetry.logs import configure as configure_logs
+    from runtime.tool import end_threads
+
+    settings = call.settings
+    problems = serving_problems(settings, os.environ)
+    if problems:
+        raise SettingsError(problems)
+    configure_logs(settings.log.format, settings.log.level)
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    asyncio.run(_until_stopped(settings, call.config))
+    if not end_threads(patience=_LAST_TOOLS) or _has_threads_left():
+        end_now(STOPPED)  # a tool still runs; its call is stored as running
+    return STOPPED
+
+
+async def _until_stopped(settings: Settings, file: Path) -> None:
+    from bot.app import running_bot
+
+    stopping = _stop_future()
+    async with running_bot(settings, file=file) as bot:
+        print(f"Listening at {bot.url}.", flush=True)
+        await stopping
+        print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
+
+
+def _stop_future() -> asyncio.Future[None]:
+    """A future that is done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal
+    ends it at once.
+
+    The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
+    """
+    from bot.worker.shutdown import StopDeadline, end_now, exit_by
+
+    loop = asyncio.get_running_loop()
+    stopping: asyncio.Future[None] = loop.create_future()
+    signals = 0
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001  (what a handler is called with)
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            end_now(128 + number)
+        exit_by(StopDeadline.PROCESS, STOPPED)
+        loop.call_soon_threadsafe(stopping.set_result, None)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return stopping
+
+
+def _has_threads_left() -> bool:
+    """Whether a thread would keep the process from ending."""
+    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())

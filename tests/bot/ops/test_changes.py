@@ -1,0 +1,178 @@
+"""The operator's commands that change something, beside whoever has the store open and without anybody."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from bot.cli import main
+from bot.confirmation.model import Confirmation, State, VoteKind
+from bot.confirmation.shown import Paused, Shown
+from bot.ops.command import account
+from bot.ops.operate import open_for_reading
+from bot.ops.pause import mark_for_drawing
+from bot.store.mailbox import read_pause
+from bot.store.open import open_store
+from bot.worker.worker import read_card_context
+from runtime.errors import StoreError
+from tests.support.backoffice import Backoffice, CommandOutput
+from tests.support.deciding import ANNA
+from tests.support.kill import child
+from tests.support.secret import SECRET
+
+
+async def both_ways(at: Backoffice, *arguments: str) -> list[CommandOutput]:
+    """Beside the service, and then with nobody there who has the store open."""
+    said = [await at.command(*arguments)]
+    await at.database.close()
+    try:
+        said.append(await at.command(*arguments))
+    finally:
+        await at.reopen()
+    return said
+
+
+# Pause and resume
+
+
+def is_behind(row: Confirmation) -> bool:
+    """Whether a card of it shows what is not so any more."""
+    return any(place.drawn_version < row.face for place in row.places)
+
+
+async def test_pausing_is_reported_once_and_so_is_resuming(at: Backoffice) -> None:
+    first, again = await both_ways(at, "pause")
+    assert first.out == "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.\n"
+    assert again.out == "Runs were already paused.\n"
+    assert await at.database.read(read_pause)
+    first, again = await both_ways(at, "resume")
+    assert first.out == "Runs are resumed. Approved calls start now.\n"
+    assert again.out == "Runs were not paused.\n"
+    assert not await at.database.read(read_pause)
+    lines = await at.lines("system")
+    assert [line.kind for line in lines] == ["paused", "resumed"]
+    assert json.loads(lines[0].content or "")["who"] == {"team": "", "user": f"operator {account()}"}
+
+
+async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
+    asked = [await at.asks() for _ in range(5)]
+    await at.is_posted()
+    after: str | None = ""
+    turns = 0
+    while after is not None:
+        after = await at.database.run(mark_for_drawing, after, 2)
+        turns += 1
+    assert turns == 3
+    assert all([is_behind(await at.row(name)) for name in asked])
+
+
+# Withdraw
+
+
+async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
+    deploy = await at.asks()
+    assert (await at.command("withdraw", deploy, "--as", "lee", "--reason", "wrong version")).code == 0
+    row = await at.row(deploy)
+    assert row.decision is not None
+    assert row.decision.reason == "withdrawn by an operator of this app (wrong version); it did not run"
+    card = Shown(row)
+    assert (card.decided_by, card.reason) == (("operator lee",), "wrong version")
+    shown = (await at.command("audit", "show", deploy)).out
+    assert "operator lee withdrew deploy. It did not run." in shown
+    assert "“wrong version”" in shown
+
+    paused = await at.command("pause", "--as", "lee", "--reason", "the database moves", "--json")
+    assert json.loads(paused.out) == {"changed": True}
+    around = await at.database.read(read_card_context, await at.row(await at.asks()))
+    assert around.paused == Paused("operator lee", "the database moves")
+    assert (
+        (await at.command("pending"))
+        .lines[0]
+        .endswith("by operator lee (the database moves). `adk-confirm resume` starts them again.")
+    )
+    await at.command("resume", "--as", "Zoë Ω")
+    story = (await at.command("audit", "show", "system")).out
+    assert "operator lee paused runs." in story
+    assert "operator Zoë Ω resumed runs." in story
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 61, "a\nb\x07"])
+async def test_a_name_that_nobody_could_read_is_refused(at: Backoffice, name: str) -> None:
+    assert "must be a name of 1 to 60 printable characters" in await at.refusal("pause", "--as", name)
+
+
+async def test_what_is_over_can_not_be_taken_back(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA, VoteKind.DENY)
+    said = await at.refusal("withdraw", deploy)
+    assert said == f"Confirmation {deploy} is already denied, so it can't be withdrawn."
+    assert await at.refusal("withdraw", "nothing") == (
+        "There is no confirmation nothing in this store. `adk-confirm pending` lists what waits."
+    )
+    short = "in this store. Write 6 characters of the id or more. `adk-confirm pending` lists what waits."
+    assert (await at.refusal("withdraw", deploy[:5])).endswith(short)
+    assert "Write 6 characters of the id or more." in await at.refusal("revoke", deploy[:5])
+    assert "Write 6 characters of the id or more." in await at.refusal("audit", "show", deploy[:5])
+
+
+async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA, stored_only=True)
+    said = await at.command("withdraw", deploy)
+    assert said.out == (
+        f"The withdrawal of confirmation {deploy} is stored. Votes that came before it are counted first; "
+        f"`adk-confirm audit show {deploy}` shows the result.\n"
+    )
+    assert (await at.row(deploy)).state is State.WAITING
+    assert [vote.voter.user for vote in (await at.row(deploy)).pending_votes] == ["U0ANNA", f"operator {account()}"]
+
+
+# Stores that can't be written to
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_another_user_is_told_whose_it_is() -> None:
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        path = Path(directory) / "x.db"
+        await (await open_store(f"sqlite:///{path}", SECRET)).close()
+        async with child(looks_as_nobody, str(path)) as process:
+            said = await process.finished()
+    assert said == [f"{path} belongs to another user. Run this command as the user that runs the service."]
+
+
+async def looks_as_nobody(path: str) -> None:
+    os.setuid(65534)
+    try:
+        async with open_for_reading(f"sqlite:///{path}"):
+            pass
+    except StoreError as error:
+        print(error)
+
+
+def test_a_store_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", "long enough for a secret")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    Path("adk-confirm.toml").write_text("")
+    for command in (
+        "pending",
+        "grants",
+        "pause",
+        "resume",
+        "retry",
+        "reapply",
+        "withdraw abcdef",
+        "audit verify",
+        "audit purge --before 1d",
+    ):
+        assert main(command.split()) == 2
+        said = capsys.readouterr().err
+        assert "There is no store at adk-confirm.db yet. `adk-confirm serve` makes it when it first starts." in said
+    assert [path.name for path in tmp_path.iterdir()] == ["adk-confirm.toml"], "looking for a store makes none"

@@ -1,0 +1,375 @@
+"""The command line: its help, its errors, how it starts and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import sqlite3
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bot.cli import COMMANDS, main
+from bot.config.settings import load_settings
+from runtime.rest.guard import TOKEN_VARIABLE
+from tests.support.counting import at_most
+from tests.support.forked import Forked, forked
+from tests.support.served import browsing
+from tests.support.twins.client import Client, responses
+from tests.support.waiting import until
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Each command runs in a directory of its own, and leaves Python's as they were."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What is said when it cannot be done: one sentence, never a trace."""
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert said.count("\n") == 1
+    return said
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_only_a_terminal_that_wants_them_gets_colours(
+    here: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], coloured: bool
+) -> None:
+    (here / "adk-confirm.toml").write_text('[agent]\nurl = "http://127.0.0.1:9"\napp = "oncall"\n')
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    said, at_terminal = printed(monkeypatch, pty.openpty())
+    assert "settings" in said
+    assert at_terminal
+    assert ("\x1b[31mFIX " in said) is coloured
+    said, at_terminal = printed(monkeypatch, os.pipe())
+    assert "settings" in said
+    assert not at_terminal
+    assert "\x1b" not in said
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, ends: tuple[int, int]) -> tuple[str, bool]:
+    """What `check` writes to the second end, and whether that is a terminal."""
+    read, write = ends
+    with os.fdopen(write, "w") as out, ThreadPoolExecutor(1) as reader:
+        monkeypatch.setattr(sys, "stdout", out)
+        reading = reader.submit(whole, read)
+        assert main(["check"]) == 1
+        at_terminal = out.isatty()
+        out.close()
+        return reading.result(), at_terminal
+
+
+def whole(file: int) -> str:
+    """All that is written until the other end is closed, which a terminal reports as an error."""
+    parts: list[bytes] = []
+    with contextlib.suppress(OSError):
+        while part := os.read(file, 65_536):
+            parts.append(part)
+    os.close(file)
+    return b"".join(parts).decode()
+
+
+def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} +\w", said, re.MULTILINE) for name in COMMANDS)
+    assert main([]) == 2
+    assert main(["api", "--help"]) == 0
+    assert "--allow-origin" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert "`adk-confirm --help` lists them. Did you mean 'api'?" in refusal(capsys, "aip")
+    assert "Did you mean '--dialect'?" in refusal(capsys, "api", "--dialct", "x")
+    assert "Missing argument 'ID'. Add --help to see what it takes." in refusal(capsys, "withdraw")
+
+
+def test_arguments_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "show", os.fsdecode(b"\xff")]) == 2
+    assert capsys.readouterr().err == "adk-confirm audit: The arguments must be UTF-8.\n"
+
+
+def test_after_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pending", "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "adk-confirm.toml: there is no such file" in json.loads(said.out)["error"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_it(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    assert main(["completion", shell]) == 0
+    assert "_ADK_CONFIRM_COMPLETE" in capsys.readouterr().out
+
+
+def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--agent", "my_agents.oncall:agent"]) == 0
+    assert "adk-confirm.toml is written." in capsys.readouterr().out
+    settings = load_settings(here / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": "x" * 32})
+    assert settings.agent is not None
+    assert settings.agent.target == "my_agents.oncall:agent"
+    assert "exists already" in refusal(capsys, "init")
+    assert main(["init", "--force"]) == 0
+
+
+async def imported(code: str) -> set[str]:
+    """The modules that are loaded after this ran in a Python of its own, which looks for no garbage."""
+    code = f"import gc, os, sys; gc.disable()\n{code}\nprint(*sys.modules, file=sys.stderr, flush=True)\nos._exit(0)"
+    null, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, stdout=null, stderr=pipe)
+    _, err = await process.communicate()
+    return set(err.decode().split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["pause", "--help"], ["audit", "export", "--help"]])
+async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
+    loaded = await imported(f"from bot.cli import main; main({arguments})") - await imported("import click")
+    heavy = {"aiohttp", "pydantic", "psycopg", "slack_sdk", "google"}
+    assert {name.partition(".")[0] for name in loaded} & heavy == set()
+    at_most("modules of --help", len(loaded))
+
+
+async def test_a_service_loads_what_it_uses() -> None:
+    """No other models, servers and stores than it uses, nor traces and conditions, which most do without."""
+    loaded = await imported("import bot.ops.serve, bot.app")
+    stores = {"sqlalchemy", "psycopg"}
+    assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox", "cel"} == set()
+    assert [name for name in loaded if name.startswith("opentelemetry")] == []
+    assert loaded >= {"bot.app", "bot.policy.model", "bot.config.settings", "bot.confirmation.votes"}
+    at_most("modules of serve", len(loaded))
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere:agent", "There is no module 'nowhere' here"),
+        ("nowhere.near:agent", "There is no module 'nowhere' here"),
+        ("mine.missing:agent", "There is no module 'mine.missing' here"),
+        ("mine:nothing", "The module mine has no 'nothing'; it has some_agent, other_agent."),
+        ("empty", "The module empty has no 'agent'; it has no agent at all."),
+        ("mine:number", "mine:number is of the type int: an Agent (from runtime import Agent) is needed here."),
+        ("needy:agent", "needy needs the module 'not_installed', which is not installed."),
+        ("broken:agent", "broken could not be imported: ZeroDivisionError: division by zero ("),
+        ("quitter:agent", "quitter could not be imported: SystemExit: 3 ("),
+        ("unwritten:agent", "unwritten could not be imported: SyntaxError"),
+        ("twice:agent", "Two agents are called 'a'"),
+        ("bot.mine:agent", "the package 'bot' is adk-confirm's own"),
+        ("examples.mine:agent", "the package 'examples' is adk-confirm's own"),
+        ("examples.oncal:agent", "There is no module 'examples.oncal'. Did you mean examples.oncall?"),
+        ("no target", "'no target' is not a target. Write module:name"),
+        ("mine:", "'mine:' is not a target"),
+        ("../mine:agent", "There is no folder ../mine:agent here"),
+    ],
+)
+def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[str], target: str, said: str) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / "__init__.py").write_text(
+        "from runtime import Agent\nother_agent = Agent('a')\nsome_agent = Agent('b')\nnumber = 7\n"
+    )
+    (here / "empty.py").write_text("")
+    (here / "needy.py").write_text("import not_installed\n")
+    (here / "broken.py").write_text("1 / 0\n")
+    (here / "quitter.py").write_text("import sys\nsys.exit(3)\n")
+    (here / "unwritten.py").write_text("def (:\n")
+    (here / "twice.py").write_text("from runtime import Agent\nagent = Agent('a', sub_agents=[Agent('a')])\n")
+    assert said.replace("some_agent, other_agent", "other_agent, some_agent") in refusal(
+        capsys, "api", "--agent", target
+    )
+
+
+def test_an_agent_of_google_adk_is_distinguished(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "theirs.py").write_text(
+        "class LlmAgent: pass\nLlmAgent.__module__ = 'google.adk.agents.llm_agent'\nagent = LlmAgent()\n"
+    )
+    assert "theirs:agent is an agent of google-adk" in refusal(capsys, "api", "--agent", "theirs:agent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "0.0.0.0"], "Set ADK_CONFIRM_API_TOKEN to a secret"),
+        (["--allow-origin", "*"], "'*' is not an origin"),
+        (["--store", "mysql://x"], "is not the URL of a store"),
+        (["--store", "sqlite:////nowhere/x.db"], "needs a directory that exists"),
+        (["--store", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1"),
+        (["--host", "192.0.2.1"], "Set ADK_CONFIRM_API_TOKEN"),
+        (["--agent", "examples.oncall:agent"], "Two apps are called 'oncall'"),
+    ],
+)
+def test_a_server_that_cannot_start(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert said in refusal(capsys, "api", "--agent", "examples.oncall:agent", "--port", "0", *arguments)
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--port", port)
+    assert f"Port {port} on 127.0.0.1 is taken by another program" in said
+
+
+def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "a-secret")
+    said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--host", "192.0.2.1", "--port", "0")
+    assert "192.0.2.1 is not an address of this machine" in said
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_not_one(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    assert main(["api", "--agent", "examples.oncall:agent", "--port", port]) == 2
+    assert "'--port': " in capsys.readouterr().err
+
+
+# As a process
+
+
+@contextlib.asynccontextmanager
+async def started(
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None, anew: bool = False
+) -> AsyncIterator[tuple[str, asyncio.subprocess.Process | Forked]]:
+    """The server's address. It is told to stop at the end of the block, and must do so in time. `anew`: in a Python
+    that begins with nothing imported."""
+    process: asyncio.subprocess.Process | Forked
+    command, env = ("api", "--port", "0", *arguments), {**os.environ, **(env or {})}
+    if anew:
+        code = f"import sys; sys.path.append({str(ROOT)!r}); import bot.cli; sys.exit(bot.cli.main())"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", code, *command), cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE
+        )
+    else:
+        process = await forked("tests.support.forked", "command", [str(cwd), *command], env=env)
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        found = re.search(r"at (http://\S+), with the store (\S+)\.$", line.strip())
+        assert found, line
+        yield found[1], process
+        if process.returncode is None:
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+            assert time.monotonic() - began < 10
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        if isinstance(process, Forked):
+            await process.close()
+
+
+AGENT = """
+import time
+from runtime import Agent, FunctionTool, ScriptedModel, call
+
+def nap() -> str:
+    "Sleeps much longer than anybody waits."
+    open("napping", "w").close()
+    time.sleep(60)
+    return "rested"
+
+def pay() -> str:
+    "Pays."
+    return "paid"
+
+agent = Agent("mine", ScriptedModel(call("pay"), "It is paid."), tools=[FunctionTool(pay, require_confirmation=True)])
+sleeper = Agent("sleeper", ScriptedModel(call("nap")), tools=[nap])
+"""
+
+
+async def test_it_serves_what_lies_here_and_in_pythonpath(here: Path) -> None:
+    for place, name in (("work", "local_agents"), ("lib", "library_agents")):
+        (here / place).mkdir()
+        (here / place / f"{name}.py").write_text(AGENT)
+    arguments = ("--agent", "local_agents", "--agent", "library_agents:sleeper")
+    env = {"PYTHONPATH": str(here / "lib")}
+    async with started(*arguments, cwd=here / "work", env=env, anew=True) as (url, _), browsing(url) as http:
+        assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine", "sleeper"]
+    assert (here / "work" / "adk-confirm.db").exists()
+
+
+@pytest.mark.parametrize("secret", ["not a secret, but long enough", ""])
+async def test_with_a_secret_a_call_that_is_changed_in_the_database_does_not_run(here: Path, secret: str) -> None:
+    (here / "agents.py").write_text(AGENT)
+    started_here = partial(started, "--agent", "agents:agent", cwd=here, env={"ADK_CONFIRM_SECRET": secret})
+    async with started_here() as (url, process), browsing(url) as http:
+        before = Client(http, "mine")
+        await before.create()
+        await before.send({"role": "user", "parts": [{"text": "pay"}]})
+        if not secret:
+            assert process.stdout is not None
+            assert b"stored calls are not sealed" in await process.stdout.readline()
+    with contextlib.closing(sqlite3.connect(here / "adk-confirm.db")) as database, database:
+        changed = """UPDATE runtime_calls SET body = replace(body, '"place":0', '"place":1')"""
+        assert database.execute(changed).rowcount == 1
+    async with started_here() as (url, _), browsing(url) as http:
+        events = await Client(http, "mine").answer((before.request_id(), {"confirmed": True}))
+        assert ("somebody changed the database" in str(responses(events))) == bool(secret)
+
+
+@pytest.mark.slow
+async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Path) -> None:
+    (here / "agents.py").write_text(AGENT)
+    async with started("--agent", "agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
+        sleeper = Client(http, "sleeper")
+        await sleeper.create()
+        asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))
+        await until((here / "napping").exists)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert await process.wait() == 0
+        assert time.monotonic() - began < 10
+        status, events = await asking
+        assert (status, "error" in events[-1]) == (200, True)
+
+
+# Packages of the same names
+
+
+async def test_a_users_package_never_replaces_ours(here: Path) -> None:
+    """In PYTHONPATH it would come first; ours are put before it."""
+    for package in ("runtime", "blocks"):
+        (here / package).mkdir()
+        (here / package / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    (here / "agents.py").write_text(AGENT)
+    env = {"PYTHONPATH": str(here)}
+    async with started("--agent", "agents:agent", cwd=here, env=env, anew=True) as (url, _), browsing(url) as http:
+        assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine"]
+
+
+def test_a_foreign_package_that_is_loaded_already_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "blocks").mkdir()
+    (here / "blocks" / "__init__.py").write_text("")
+    monkeypatch.delitem(sys.modules, "blocks", raising=False)
+    monkeypatch.syspath_prepend(str(here))
+    __import__("blocks")
+    said = refusal(capsys, "api", "--agent", "examples.oncall:agent")
+    assert f"{here}/blocks was found as the package 'blocks'" in said
+    assert "Rename yours" in said

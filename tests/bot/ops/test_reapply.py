@@ -1,0 +1,194 @@
+"""`adk-confirm reapply`: the file has changed, and waiting calls get its policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bot.config.settings import load_settings
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import Confirmation, State, Vote
+from bot.ops import command_texts
+from bot.ops.reapply import reapply_all
+from bot.policy.approvers import Approver, Person, Unresolved
+from bot.policy.model import Policies
+from bot.sandbox.server.server import FakeSlack
+from tests.support.backoffice import Backoffice, Office
+from tests.support.deciding import ANNA, BEN, LEAD
+from tests.support.secret import SECRET
+
+ONCALL = Approver.parse("group:S0ONCALL")
+FILE = """
+[[policy]]
+tools = ["deploy*"]
+approvers = ["user:U0ANNA", "user:U0BEN", "group:S0ONCALL"]
+quorum = 2
+"""
+
+
+@pytest.fixture
+def at(at: Backoffice) -> Backoffice:
+    at.policies(FILE)
+    at.office.members[ONCALL] = frozenset({LEAD})
+    return at
+
+
+async def edited(at: Backoffice, old: str, new: str, *options: str) -> str:
+    """The operator changes the file, and runs what the command runs, with somebody to ask about people."""
+    file = at.directory / "adk-confirm.toml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return await reapplied(at, *options)
+
+
+async def reapplied(at: Backoffice, *options: str) -> str:
+    settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
+    dry_run = bool(options)
+    done = [row async for row in reapply_all(at.database, at.office, settings.policies, dry_run=dry_run)]
+    return (
+        "".join(f"{command_texts.reapplied(row, dry_run=dry_run)}\n" for row in done)
+        or f"{command_texts.NOTHING_TO_REAPPLY}\n"
+    )
+
+
+async def test_nothing_changes_under_the_same_file(at: Backoffice) -> None:
+    await at.asks()
+    before = await at.lines()
+    assert await reapplied(at) == "Every waiting call is already under the policies in the file.\n"
+    assert await at.lines() == before
+
+
+async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    said = await edited(at, '"user:U0ANNA", ', "", "--dry-run")
+    line = f"{deploy}  deploy: would be under the file's policy; the approval of U0ANNA would stop counting"
+    assert said.splitlines()[0] == line
+    assert len((await at.row(deploy)).approvals) == 1
+    assert [line.kind for line in await at.lines()] == ["asked", "approval"]
+    said = await reapplied(at)
+    assert (
+        said.splitlines()[0]
+        == f"{deploy}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting"
+    )
+    assert (await at.row(deploy)).approvals == ()
+    assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "vote fell"]
+    assert (await reapplied(at)).startswith("Every waiting call is already under the policies")
+
+
+async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
+    deploy = await at.asks()
+    at.clock.passes(seconds=1)
+    unvoted = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.office.silent = True
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[:2] == [
+        f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: Slack did not answer within 30 s",
+        f"{unvoted}  deploy: is now under the file's policy",
+    ]
+    row = await at.row(deploy)
+    assert (row.policy.quorum, len(row.approvals)) == (2, 1)
+    at.office.silent = False
+    assert (await reapplied(at)).startswith(f"{deploy}  deploy: is now under the file's policy; it is now approved")
+
+
+async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
+    class Busy(Office):
+        """Slack takes no question at first."""
+
+        questions = 0
+
+        async def facts(
+            self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        ) -> Facts:
+            self.questions += 1
+            facts = await super().facts(row, vote, policies, speakers)
+            if self.questions > 1:
+                return facts
+            return replace(facts, account=Unresolved(vote.voter.user, "Slack takes no more questions", after=0.01))
+
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.policies(FILE.replace("quorum = 2", "quorum = 1"))
+    assert [
+        done.trouble async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules.policies)
+    ] == [None]
+    assert (await at.row(deploy)).state is State.APPROVED
+
+
+async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+
+    class Slow(Office):
+        """While it looks Anna up, Ben votes."""
+
+        def __init__(self) -> None:
+            super().__init__(members=at.office.members)
+            self.asked: list[Person] = []
+
+        async def facts(
+            self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        ) -> Facts:
+            self.asked.append(vote.voter)
+            if len(self.asked) == 1:
+                await at.vote(deploy, BEN)
+            return await super().facts(row, vote, policies, speakers)
+
+    at.policies(FILE.replace("quorum = 2", "quorum = 3"))
+    slow = Slow()
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == []
+    assert (await at.row(deploy)).state is State.APPROVED, "Ben's word came first, under the policy as it was"
+
+    other = await at.asks()
+    await at.vote(other, ANNA)
+    deploy, slow.asked = other, []
+    at.policies(FILE.replace("quorum = 2", "quorum = 4"))
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == [()]
+    assert slow.asked == [ANNA, ANNA, BEN]
+    assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
+
+
+async def test_without_a_token_no_vote_is_touched(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    file = at.directory / "adk-confirm.toml"
+    file.write_text(file.read_text().replace("quorum = 2", "quorum = 1"))
+    said = await at.command("reapply")
+    assert said.code == 1
+    assert said.lines[-1] == "1 left as they were: fix what is said above, then run this again."
+    assert said.lines[0].startswith(
+        f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: SLACK_BOT_TOKEN is"
+    )
+    assert (await at.row(deploy)).state is State.WAITING
+
+
+async def test_it_asks_slack(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command looks up who is on call by itself."""
+    deploy, kept = await at.asks(), await at.asks()
+    for confirmation, voter in ((deploy, ANNA), (kept, BEN)):
+        await at.vote(confirmation, voter)
+    async with FakeSlack() as slack:
+        slack.person("anna", id=ANNA.user)
+        slack.group("oncall", slack.person("ben", id=BEN.user), id="S0ONCALL")
+        monkeypatch.setenv("SLACK_API_URL", slack.url)
+        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+        file = at.directory / "adk-confirm.toml"
+        file.write_text(file.read_text().replace('"user:U0ANNA", "user:U0BEN", ', ""))
+        said = await at.command("reapply")
+    assert sorted(said.lines) == sorted(
+        [
+            f"{deploy}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting",
+            f"{kept}  deploy: is now under the file's policy",
+        ]
+    )
+
+
+async def test_what_is_not_a_confirmation_is_left_as_it_was(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET body = '{}' WHERE id = :id", id=deploy))
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[0].startswith(f"{deploy}  ?: left as it was; somebody changed it in the database")
