@@ -145,14 +145,14 @@ def _kind(current: JsonValue | Absent, shape: Shape) -> Kind | None:
     """The best kind that can show the current value exactly. JSON if no other can. None if it is too long."""
     if shape.options is not None:
         return _options(current, shape)
-    kinds = shape.kinds or _kinds_of(current)
+    kinds = {*shape.kinds} or _kinds_of(current)
     unset = current is None or current is ABSENT
     if kinds == {"boolean"} and (unset or isinstance(current, bool)):
         return Choice(current, (True, False, None) if shape.nullable else (True, False), radio=True)
     if kinds in ({"integer"}, {"number"}, {"integer", "number"}):
         number = _numeric(current, whole=kinds == {"integer"})
         if unset or number is not None:
-            return Number(number, shape.nullable, kinds == {"integer"}, shape.least, shape.most)
+            return Number(number, shape.nullable, kinds == {"integer"}, shape.minimum, shape.maximum)
     if kinds == {"string"} and (unset or isinstance(current, str)):
         found = _textual(current if isinstance(current, str) else None, shape)
         if found is not None:

@@ -307,33 +307,11 @@ FIELD_JSON_DEEP = "This JSON is nested too deeply."
 FIELD_JSON_HALF = "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."
 FIELD_JSON_TWICE = "The name {name} appears twice in one object."
 FIELD_JSON_NUMBER = "{number} is not a number in JSON."
-FIELD_LONG = "{where} takes at most {limit} characters."
-FIELD_SHORT = "{where} takes at least {limit} characters."
-FIELD_UNCHECKED = "This field takes too long to check. Leave it as it was."
+FIELD_UNCHECKED = "takes too long to check. Leave it as it was"
 FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({why}). Tell whoever runs the agent."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
-KINDS = {
-    "string": "text",
-    "number": "a number",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-FIELD_KIND = "{where} must be {kind}."
-FIELD_MINIMUM = "{where} must be {limit} or more."
-FIELD_ABOVE = "{where} must be more than {limit}."
-FIELD_MAXIMUM = "{where} must be {limit} or less."
-FIELD_BELOW = "{where} must be less than {limit}."
-FIELD_FEW_ITEMS = "{where} needs at least {limit} items."
-FIELD_MANY_ITEMS = "{where} takes at most {limit} items."
-FIELD_MISSING = "{where} needs {name}."
-FIELD_UNKNOWN = "{where} can't have {name}."
-FIELD_ONE_OF = "{where} must be one of: {options}."
 THIS = "This"
 ITEM = "item {number}"
-ANOTHER_KIND = "another kind of value"
 
 # -- the thread and the history
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import blocks.schema
 from blocks import form, full_view, verdict, words
 from blocks.content import headline
 from blocks.ids import Ref, parse_ref
@@ -21,11 +19,11 @@ from bot.confirmation.edits import apply_edit, check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
 from bot.confirmation.shown import Shown
 from bot.policy.model import Policies
-from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
+from runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject, as_object
 
-_CHECKED = BoundedCheck(Path(blocks.schema.__file__))
+_CHECKED = BoundedCheck(SCHEMAS)
 
 
 class UnreadableSchema(ConfirmError):
@@ -38,16 +36,16 @@ class UnreadableSchema(ConfirmError):
 def form_schema(schema: JsonObject | None) -> FormSchema | None:
     """Reads a schema. `shapes` raises `UnreadableSchema`. Both methods block until the process has answered. A value
     that can't be checked counts as wrong."""
-    return None if schema is None else FormSchema(schema, _run_check)
+    return None if schema is None else FormSchema(schema, _ask)
 
 
-def _run_check(root: JsonObject, names: list[str] | None, values: JsonObject | None) -> Json:
+def _ask(what: str, root: JsonObject, asked: Json) -> Json:
     try:
-        return _CHECKED(root, None if names is None else [*names], values)
+        return _CHECKED(what, root, asked)
     except (TooCostly, CheckBroke) as error:
-        if values is None:
+        if what == "shapes":
             raise UnreadableSchema(str(error)) from error
-        return dict.fromkeys(values, words.FIELD_UNCHECKED)
+        return {name: [[], words.FIELD_UNCHECKED] for name in as_object(asked)}
 
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."

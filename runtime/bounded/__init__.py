@@ -1,4 +1,4 @@
 """Runs checks of untrusted input in a process that can be stopped.
 
-The checks are next to their users (`mcp/schema_checks.py`, and expressions in the bot). Begin with `check.py`.
+`schemas.py` is the check of JSON schemas; that of expressions is in the bot. Begin with `check.py`.
 """

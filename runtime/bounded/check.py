@@ -28,6 +28,9 @@ from runtime.jsontypes import Json
 MOST_SECONDS = 0.1
 MOST_BYTES = 10 * 1024 * 1024
 
+SCHEMAS = Path(__file__).with_name("schemas.py")
+"""The check of JSON schemas."""
+
 _WORKER = Path(__file__).with_name("worker.py")
 _PATIENCE = 30.0
 """How long the process may take to start and answer on a busy machine, even if it was stopped or swapped out."""

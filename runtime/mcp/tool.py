@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 
 from runtime.adk.type_checks import misfits, with_defaults
-from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
+from runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from runtime.context import ToolContext
 from runtime.jsontypes import Json, JsonObject, is_deeper
 from runtime.mcp.session import ToolFailed
@@ -15,8 +14,7 @@ from runtime.tool import Declaration
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
-_CHECKS = Path(__file__).with_name("schema_checks.py")
-_PROBLEMS = BoundedCheck(_CHECKS)
+_PROBLEMS = BoundedCheck(SCHEMAS)
 
 LISTING_SECONDS = 1.0
 DEEPEST = 64
@@ -71,7 +69,7 @@ class McpTool:
 def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
     """The problems of the arguments, by place."""
     try:
-        problems = _PROBLEMS(schema, args)
+        problems = _PROBLEMS("arguments", schema, args)
     except (TooCostly, CheckBroke) as error:
         return {"arguments": f"cannot be checked against the schema that the server gives: {error}"}
     assert isinstance(problems, dict)
@@ -84,7 +82,7 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
     Schemas are read once, so they get more time than a call's arguments. After several costly schemas, the rest get no
     time.
     """
-    check, wrong, patience = BoundedCheck(_CHECKS, LISTING_SECONDS), dict[str, str](), _PATIENCE
+    check, wrong, patience = BoundedCheck(SCHEMAS, LISTING_SECONDS), dict[str, str](), _PATIENCE
     try:
         for tool in tools:
             if not patience:
@@ -94,7 +92,7 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
                 wrong[tool.name] = f"is nested deeper than {DEEPEST} levels"
                 continue
             try:
-                if check(tool.schema, None) is not True:
+                if check("valid", tool.schema, None) is not True:
                     wrong[tool.name] = "is not valid"
             except TooCostly as error:
                 patience -= 1

@@ -8,12 +8,13 @@ from pydantic import JsonValue
 
 from blocks.home import HomeView
 from blocks.ledger_kinds import LineKind, Reason
-from blocks.schema import FormSchema, check
+from blocks.schema import FormSchema
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.model import OutcomeKind, State
 from bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
 from bot.policy.approvers import Approver
+from runtime.bounded.schemas import check
 from tests.support import deciding
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC

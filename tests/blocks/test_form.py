@@ -15,10 +15,11 @@ from blocks.fields import NotJson, parse_json
 from blocks.full_view import MOST_FIELDS, can_be_shown
 from blocks.ids import Action
 from blocks.kit import JsonObject
-from blocks.schema import FormSchema, check
+from blocks.schema import FormSchema
 from blocks.values import json_text, same
 from bot.confirmation.model import State
 from bot.confirmation.shown import Argument, Shown, payload_fields
+from runtime.bounded.schemas import check
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 
