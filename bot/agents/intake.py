@@ -154,6 +154,8 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
     try:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")
+        check_json(request.payload_schema, "The form that it asks for")
+        check_json(request.tool_schema, "The tool's schema")
     except Invalid as error:
         return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=own_words(str(error)))
     return None

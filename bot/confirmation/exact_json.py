@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
+from pydantic_core import to_jsonable_python
 
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical, is_deeper
@@ -22,10 +23,12 @@ ExactObject = Annotated[JsonObject, PlainValidator(keep), PlainSerializer(keep)]
 
 
 def check_json(value: Json, what: str) -> None:
-    """Raises `Invalid` for JSON that can't be shown, or for which no fingerprint can be made."""
+    """Raises `Invalid` for JSON that can't be shown or stored, or for which no fingerprint can be made. pydantic writes
+    half of a surrogate pair in a text, and not in a name."""
     if is_deeper(value, DEEPEST):
         raise Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
     try:
         canonical(value)
+        to_jsonable_python(value)
     except ValueError as error:
         raise Invalid(f"{what} holds a value that is not JSON: {error}.") from error

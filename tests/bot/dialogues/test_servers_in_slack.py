@@ -22,6 +22,7 @@ from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
 from tests.support.foreign.rig import Foreign, foreign, replay
+from tests.support.foreign.wishes import Plain
 from tests.support.office import Office, office
 
 SERVERS = [
@@ -101,6 +102,35 @@ async def test_ids_that_no_database_takes(
             await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
             await at.ann.finds('I got [["reimburse"', at.deploys, thread=card)
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+@pytest.mark.parametrize("where", ["call", "form"])
+async def test_a_name_that_no_database_takes_is_refused(
+    either_url: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may name an argument after half a surrogate, and a server a field of a form. The session goes on."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "log"))
+    odd: Plain = {"\ud800": {"type": "string"}}
+
+    def asks(call: Plain, confirmation: Plain) -> Plain:
+        if where == "call":
+            return kept.request_about({**call, "args": {**call["args"], **odd}}, confirmation)
+        args = {"toolName": "survey", "message": "How?", "response_schema": {"type": "object", "properties": odd}}
+        return {"functionCall": {"id": f"adk-{uuid4()}", "name": "adk_request_input", "args": args}}
+
+    asking = "tests.support.foreign.java.request_about"
+    monkeypatch.setattr(asking, asks)
+    async with listening(Ear()) as ear:
+        target = f'url = "{ear.url}"\napp = "clerk"'
+        async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
+            said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
+            await at.ann.finds("It can't be shown, so nobody can approve it", at.deploys, thread=said)
+            monkeypatch.setattr(asking, kept.request_about)
+            await at.ann.says("@adk-confirm please pay 7", at.deploys, thread=said)
+            card = await at.bob.finds("amount 7", at.deploys, thread=said)
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=said)
+            assert at.ran() == [{"tool": "reimburse", "amount": 7}]
 
 
 async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: Foreign) -> None:
