@@ -160,17 +160,16 @@ async def serve(config: Path) -> None:
     """Runs the bot until it is ended."""
     from bot.app import running_bot
     from bot.config.settings import load_settings
-    from bot.slack.directory import channels
-    from bot.slack.outbound import client, methods
-    from bot.slack.outbound.calls import CallLimits
+    from bot.slack import api, directory, limits
+    from bot.slack.api import CallLimits
 
-    limits = None
+    call_limits = None
     if _NO_LIMITS in os.environ:
-        vars(client)["POST"] = replace(methods.POST, per_minute=100_000)
-        vars(client)["UPDATE"] = replace(methods.UPDATE, per_minute=100_000)
-        vars(channels)["CHANNEL_INFO"] = replace(methods.CHANNEL_INFO, per_minute=100_000)
-        limits = CallLimits(posts=10_000)
-    async with running_bot(load_settings(config, os.environ), limits=limits) as bot:
+        vars(api)["POST"] = replace(limits.POST, per_minute=100_000)
+        vars(api)["UPDATE"] = replace(limits.UPDATE, per_minute=100_000)
+        vars(directory)["CHANNEL_INFO"] = replace(limits.CHANNEL_INFO, per_minute=100_000)
+        call_limits = CallLimits(posts=10_000)
+    async with running_bot(load_settings(config, os.environ), limits=call_limits) as bot:
         print(bot.url, flush=True)
         await asyncio.Event().wait()
 

@@ -35,10 +35,9 @@ from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.events import Events
 from bot.inbound.http import make_site
 from bot.leasing.lease_loop import ClicksFirst
-from bot.slack.directory.directory import Directory
+from bot.slack.api import CallLimits, Slack, slack_session
+from bot.slack.directory import Directory
 from bot.slack.identity import BotIdentity, identify, slack_client
-from bot.slack.outbound.calls import CallLimits, Calls, slack_session
-from bot.slack.outbound.client import Sender
 from bot.store.open import open_store
 from bot.store.transactions import follow_call
 from bot.telemetry.metrics import Metrics
@@ -98,10 +97,10 @@ async def running_bot(
         session = slack_session()
         stack.push_async_callback(session.close)
         monotonic = clock or time.monotonic
-        sender = Sender(Calls(client, limits=limits, meter=metrics.called, session=session, clock=monotonic))
+        slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=monotonic)
         rules = Rules(settings.policies, settings.limits)
-        directory = Directory(sender, rules, patience=limits.lookups, clock=monotonic)
-        parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, sender, directory, rules)
+        directory = Directory(slack, rules, patience=limits.lookups, clock=monotonic)
+        parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, slack, directory, rules)
         readiness.watch("store", store_probe(database))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
@@ -127,31 +126,31 @@ def _make_parts(
     metrics: Metrics,
     host: Host,
     identity: BotIdentity,
-    sender: Sender,
+    slack: Slack,
     directory: Directory,
     rules: Rules,
 ) -> _Parts:
     clicks_first, audit = ClicksFirst(), settings.audit
-    lists = Lists(database, sender, HomeQuery(database, sender, directory, rules))
+    lists = Lists(database, slack, HomeQuery(database, slack, directory, rules))
     worker = Worker(
         database,
-        SessionWorker(host, sender, database, Intake(directory, sender, rules), rules),
-        ThreadWorker(Thread(sender, directory.names), AgentSessions(sender, rules)),
+        SessionWorker(host, slack, database, Intake(directory, slack, rules), rules),
+        ThreadWorker(Thread(slack, directory.names), AgentSessions(slack, rules)),
         directory,
-        Cards(sender, directory),
+        Cards(slack, directory),
         rules,
         term=settings.lease.total_seconds(),
         clicks=clicks_first,
     )
-    app, errands = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(sender, directory.names)
+    app, errands = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(slack, directory.names)
     # Listeners for whose ack people wait come first.
-    ClicksAndForms(database, sender, directory, rules, lists, errands, host.app).register(app)
-    Events(database, host, sender, directory, lists, errands, settings.slack.prompts).register(app)
-    Commands(database, sender, directory, lists, errands).register(app)
+    ClicksAndForms(database, slack, directory, rules, lists, errands, host.app).register(app)
+    Events(database, host, slack, directory, lists, errands, settings.slack.prompts).register(app)
+    Commands(database, slack, directory, lists, errands).register(app)
 
     async def post(text: str) -> None:
         assert audit.channel is not None
-        await sender.post(audit.channel, notice_message(text))
+        await slack.post(audit.channel, notice_message(text))
 
     # Checkpoints go to the log, and to a channel if the settings name one.
     checkpoints = CheckpointJob(database, seal, audit.checkpoint_every, post if audit.channel else None)

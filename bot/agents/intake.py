@@ -21,9 +21,9 @@ from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from bot.policy.redaction import Redactor, own_words
-from bot.slack.directory.directory import Directory, NotWritable
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, SlackTrouble
+from bot.slack.api import Slack
+from bot.slack.directory import Directory, NotWritable
+from bot.slack.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
@@ -42,8 +42,8 @@ T = TypeVar("T")
 class Intake:
     """Looks up, in Slack and in the store, what a new request needs."""
 
-    def __init__(self, directory: Directory, sender: Sender, rules: Rules) -> None:
-        self._directory, self._sender, self._rules = directory, sender, rules
+    def __init__(self, directory: Directory, slack: Slack, rules: Rules) -> None:
+        self._directory, self._slack, self._rules = directory, slack, rules
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether the policy lets people decide how this long-running operation ends."""
@@ -98,7 +98,7 @@ class Intake:
         place = Place(channel=session.channel, thread_ts=None if found.policy.card == "channel" else session.thread_ts)
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
-        shared = _answer_or_wait(await self._directory.channels.shared(place.channel))
+        shared = _answer_or_wait(await self._directory.shared(place.channel))
         unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
         return (place,) if unfit is None else CallRefusal(unfit, found.index)
 
@@ -129,7 +129,7 @@ class Intake:
         gone: SlackTrouble | None = None
         for person in people:
             try:
-                channel = await self._sender.open_dm(person.user)
+                channel = await self._slack.open_dm(person.user)
             except Gone as trouble:
                 gone = trouble
                 continue

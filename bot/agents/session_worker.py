@@ -34,8 +34,8 @@ from bot.hosts.host import (
 )
 from bot.leasing.lease_loop import NotNow
 from bot.leasing.put_off import PutOff
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.downloads import attachments
+from bot.slack.api import Slack
+from bot.slack.files import attachments
 from bot.store.mailbox import (
     DecisionsAhead,
     Letter,
@@ -81,17 +81,17 @@ class SessionWorker:
     def __init__(
         self,
         host: Host,
-        sender: Sender,
+        slack: Slack,
         database: Database,
         intake: Intake,
         rules: Rules,
     ) -> None:
-        self._host, self._sender, self._database = host, sender, database
+        self._host, self._slack, self._database = host, slack, database
         self._intake, self._rules = intake, rules
 
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
-        parts = (self._host, self._sender, self._database, self._intake, self._rules)
+        parts = (self._host, self._slack, self._database, self._intake, self._rules)
         await _LeasedSession(lease, *parts).attend(key)
 
 
@@ -102,12 +102,12 @@ class _LeasedSession:
         self,
         lease: Lease,
         host: Host,
-        sender: Sender,
+        slack: Slack,
         database: Database,
         intake: Intake,
         rules: Rules,
     ) -> None:
-        self._lease, self._host, self._sender, self._database = lease, host, sender, database
+        self._lease, self._host, self._slack, self._database = lease, host, slack, database
         self._intake, self._rules = intake, rules
         self._deliveries = Deliveries(lease, host)
         self._under_way: frozenset[int] = frozenset()
@@ -217,7 +217,7 @@ class _LeasedSession:
         if exchange is None:
             return
         await self._lease.sure()
-        display = RunDisplay(self._sender, self._database, self._lease, session)
+        display = RunDisplay(self._slack, self._database, self._lease, session)
         try:
             hides = self._may_hide(mail.rows)
             listening = self._listen(session, letters[0], exchange, display, held if hides else None)
@@ -239,7 +239,7 @@ class _LeasedSession:
     async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
         why."""
-        return await attachments(self._sender.client(), files)
+        return await attachments(self._slack.client, files)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """Says on the cards of approved calls, and once in the thread, that delivery is tried again."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from blocks import markdown
 from bot.hosts.host import MessageDelta
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
-from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM, Method
+from bot.slack.api import Slack
+from bot.slack.errors import Later, SlackTrouble, Unsure
+from bot.slack.limits import APPEND_STREAM, START_STREAM, Method
 from bot.store.agent_sessions import begin_work
 from bot.store.outbox import note_possible_copies, thread_is_behind
 from bot.store.repository import Session, session_confirmations
@@ -52,8 +52,8 @@ class Reply:
 class RunDisplay:
     """What people see of one run before it is stored. The run never waits for Slack."""
 
-    def __init__(self, sender: Sender, database: Database, lease: Lease, session: Session) -> None:
-        self._sender, self._database, self._lease, self._session = sender, database, lease, session
+    def __init__(self, slack: Slack, database: Database, lease: Lease, session: Session) -> None:
+        self._slack, self._database, self._lease, self._session = slack, database, lease, session
         self._reply: Reply | None = None
         self._left = set[str | None]()  # the messages that no stored reply takes over; None: not named yet
         self._over = asyncio.Event()
@@ -118,7 +118,7 @@ class RunDisplay:
             where |= {"recipient_team_id": session.team, "recipient_user_id": session.starter.user}
         reply.begun = True
         try:
-            reply.ts = str((await self._ask(START_STREAM, fresh, into=session.channel, **where))["ts"])
+            reply.ts = str((await self._ask(START_STREAM, fresh, **where))["ts"])
         except SlackTrouble as trouble:
             reply.begun = isinstance(trouble, Unsure)
             raise
@@ -126,14 +126,9 @@ class RunDisplay:
             if reply.begun and reply.over.is_set():  # now it is known when Slack got it
                 await self._database.run(note_possible_copies, self._session.key)
 
-    async def _ask(self, method: Method, words: str, into: str | None = None, **args: str) -> JsonObject:
-        whole = {"channel": self._session.channel, "markdown_text": words, **args}
-        return await self._sender.under(self._lease.sure).ask(
-            method,
-            lambda client: client.api_call(method.name, json=whole),
-            into=into,
-            patience=0.0,
-        )
+    async def _ask(self, method: Method, words: str, **args: str) -> JsonObject:
+        slack = self._slack.at(self._lease)
+        return await slack.call(method, channel=self._session.channel, markdown_text=words, **args)
 
 
 def may_stream(tx: Tx, key: str) -> bool:

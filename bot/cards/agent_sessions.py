@@ -6,9 +6,9 @@ import logging
 from contextlib import suppress
 
 from bot.config.rules import Rules
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Later, SlackTrouble
-from bot.slack.outbound.methods import RENAME_SESSION, SET_SESSION_STATUS, Method
+from bot.slack.api import Slack
+from bot.slack.errors import Later, SlackTrouble
+from bot.slack.limits import RENAME_SESSION, SET_SESSION_STATUS, Method
 from bot.store.agent_sessions import AgentStatus, ShownStatus, first_words, note_status, read_status
 from bot.store.repository import Session, session_confirmations
 from runtime.jsontypes import JsonObject
@@ -20,8 +20,8 @@ _NO_STOP = "missing_agent_session_stopped_event_subscription"
 
 
 class AgentSessions:
-    def __init__(self, sender: Sender, rules: Rules) -> None:
-        self._sender, self._rules = sender, rules
+    def __init__(self, slack: Slack, rules: Rules) -> None:
+        self._slack, self._rules = slack, rules
 
     async def show(self, lease: Lease, session: Session) -> ShownStatus:
         """Updates the status, if it is another than the one that Slack shows."""
@@ -66,5 +66,5 @@ class AgentSessions:
         return title
 
     async def _ask(self, lease: Lease, session: Session, method: Method, args: JsonObject) -> JsonObject:
-        whole = {"channel_id": session.channel, "thread_ts": session.thread_ts, **args}
-        return await self._sender.under(lease.sure).ask(method, lambda client: client.api_call(method.name, json=whole))
+        slack = self._slack.at(lease)
+        return await slack.call(method, channel_id=session.channel, thread_ts=session.thread_ts, **args)

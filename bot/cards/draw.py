@@ -23,10 +23,10 @@ from bot.cards.places import CardPlaces, is_note
 from bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, State
 from bot.confirmation.shown import Paused, Shown, named_approvers
 from bot.policy.approvers import ApproverKind
-from bot.slack.directory.directory import Directory
-from bot.slack.directory.names import NameLookup
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
+from bot.slack.api import Slack
+from bot.slack.directory import Directory
+from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
+from bot.slack.names import NameLookup
 from bot.store.attempts import Attempts
 from bot.store.repository import Session, read_confirmation
 from runtime.jsontypes import JsonObject, as_text
@@ -52,14 +52,14 @@ class Drawing:
 
     def __init__(
         self,
-        sender: Sender,
+        slack: Slack,
         attempts: Attempts,
         row: Confirmation,
         session: Session,
         around: CardContext,
         names: NameLookup,
     ) -> None:
-        self._sender, self._attempts, self._names = sender, attempts, names
+        self._slack, self._attempts, self._names = slack, attempts, names
         self._row, self._session, self._around = row, session, around
         self._conversation: str | None = None
         self._accounts: dict[str, str] = {}
@@ -118,7 +118,7 @@ class Drawing:
             return replace(place, ts=await self._post(place, message))
         await self._delete_duplicates(place, message)
         try:
-            await self._sender.update(place.channel, place.ts, message)
+            await self._slack.update(place.channel, place.ts, message)
         except Gone as gone:
             if gone.code != "message_not_found":
                 raise
@@ -131,11 +131,11 @@ class Drawing:
         if before is not None:
             found = await self._find(place, message, before.at)
             if found is not None:
-                await self._sender.update(place.channel, found, message)
+                await self._slack.update(place.channel, found, message)
                 return found
         try:
             broadcast = not place.pointer and place.thread_ts is not None and self._shown_in_channel(place)
-            return await self._sender.post(place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast)
+            return await self._slack.post(place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast)
         except SlackTrouble as trouble:
             if before is None and not isinstance(trouble, Unsure):
                 await self._attempts.forget(self._row.id, _mark(place))
@@ -154,9 +154,7 @@ class Drawing:
     async def _find(self, place: Place, message: Message, since: float) -> str | None:
         wanted = identity(message.metadata)
         assert wanted is not None
-        return await self._sender.find_sent(
-            place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts
-        )
+        return await self._slack.find_sent(place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts)
 
     # Pointers to the card
 
@@ -183,13 +181,13 @@ class Drawing:
         to decide."""
         if self._row.state is not State.WAITING:
             if place.ts is not None:
-                await self._sender.delete(place.channel, place.ts)
+                await self._slack.delete(place.channel, place.ts)
             return replace(place, ts=None, drawn_version=_FOR_GOOD)
         if place.ts is None or self._row.revision.number > 1:
             card = next((one for one in self._done if one.ts is not None and not one.pointer), None)
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
-            link = await self._sender.permalink(card.channel, card.ts)
+            link = await self._slack.permalink(card.channel, card.ts)
             message = await self._with_all_names(note(self._view(place).but(card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
@@ -199,7 +197,7 @@ class Drawing:
         people = [card.person.user for card in cards if card.person is not None]
         link = None
         if public is not None and public.ts is not None:
-            link = await self._sender.permalink(public.channel, public.ts)
+            link = await self._slack.permalink(public.channel, public.ts)
         view = self._view(place).but(card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
         message = await self._with_all_names(message)
@@ -229,7 +227,7 @@ class Drawing:
         if any(self._is_elsewhere(place) for place in owed):
             session = self._session
             try:
-                self._conversation = await self._sender.permalink(session.channel, session.thread_ts)
+                self._conversation = await self._slack.permalink(session.channel, session.thread_ts)
             except Gone:
                 self._conversation = None  # the session's first message was deleted
 
@@ -255,9 +253,9 @@ _AGAIN = 10.0
 
 
 class Cards:
-    def __init__(self, sender: Sender, directory: Directory) -> None:
-        self._sender, self._names = sender, directory.names
-        self._places = CardPlaces(sender, directory)
+    def __init__(self, slack: Slack, directory: Directory) -> None:
+        self._slack, self._names = slack, directory.names
+        self._places = CardPlaces(slack, directory)
 
     async def draw(
         self, lease: Lease, row: Confirmation, session: Session, around: CardContext = PLAIN
@@ -268,8 +266,8 @@ class Cards:
         error is raised.
         """
         places, unknown = await self._places.of(row, session)
-        sender, attempts = self._sender.under(lease.sure), Attempts(lease)
-        drawing = Drawing(sender, attempts, row, session, around, self._names)
+        slack, attempts = self._slack.at(lease), Attempts(lease)
+        drawing = Drawing(slack, attempts, row, session, around, self._names)
         facts = await drawing.draw(places, await self._places.accounts(row))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
@@ -286,4 +284,4 @@ class Cards:
         row = await lease.read(read_confirmation, as_text(body.get("confirmation")))
         verdict = verdict_view(body, what="" if row is None else headline(Shown(row)))
         window = verdict_modal(verdict) if verdict.counted is Counted.REFUSED else None  # good news opens no window
-        await self._sender.under(lease.sure).whisper(target, verdict_message(verdict), window)
+        await self._slack.at(lease).whisper(target, verdict_message(verdict), window)

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from bot.confirmation.model import Confirmation, Place, State
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
-from bot.slack.directory.directory import Directory, NotWritable
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Later, SlackTrouble
+from bot.slack.api import Slack
+from bot.slack.directory import Directory, NotWritable
+from bot.slack.errors import Gone, Later, SlackTrouble
 from bot.store.repository import Session
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ def is_note(place: Place) -> bool:
 
 
 class CardPlaces:
-    def __init__(self, sender: Sender, directory: Directory) -> None:
-        self._sender, self._directory = sender, directory
+    def __init__(self, slack: Slack, directory: Directory) -> None:
+        self._slack, self._directory = slack, directory
 
     async def of(self, row: Confirmation, session: Session) -> tuple[tuple[Place, ...], SlackTrouble | None]:
         """All places, and the error for one that could not be found."""
@@ -80,7 +80,7 @@ class CardPlaces:
             try:
                 if person.is_also(row.asked.asked_by) if notes else await self._is_reached(row, person):
                     continue
-                channel = await self._sender.open_dm(person.user)
+                channel = await self._slack.open_dm(person.user)
                 places.append(Place(channel=channel, person=person, pointer=notes))
             except Gone:
                 continue  # this account can't be written to, but the others can
@@ -94,6 +94,6 @@ class CardPlaces:
         cards = [place for place in row.places if place.channel and not place.pointer]
         channels = [place.channel for place in cards if place.person is None]
         for channel in dict.fromkeys(channels):
-            if not channel.startswith("D") and await self._directory.channels.can_see(channel, person.user):
+            if not channel.startswith("D") and await self._directory.can_see(channel, person.user):
                 return True
         return False

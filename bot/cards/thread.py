@@ -21,9 +21,9 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.ledger_presenter import thread_steps
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import AgentMessage
-from bot.slack.directory.names import NameLookup
-from bot.slack.outbound.client import Sender, SentMessage
-from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
+from bot.slack.api import SentMessage, Slack
+from bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
+from bot.slack.names import NameLookup
 from bot.store.agent_sessions import note_status, read_status
 from bot.store.attempts import Attempts
 from bot.store.outbox import note_possible_copies, third_tries
@@ -41,8 +41,8 @@ _ON_ITS_WAY = 1.0
 
 
 class Thread:
-    def __init__(self, sender: Sender, names: NameLookup) -> None:
-        self._sender, self._names = sender, names
+    def __init__(self, slack: Slack, names: NameLookup) -> None:
+        self._slack, self._names = slack, names
 
     async def post_lines(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
@@ -106,10 +106,10 @@ class Thread:
     async def _fill(self, lease: Lease, session: Session, ts: str, message: Message) -> bool:
         """Puts the whole reply, or its first part, into the message that showed it while it was written. Returns
         whether that is possible."""
-        sender, status = self._sender.under(lease.sure), await lease.read(read_status, session.key)
-        await sender.stop_stream(session.channel, ts, status.shown and status.wanted)
+        slack, status = self._slack.at(lease), await lease.read(read_status, session.key)
+        await slack.stop_stream(session.channel, ts, status.shown and status.wanted)
         try:
-            await sender.update(session.channel, ts, message)
+            await slack.update(session.channel, ts, message)
         except (Gone, RefusedBySlack) as trouble:
             log.info("a reply is posted anew: %s", trouble)
             return False
@@ -121,7 +121,7 @@ class Thread:
         """Deletes what should not be there: what two processes posted twice, and what was seen by then of a reply that
         did not come. Slack marks no message that grows, so all of our others are marked."""
         posted_to, posted = 0, set[object]()
-        sender = self._sender.under(lease.sure)
+        slack = self._slack.at(lease)
         for one in await self._read_messages(session, until - _LONGEST_FREEZE):
             mark, known = parse_mark(one.metadata), identity(one.metadata)
             if isinstance(mark, CardMark):
@@ -133,16 +133,16 @@ class Thread:
             if known is None and not one.metadata:
                 copy = float(one.ts) < until + _ON_ITS_WAY
                 if copy:
-                    await sender.stop_stream(session.channel, one.ts)
+                    await slack.stop_stream(session.channel, one.ts)
             posted.add(known)
             if copy:
                 log.info("a message is deleted that should not be there")
-                await sender.delete(session.channel, one.ts)
+                await slack.delete(session.channel, one.ts)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
         """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""
         try:
-            return await self._sender.under(lease.sure).post(session.channel, message, thread_ts=session.thread_ts)
+            return await self._slack.at(lease).post(session.channel, message, thread_ts=session.thread_ts)
         except SlackTrouble as trouble:
             if first and not isinstance(trouble, Unsure):
                 for mark in marks:
@@ -159,7 +159,7 @@ class Thread:
         return {identity(one.metadata): one.ts for one in reversed(await self._read_messages(session, since))}
 
     async def _read_messages(self, session: Session, since: float) -> list[SentMessage]:
-        return await self._sender.sent(session.channel, thread_ts=session.thread_ts, since=since)
+        return await self._slack.sent(session.channel, thread_ts=session.thread_ts, since=since)
 
 
 def _mask(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:

@@ -23,7 +23,7 @@ from pathlib import Path
 from bot.app import running_bot
 from bot.config.settings import Settings, parse_settings
 from bot.demo.orders import AHEAD, CRASH_IN_CALL
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.api import CallLimits
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, THREADS
 from examples.oncall import agent

@@ -13,8 +13,9 @@ from blocks.home import approvals, help_message, home_tab
 from blocks.kit import Message
 from bot.home.query import HomeQuery, HomeReader
 from bot.policy.approvers import Person
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Later
+from bot.slack.api import Slack
+from bot.slack.errors import Later
+from bot.slack.limits import PUBLISH
 from bot.store.ledger_lines import LINES
 from bot.store.repository import read_confirmation
 from runtime.store.database import Database
@@ -23,15 +24,15 @@ COUNTED_WITHIN = 10.0
 
 
 class Lists:
-    def __init__(self, database: Database, sender: Sender, home_query: HomeQuery) -> None:
-        self._database, self._sender, self._home_query = database, sender, home_query
+    def __init__(self, database: Database, slack: Slack, home_query: HomeQuery) -> None:
+        self._database, self._slack, self._home_query = database, slack, home_query
         self._publishing: WeakValueDictionary[Person, asyncio.Lock] = WeakValueDictionary()
 
     async def publish_home(self, reader: HomeReader) -> None:
         """Publishes this person's Home tab. Raises `Later` if Slack is busy, or could not yet say what is for them."""
         async with self._publishing.setdefault(reader.person, asyncio.Lock()):  # what was read last is published last
             composed = await self._home_query.home(reader, _version())
-            await self._sender.publish_home(reader.person.user, home_tab(composed.view))
+            await self._slack.call(PUBLISH, user_id=reader.person.user, view=home_tab(composed.view))
         if not composed.final:
             raise Later("a lookup for the Home tab", 0.0)
 
@@ -47,7 +48,7 @@ class Lists:
     async def redraw(self, reader: HomeReader, channel: str, url: str) -> None:
         """Draws the list again after a click in it. Buttons that no longer work disappear."""
         message = approvals(await self._home_query.approvals_list(reader, channel, _version()))
-        await self._sender.respond(url, message, replace_original=True)
+        await self._slack.respond(url, message, replace_original=True)
 
     async def counted(self, confirmation: str, vote: str) -> None:
         """Waits until this vote is counted, but not for long: who presses again learns that it counts already."""
@@ -64,9 +65,9 @@ class Lists:
         return row is not None and any(pending.id == vote for pending in row.pending_votes)
 
     async def _tell(self, reader: HomeReader, channel: str, url: str, message: Message) -> None:
-        if await self._sender.respond(url, message):
+        if await self._slack.respond(url, message):
             return
-        await self._sender.whisper({"user": reader.person.user, "channel": channel}, message)
+        await self._slack.whisper({"user": reader.person.user, "channel": channel}, message)
 
 
 def _version() -> int:

@@ -19,9 +19,9 @@ from bot.confirmation.shown import GrantView, Shown, grant_view
 from bot.confirmation.votes import claim_of
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from bot.policy.model import CallFacts
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import SlackTrouble
+from bot.slack.api import Slack
+from bot.slack.directory import Directory
+from bot.slack.errors import SlackTrouble
 from bot.store import waiting_index
 from bot.store.grants_in_force import grants_by, probe
 from bot.store.mailbox import read_pause
@@ -65,8 +65,8 @@ class _Page:
 
 
 class HomeQuery:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: Rules) -> None:
-        self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
+    def __init__(self, database: Database, slack: Slack, directory: Directory, rules: Rules) -> None:
+        self._database, self._slack, self._directory, self._rules = database, slack, directory, rules
 
     async def home(self, reader: HomeReader, version: int) -> ComposedTab:
         """The Home tab."""
@@ -175,7 +175,7 @@ class HomeQuery:
         if place is None or place.ts is None:
             return None
         try:
-            return await self._sender.permalink(place.channel, place.ts)
+            return await self._slack.permalink(place.channel, place.ts)
         except SlackTrouble:
             return None  # deleted, or Slack is busy: list it without a link
 

@@ -21,9 +21,9 @@ from bot.cards.forms import with_target
 from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.payloads import Body, answer_target, person_of
-from bot.slack.directory.names import NameLookup
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
+from bot.slack.api import Slack
+from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
+from bot.slack.names import NameLookup
 from runtime.errors import ConfirmError, StoreError, reason
 from runtime.jsontypes import JsonObject, as_text
 
@@ -37,7 +37,7 @@ LONGEST_PAUSE = 120.0
 
 @dataclass(frozen=True)
 class Addressee:
-    """Where one person sees a message. `target` is what `Sender.whisper` takes; the response URL is there if Slack gave
+    """Where one person sees a message. `target` is what `Slack.whisper` takes; the response URL is there if Slack gave
     one."""
 
     target: JsonObject
@@ -54,8 +54,8 @@ class Addressee:
 
 
 class AfterAck:
-    def __init__(self, sender: Sender, names: NameLookup) -> None:
-        self._sender, self._names, self._turns = sender, names, FairTurns()
+    def __init__(self, slack: Slack, names: NameLookup) -> None:
+        self._slack, self._names, self._turns = slack, names, FairTurns()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
@@ -94,19 +94,19 @@ class AfterAck:
 
     async def _open_view(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         person = person_of(body)
-        self._sender.turn_for_view(person.user)
+        self._slack.turn_for_view(person.user)
         async with self._turns.form(person):
             composed = await compose()
         # The card is there already, so its names are known. A trigger is too short to ask Slack for others.
         composed = view_with_names(composed, self._names.known(mentions_in_view(composed)))
         view = with_target(composed, answer_target(body, person))
-        await self._sender.open_view(body["trigger_id"], view)
+        await self._slack.open_view(body["trigger_id"], view)
 
     async def _notify(self, message: Message, window: JsonObject, to: Addressee) -> None:
         thread_ts = as_text(to.target.get("thread_ts"))
-        if to.url and await self._sender.respond(to.url, message, thread_ts=thread_ts):
+        if to.url and await self._slack.respond(to.url, message, thread_ts=thread_ts):
             return
-        await self.retried(partial(self._sender.whisper, to.target, message, window))
+        await self.retried(partial(self._slack.whisper, to.target, message, window))
 
     async def retried(self, work: Callable[[], Awaitable[None]]) -> None:
         """Does the work, and again while Slack puts it off."""

@@ -36,8 +36,8 @@ from bot.inbound.message_hints import HintSender
 from bot.inbound.payloads import Body, Click, click_id, click_target, form_target, person_of, read_click, team_of
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.client import Sender
+from bot.slack.api import Slack
+from bot.slack.directory import Directory
 from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import MessageResult, SlackMessage, receive_mention, receive_reply
@@ -80,7 +80,7 @@ class ClicksAndForms:
     def __init__(
         self,
         database: Database,
-        sender: Sender,
+        slack: Slack,
         directory: Directory,
         rules: Rules,
         lists: Lists,
@@ -88,9 +88,9 @@ class ClicksAndForms:
         app_name: str,
     ) -> None:
         self._turns = FairTurns()
-        self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
+        self._database, self._slack, self._rules, self._app_name = database, slack, rules, app_name
         self._directory, self._lists = directory, lists
-        self._errands, self._hints = errands, HintSender(database, sender, directory)
+        self._errands, self._hints = errands, HintSender(database, slack, directory)
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""

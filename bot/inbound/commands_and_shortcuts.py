@@ -15,9 +15,10 @@ from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.payloads import Body, click_target, person_of, team_of_event
 from bot.policy.approvers import Person
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone
+from bot.slack.api import Slack
+from bot.slack.directory import Directory
+from bot.slack.errors import Gone
+from bot.slack.limits import UPDATE_VIEW
 from bot.store.repository import read_history
 from bot.store.retry import RetryResult, say_again
 from runtime.jsontypes import JsonObject
@@ -36,10 +37,8 @@ NO_CARD = "This message is not a card. Use this on a message that asks for appro
 
 
 class Commands:
-    def __init__(
-        self, database: Database, sender: Sender, directory: Directory, lists: Lists, errands: AfterAck
-    ) -> None:
-        self._database, self._sender, self._directory = database, sender, directory
+    def __init__(self, database: Database, slack: Slack, directory: Directory, lists: Lists, errands: AfterAck) -> None:
+        self._database, self._slack, self._directory = database, slack, directory
         self._lists, self._errands = lists, errands
 
     def register(self, app: AsyncApp) -> None:
@@ -69,12 +68,12 @@ class Commands:
             looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         else:
             looking = verdict.notice_modal(LOOKING, words.TITLE_HISTORY)
-        self._sender.turn_for_view(person_of(body).user)
-        opened = await self._sender.open_view(body["trigger_id"], looking)
+        self._slack.turn_for_view(person_of(body).user)
+        opened = await self._slack.open_view(body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
             with suppress(Gone):  # the person closed it meanwhile
-                await self._sender.update_view(opened, view)
+                await self._slack.call(UPDATE_VIEW, view_id=opened, view=view)
 
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
         found = await self._database.read(read_history, confirmation)
@@ -98,5 +97,5 @@ class Commands:
             self._errands.tell(NOT_YOURS, Addressee(target))
         elif done is RetryResult.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
-            update = self._sender.update(str(channel), str(ts), message)
+            update = self._slack.update(str(channel), str(ts), message)
             self._errands.begin("a notice", update)

@@ -15,19 +15,17 @@ from bot.hosts.host import Host, Unreachable
 from bot.inbound.after_ack import AfterAck
 from bot.inbound.payloads import Body, team_of_event
 from bot.policy.approvers import Person
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import SlackTrouble
-from bot.slack.outbound.methods import SUGGEST_PROMPTS
+from bot.slack.api import Slack
+from bot.slack.directory import Directory
+from bot.slack.errors import SlackTrouble
+from bot.slack.limits import SUGGEST_PROMPTS
 from bot.store.stops import StopPress, stop_run
-from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
 
 log = logging.getLogger(__name__)
 
 _PATIENCE = 1.0
 _LONGEST_TITLE = 60
-_DONT_WAIT = 0.0
 
 
 class Events:
@@ -37,13 +35,13 @@ class Events:
         self,
         database: Database,
         host: Host,
-        sender: Sender,
+        slack: Slack,
         directory: Directory,
         lists: Lists,
         errands: AfterAck,
         prompts: tuple[str, ...],
     ) -> None:
-        self._database, self._host, self._sender, self._directory = database, host, sender, directory
+        self._database, self._host, self._slack, self._directory = database, host, slack, directory
         self._lists, self._errands, self._prompts = lists, errands, prompts
 
     def register(self, app: AsyncApp) -> None:
@@ -65,16 +63,9 @@ class Events:
 
     async def _suggest_prompts(self, channel: str) -> None:
         """Errors are ignored, since nobody waits for the prompts."""
-        args: JsonObject = {
-            "channel_id": channel,
-            "prompts": [{"title": _short(one), "message": one} for one in self._prompts],
-        }
+        prompts = [{"title": _short(one), "message": one} for one in self._prompts]
         try:
-            await self._sender.ask(
-                SUGGEST_PROMPTS,
-                lambda client: client.api_call(SUGGEST_PROMPTS.name, json=args),
-                patience=_DONT_WAIT,
-            )
+            await self._slack.call(SUGGEST_PROMPTS, channel_id=channel, prompts=prompts)
         except SlackTrouble as trouble:
             log.info("no prompts are suggested: %s", trouble)
 

@@ -14,8 +14,8 @@ from bot.confirmation.model import Confirmation, State
 from bot.confirmation.shown import Shown
 from bot.policy.approvers import Unresolved
 from bot.policy.model import may_decide
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.client import Sender
+from bot.slack.api import Slack
+from bot.slack.directory import Directory
 from bot.store.incoming_words import MessageHint, MessageResult, SlackMessage, why_it_waits
 from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
@@ -26,8 +26,8 @@ PATIENCE = 2.0
 
 
 class HintSender:
-    def __init__(self, database: Database, sender: Sender, directory: Directory) -> None:
-        self._database, self._sender, self._directory = database, sender, directory
+    def __init__(self, database: Database, slack: Slack, directory: Directory) -> None:
+        self._database, self._slack, self._directory = database, slack, directory
 
     async def give(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
         """Sends the hint to the writer alone, where they wrote."""
@@ -37,15 +37,15 @@ class HintSender:
                 await asyncio.sleep(PATIENCE)
                 why = await self._database.read(why_it_waits, listened.session, heard.ts)
                 if why is not None:
-                    await self._sender.whisper(target, verdict.queued_message(paused=why is MessageHint.PAUSED))
+                    await self._slack.whisper(target, verdict.queued_message(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:
-                await self._sender.whisper(target, verdict.hint_message(bot))
+                await self._slack.whisper(target, verdict.hint_message(bot))
             case MessageHint.STOP:
                 calls = await self._stoppable_calls(listened.waiting, heard)
                 if calls:
-                    await self._sender.whisper(target, verdict.stop_message(calls))
+                    await self._slack.whisper(target, verdict.stop_message(calls))
                 elif not listened.new:
-                    await self._sender.whisper(target, verdict.hint_message(bot))
+                    await self._slack.whisper(target, verdict.hint_message(bot))
 
     async def _stoppable_calls(self, waiting: Sequence[str], heard: SlackMessage) -> list[Stoppable]:
         calls: list[Stoppable] = []

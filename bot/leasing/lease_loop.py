@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
-WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
+WHILE_FAILING, LONGEST_LAG = 0.25, 10.0
 """While Slack fails, a row's next pause is this share of the time that it has waited, up to the second number in
 seconds."""
 POLL = 5.0

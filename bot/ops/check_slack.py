@@ -24,9 +24,9 @@ from bot.ops.findings import Finding, either, fine, fix, note
 from bot.ops.names import KnownNames
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import Policy
-from bot.slack.directory.names import person_name
-from bot.slack.outbound.errors import PATIENT, why_unreached
-from bot.slack.scopes import scopes_for
+from bot.slack.errors import PATIENT, why_unreached
+from bot.slack.identity import scopes_for
+from bot.slack.names import person_name
 from runtime.jsontypes import JsonObject
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)

@@ -9,8 +9,8 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.slack.directory.names import person_name
-from bot.slack.outbound.errors import PATIENT, why_unreached
+from bot.slack.errors import PATIENT, why_unreached
+from bot.slack.names import person_name
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject, as_object, as_text, objects
 

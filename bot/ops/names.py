@@ -13,8 +13,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.text import visible
 from bot.config.settings import Settings
-from bot.slack.directory.names import handles, person_name
 from bot.slack.identity import slack_client
+from bot.slack.names import handles, person_name
 from runtime.jsontypes import Json, as_object, as_text
 
 PATIENCE = 5.0

@@ -54,12 +54,11 @@ class ReapplyResult:
 def people_of(settings: Settings) -> PeopleLookup:
     """The command asks Slack itself, and only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack
     says, so the client need not."""
-    from bot.slack.directory.directory import Directory
+    from bot.slack.api import Slack
+    from bot.slack.directory import Directory
     from bot.slack.identity import slack_client
-    from bot.slack.outbound.calls import Calls
-    from bot.slack.outbound.client import Sender
 
-    return Directory(Sender(Calls(slack_client(settings))), Rules(settings.policies))
+    return Directory(Slack(slack_client(settings)), Rules(settings.policies))
 
 
 async def reapply_all(

@@ -1,4 +1,4 @@
-"""Finds out who this app is, and which workspace it serves."""
+"""Who this app is, which workspace it serves, and the scopes and events that it needs (`manifest.yml` says why)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,33 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
-from bot.slack.outbound.errors import PATIENT, Later, trouble_from
+from bot.config.settings import Slack as SlackSettings
+from bot.slack.errors import PATIENT, Later, trouble_from
 from runtime.rest.listening import CannotServe
 
 log = logging.getLogger(__name__)
+
+
+SCOPES = frozenset(
+    {
+        "app_mentions:read", "chat:write", "commands", "channels:history", "groups:history", "im:history",
+        "channels:read", "groups:read", "im:write", "users:read", "users:read.email", "usergroups:read", "files:read",
+    }
+)  # fmt: skip
+EVENTS = frozenset(
+    {
+        "app_mention", "app_home_opened", "message.channels", "message.groups", "message.im",
+        "user_change",
+    }
+)  # fmt: skip
+AGENT_SCOPES = frozenset({"assistant:write"})
+"""What an app that is declared as an agent needs as well. Without it only the suggested prompts are missing."""
+AGENT_EVENTS = frozenset({"agent_session_stopped", "app_context_changed"})
+
+
+def scopes_for(slack: SlackSettings) -> frozenset[str]:
+    """The scopes that these settings need. Suggested prompts have one of their own."""
+    return SCOPES | (AGENT_SCOPES if slack.prompts else frozenset())
 
 
 @dataclass(frozen=True)

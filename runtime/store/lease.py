@@ -125,7 +125,7 @@ class Lease:
         self.token = token
         self.lost = asyncio.Event()
         self._database = database
-        self._row = row
+        self.row = row
         self._topic = topic
         self._term = term
         self._keeping: asyncio.TimerHandle | None = None
@@ -151,7 +151,7 @@ class Lease:
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            if not holds(tx, self._row, self.token):
+            if not holds(tx, self.row, self.token):
                 raise LeaseLost
             return result
 
@@ -169,7 +169,7 @@ class Lease:
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            ours = (self._row, self.token)
+            ours = (self.row, self.token)
             if not (release(tx, *ours, topic=self._topic) if ended(result) else holds(tx, *ours)):
                 raise LeaseLost
             return result
@@ -200,7 +200,7 @@ class Lease:
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self._released):
             asked = clock()
-            left = await self._database.read(remaining, self._row, self.token)
+            left = await self._database.read(remaining, self.row, self.token)
             if left is None:
                 self.lost.set()
             elif left < self._term / 3:
@@ -213,7 +213,7 @@ class Lease:
     async def release(self) -> None:
         """Releases the row. Sets `lost` if the row belongs to somebody else."""
         self.stop()
-        if not await self._database.run(release, self._row, self.token, topic=self._topic):
+        if not await self._database.run(release, self.row, self.token, topic=self._topic):
             self.lost.set()
 
     def stop(self) -> None:
@@ -261,5 +261,5 @@ class Lease:
             await asyncio.sleep(self._term / 3)
 
     async def _renew(self) -> None:
-        if not await self._database.run(renew, self._row, self.token, term=self._term):
+        if not await self._database.run(renew, self.row, self.token, term=self._term):
             self.lost.set()

@@ -25,7 +25,7 @@ from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.api import CallLimits
 from bot.store.repository import ATTENDED, CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, SOON, THREADS
 from bot.worker.supervision import RestartPauses

@@ -27,10 +27,9 @@ from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import CallLimits, Calls, slack_session
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Later, SlackTrouble
+from bot.slack.api import CallLimits, Slack, slack_session
+from bot.slack.directory import Directory
+from bot.slack.errors import Later, SlackTrouble
 from bot.store.open import open_store
 from bot.store.repository import Session
 from runtime.store.database import Database
@@ -54,7 +53,7 @@ class Outgoing:
     slack: FakeSlack
     database: Database
     lease: Lease
-    sender: Sender
+    api: Slack
     directory: Directory
     cards: Cards
     writer: Thread
@@ -116,7 +115,7 @@ class Outgoing:
     @contextmanager
     def impatient(self) -> Iterator[None]:
         """Gives up soon on questions that Slack will not answer. All others have much time."""
-        questions = self.directory._questions
+        questions = self.directory._lookups
         patience, questions._patience = questions._patience, 0.3
         yield
         questions._patience = patience
@@ -141,9 +140,8 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
         slack.clock.advance(seconds)
 
     client = AsyncWebClient(slack.bot_token, base_url=slack.url)
-    calls = Calls(client, limits=limits, session=session, clock=slack.clock.now, pause=pause)
-    sender = Sender(calls)
-    directory = Directory(sender, _WITH_FUNCTIONS, patience=15.0, clock=slack.clock.now, pause=pause)
+    api = Slack(client, limits=limits, session=session, clock=slack.clock.now, pause=pause)
+    directory = Directory(api, _WITH_FUNCTIONS, patience=15.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
         slack.person(name, id=user)
         for name, user in (("dana", "U0ASKER"), ("anna", "U0ANNA"), ("ben", "U0BEN"), ("lea", "U0LEAD"))
@@ -151,13 +149,13 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     slack_thread = a_session(deploys.id, thread.ts)
-    cards, lease = Cards(sender, directory), await a_lease(database)
-    writer = Thread(sender, directory.names)
+    cards, lease = Cards(api, directory), await a_lease(database)
+    writer = Thread(api, directory.names)
     return Outgoing(
         slack,
         database,
         lease,
-        sender,
+        api,
         directory,
         cards,
         writer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 
 
 @dataclass(frozen=True, slots=True)

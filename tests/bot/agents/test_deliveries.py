@@ -130,8 +130,8 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
-        intake = Intake(out.directory, out.sender, at.rules)
-        session_worker = SessionWorker(host, out.sender, at.database, intake, at.rules)
+        intake = Intake(out.directory, out.api, at.rules)
+        session_worker = SessionWorker(host, out.api, at.database, intake, at.rules)
         lease = await try_lease(Watched(at.database, watch), LeasedRow("bot_sessions", "key", at.key))
         assert lease is not None
         with pytest.raises(LeaseLost):

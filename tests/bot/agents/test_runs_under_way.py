@@ -97,8 +97,8 @@ async def desk(
         server, rules = Counting(agents.url), at.rules
         host = AdkHost(server)
         stack.push_async_callback(host.close)
-        intake = Intake(out.directory, out.sender, rules)
-        yield Desk(at, SessionWorker(host, out.sender, at.database, intake, rules), server)
+        intake = Intake(out.directory, out.api, rules)
+        yield Desk(at, SessionWorker(host, out.api, at.database, intake, rules), server)
 
 
 @pytest.mark.parametrize("gone", ["database", "lease"])

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bot.confirmation.model import OutcomeKind, Place
-from bot.slack.outbound.calls import CallLimits
-from bot.slack.outbound.errors import Gone, Later
+from bot.slack.api import CallLimits
+from bot.slack.errors import Gone, Later
 from tests.support.deciding import ANNA, BEN, LEAD, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.states import every_state
@@ -137,7 +137,7 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
 
 
 async def test_approvers_in_direct_messages(out: Outgoing) -> None:
-    people = {who: await out.sender.open_dm(who.user) for who in (ANNA, LEAD)}
+    people = {who: await out.api.open_dm(who.user) for who in (ANNA, LEAD)}
     places = [Place(channel=channel, person=who) for who, channel in people.items()]
     out.open(make_policy(approvers=["user:U0ANNA", "user:U0LEAD"]), places)
     out.slack.faults.refuses("chat.postMessage", "user_disabled", where=lambda args: args["channel"] == people[LEAD])

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bot.hosts.host import AgentMessage
-from bot.slack.outbound.calls import CallLimits
-from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
+from bot.slack.api import CallLimits
+from bot.slack.errors import Later, SlackTrouble, Unsure
 from bot.store.attempts import Attempts
 from bot.store.outbox import copies_until
 from tests.support.deciding import ANNA, BEN, make_policy
@@ -100,7 +100,7 @@ async def test_no_words_are_no_message(out: Outgoing) -> None:
 
 async def test_the_reply_is_put_into_the_message_that_grew_or_posted_anew(out: Outgoing) -> None:
     async def grew(text: str) -> str:
-        client = out.sender.client()
+        client = out.api.client
         started = await client.chat_startStream(
             channel=out.deploys.id,
             thread_ts=out.thread.ts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.sandbox.people.people import Person
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.api import CallLimits
 from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"

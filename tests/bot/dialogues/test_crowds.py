@@ -12,7 +12,7 @@ from bot.confirmation.model import Edit, VoteKind
 from bot.leasing.due_rows import RowKind
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
-from bot.slack.outbound.client import VIEWS, WHISPERS
+from bot.slack.api import VIEWS, WHISPERS
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
 from tests.support.office import POLICY, Office, Opens, office

@@ -18,7 +18,7 @@ from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
 from bot.sandbox.workspace.records import Channel
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.api import CallLimits
 from bot.store.repository import CONFIRMATIONS
 from runtime.jsontypes import JsonObject
 from runtime.rest.listening import CannotServe

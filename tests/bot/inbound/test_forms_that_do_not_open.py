@@ -14,7 +14,7 @@ from bot.inbound.after_ack import PAUSES, Addressee, AfterAck
 from bot.inbound.commands_and_shortcuts import HISTORY
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
-from bot.slack.directory.names import NameLookup
+from bot.slack.names import NameLookup
 from tests.support.office import Office, office
 from tests.support.outgoing import outgoing
 
@@ -124,7 +124,7 @@ def test_words_are_tried_again_for_as_long_as_somebody_may_wait_for_them() -> No
 
 async def test_an_unexpected_error_is_logged_and_the_person_is_notified(caplog: pytest.LogCaptureFixture) -> None:
     async with outgoing() as out:
-        errands = AfterAck(out.sender, NameLookup(out.sender))
+        errands = AfterAck(out.api, NameLookup(out.api))
 
         async def breaks() -> None:
             await asyncio.sleep(0)

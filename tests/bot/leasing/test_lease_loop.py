@@ -11,7 +11,7 @@ import pytest
 
 from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
 from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, ClicksFirst, LeaseLoop, NotNow, postpone
-from bot.slack.outbound.errors import Later
+from bot.slack.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease

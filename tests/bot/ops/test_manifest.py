@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli import main
 from bot.ops.setup import manifest_text as manifest
-from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 
 
 def listed(text: str, under: str) -> set[str]:

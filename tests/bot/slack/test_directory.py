@@ -16,8 +16,8 @@ from bot.confirmation.votes import claim_of, waits_for_slack
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
-from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.api import CallLimits
+from bot.slack.directory import Directory
 from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
 from tests.support.outgoing import NO_RULES, Outgoing, outgoing
@@ -75,7 +75,7 @@ async def test_an_answer_from_before_a_change_is_not_kept(out: Outgoing) -> None
 
 async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -> None:
     out.slack.faults.hangs("users.info", times=None)
-    directory = Directory(out.sender, NO_RULES, patience=0.05)
+    directory = Directory(out.api, NO_RULES, patience=0.05)
     assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
 
 
@@ -141,7 +141,7 @@ async def test_waiting_for_our_turn_leaves_slack_time_to_answer(out: Outgoing, r
     async def pause(seconds: float) -> None:
         out.slack.clock.advance(seconds)
 
-    directory = Directory(out.sender, NO_RULES, patience=20, clock=out.slack.clock.now, pause=pause)
+    directory = Directory(out.api, NO_RULES, patience=20, clock=out.slack.clock.now, pause=pause)
     out.slack.faults.limits("users.info", retry_after=retry_after)
     assert isinstance(await directory.account(ANNA), Account) is waited
 
@@ -188,7 +188,7 @@ async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Out
     entry = Approver.parse(f"python:tests.support.python_approvers:{function}")
     rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
     directory = Directory(
-        out.sender, rules, python_approvers=PythonApprovers(time_limit=0.1 if function.startswith("hangs") else 10.0)
+        out.api, rules, python_approvers=PythonApprovers(time_limit=0.1 if function.startswith("hangs") else 10.0)
     )
     try:
         assert await directory.members(entry, CALL) == Unresolved(str(entry), why)
@@ -242,7 +242,7 @@ async def test_a_function_that_the_file_does_not_name_is_not_even_loaded(
 ) -> None:
     monkeypatch.delitem(sys.modules, "this", raising=False)
     entry = Approver.parse("python:this:s")
-    directory = Directory(out.sender, NO_RULES)
+    directory = Directory(out.api, NO_RULES)
     unresolved = Unresolved(str(entry), "no policy in the settings file names it any more")
     assert await directory.members(entry, CALL) == unresolved
     assert "this" not in sys.modules

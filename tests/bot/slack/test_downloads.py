@@ -8,7 +8,7 @@ import pytest
 
 from bot.hosts.host import Attachment
 from bot.sandbox.workspace.records import StoredFile
-from bot.slack.outbound import downloads
+from bot.slack.files import attachments
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import TEAM
 from tests.support.outgoing import Outgoing, outgoing
@@ -30,18 +30,18 @@ def attached(out: Outgoing, name: str, content: bytes, mimetype: str = "text/pla
 
 async def test_files_are_handed_to_the_model_as_they_are(out: Outgoing) -> None:
     files = [attached(out, "notes.txt", b"two nights"), attached(out, "a.png", b"\x89PNG", "image/png")]
-    assert await downloads.attachments(out.sender.client(), files) == (
+    assert await attachments(out.api.client, files) == (
         Attachment(name="notes.txt", mime_type="text/plain", data=b"two nights"),
         Attachment(name="a.png", mime_type="image/png", data=b"\x89PNG"),
     )
 
 
 async def in_words(out: Outgoing, *files: JsonObject) -> list[str]:
-    return [attachment.data.decode() for attachment in await downloads.attachments(out.sender.client(), files)]
+    return [attachment.data.decode() for attachment in await attachments(out.api.client, files)]
 
 
 async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "MOST_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr("bot.slack.files.MOST_BYTES", 2 * 1024 * 1024)
     large = attached(out, "large.bin", b"x" * (2 * 1024 * 1024 + 1))
     assert await in_words(out, large) == ["The file large.bin could not be read: it is larger than 2 MB."]
     out.slack.install.scopes -= {"files:read"}

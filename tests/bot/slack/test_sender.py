@@ -13,10 +13,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.ids import PointerMark, SaidMark, identity
 from blocks.kit import Message
 from blocks.verdict import notice_message, notice_modal
-from bot.slack.outbound.calls import CallLimits, Calls
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
+from bot.slack.api import CallLimits, Slack
+from bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from runtime.jsontypes import JsonObject
+from tests.support.leased import a_lease
 from tests.support.outgoing import Outgoing, outgoing
 
 PLAIN = Message("hello", ())
@@ -31,7 +31,7 @@ async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
 
 
 async def post(out: Outgoing, message: Message = PLAIN, **more: object) -> str:
-    return await out.sender.post(out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
+    return await out.api.post(out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
 
 
 def said(out: Outgoing) -> list[str]:
@@ -73,12 +73,12 @@ async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
     with pytest.raises(
         RefusedBySlack, match=r"lacks a scope for conversations\.open \(im:write\)\. Add it and install"
     ):
-        await out.sender.open_dm(out.ann.id)
+        await out.api.open_dm(out.ann.id)
 
 
 async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_was_posted() -> None:
     async with outgoing() as out:
-        out.sender._calls._client.base_url = "http://127.0.0.1:1/api/"
+        out.api.client.base_url = "http://127.0.0.1:1/api/"
         with pytest.raises(Later, match="could not connect"):
             await post(out)
 
@@ -104,7 +104,7 @@ async def test_when_to_come_back_is_given_in_seconds_or_as_a_date(given: str, at
     proxy = web.Application()
     proxy.router.add_post("/api/chat.postMessage", limited)
     async with outgoing() as out, TestServer(proxy) as server:
-        out.sender._calls._client.base_url = str(server.make_url("/api/"))
+        out.api.client.base_url = str(server.make_url("/api/"))
         with pytest.raises(Later) as later:
             await post(out)
     assert later.value.after == pytest.approx(after, abs=0.9)
@@ -169,9 +169,9 @@ async def test_looking_goes_through_all_pages_but_not_far_back(out: Outgoing) ->
     out.slack.clock.advance(3600)
     since = out.slack.clock.now()
     await post(out, MARKED)
-    sent = await out.sender.sent(out.deploys.id, since=since)
+    sent = await out.api.sent(out.deploys.id, since=since)
     assert [identity(one.metadata) for one in sent] == [("said", "s", "e1", 0)]
-    assert len(await out.sender.sent(out.deploys.id)) == 6
+    assert len(await out.api.sent(out.deploys.id)) == 6
 
 
 async def test_another_identity_is_another_message(out: Outgoing) -> None:
@@ -191,12 +191,12 @@ async def test_the_sdks_own_retries_are_off_whatever_client_it_is_given(out: Out
 async def test_what_can_be_done_twice_is_tried_twice_and_then_later(out: Outgoing) -> None:
     ts = await post(out)
     out.slack.faults.cuts("chat.update", acted=True)
-    await out.sender.update(out.deploys.id, ts, Message("once more", ()))
+    await out.api.update(out.deploys.id, ts, Message("once more", ()))
     assert said(out) == ["once more"]
 
     out.slack.faults.fails("chat.update", times=2)
     with pytest.raises(Later):
-        await out.sender.update(out.deploys.id, ts, Message("too much", ()))
+        await out.api.update(out.deploys.id, ts, Message("too much", ()))
     assert len(out.slack.calls_of("chat.update")) == 4
 
 
@@ -207,14 +207,14 @@ async def test_a_workspaces_limit_on_a_method_is_kept_without_ever_hearing_of_it
     out.slack.rates.methods = True
     ts = await post(out)
     for n in range(50):
-        await out.sender.update(out.deploys.id, ts, Message(f"{n}", ()))
+        await out.api.update(out.deploys.id, ts, Message(f"{n}", ()))
     with pytest.raises(Later) as later:
-        await out.sender.update(out.deploys.id, ts, Message("51", ()))
+        await out.api.update(out.deploys.id, ts, Message("51", ()))
     assert 50 < later.value.after <= 61
     assert len(out.slack.calls_of("chat.update")) == 50
 
     out.slack.clock.advance(later.value.after)
-    await out.sender.update(out.deploys.id, ts, Message("51", ()))
+    await out.api.update(out.deploys.id, ts, Message("51", ()))
     assert {made.status for made in out.slack.calls_of("chat.update")} == {200}
 
 
@@ -228,9 +228,9 @@ async def test_two_replicas_know_of_their_common_limit_from_slack(out: Outgoing)
         clock.advance(seconds)
 
     client = AsyncWebClient(out.slack.bot_token, base_url=out.slack.url)
-    other = Sender(Calls(client, clock=clock.now, pause=pause))
+    other = Slack(client, clock=clock.now, pause=pause)
     for n in range(80):
-        replica, made = (out.sender, other)[n % 2], False
+        replica, made = (out.api, other)[n % 2], False
         while not made:
             try:
                 await replica.update(out.deploys.id, ts, Message(f"{n}", ()))
@@ -248,7 +248,7 @@ async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second
     assert sum(out.waits) == pytest.approx(5, abs=1)
     other = out.slack.channel("other", out.ann)
     waited = len(out.waits)
-    await out.sender.post(other.id, PLAIN)
+    await out.api.post(other.id, PLAIN)
     assert len(out.waits) == waited
 
 
@@ -264,17 +264,44 @@ async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoin
     with pytest.raises(Later):
         await post(out)
     other = out.slack.channel("other", out.ann)
-    await out.sender.post(other.id, PLAIN)
+    await out.api.post(other.id, PLAIN)
     assert out.waits == []
     with pytest.raises(Later) as later:
         await post(out)
     assert later.value.after == pytest.approx(60, abs=2)
 
 
+async def test_after_an_outage_all_who_wait_are_served_at_slacks_own_pace(out: Outgoing) -> None:
+    """However often each of them came too early, because its row changed: each keeps one place in line."""
+    leases = [await a_lease(out.database, f"row {n}") for n in range(12)]
+    clock, waiting = out.slack.clock, dict[int, float]()
+
+    async def tries(n: int) -> None:
+        try:
+            await out.api.at(leases[n]).post(out.deploys.id, Message(f"{n}", ()))
+            waiting.pop(n, None)
+        except Later as later:
+            waiting[n] = clock.now() + later.after
+
+    out.slack.faults.limits("chat.postMessage", retry_after=10, times=None)
+    for _ in range(60):
+        for n in range(12):
+            await tries(n)
+        clock.advance(1)
+    out.slack.faults.clear()
+    healed = clock.now()
+    while waiting:
+        n = min(waiting, key=waiting.__getitem__)
+        clock.advance(max(0.0, waiting[n] - clock.now()))
+        await tries(n)
+    assert sorted(said(out), key=int) == [f"{n}" for n in range(12)]
+    assert clock.now() - healed <= 10 + 12, "Slack's last Retry-After, and one a second"
+
+
 async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
     out.slack.faults.limits("views.open", retry_after=2)
     with pytest.raises(Later):
-        await out.sender.open_view("any", notice_modal("Counting…"))
+        await out.api.open_view("any", notice_modal("Counting…"))
     assert out.waits == []
 
 
@@ -285,15 +312,15 @@ async def test_whoever_sees_nothing_in_the_channel_gets_a_direct_message(out: Ou
     """Slack shows an ephemeral message to members only."""
     place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
     for person in (out.ann, out.lead):
-        await out.sender.whisper({"user": person.id, **place}, notice_message("You may not decide."))
+        await out.api.whisper({"user": person.id, **place}, notice_message("You may not decide."))
     assert "You may not decide." in out.lead.sees()
     assert "You may not decide." in out.ann.sees(out.deploys, thread=out.thread)
     assert "You may not decide." not in out.ann.sees()
 
 
 async def test_deleting_what_is_gone_already_is_fine(out: Outgoing) -> None:
-    await out.sender.delete(out.deploys.id, await post(out))
-    await out.sender.delete(out.deploys.id, "1.000000")
+    await out.api.delete(out.deploys.id, await post(out))
+    await out.api.delete(out.deploys.id, "1.000000")
     assert said(out) == []
 
 

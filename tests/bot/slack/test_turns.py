@@ -1,4 +1,4 @@
-"""The parts below `Sender`: rate windows, look-ups that ask once, and attempts that survive a crash."""
+"""The parts below `Slack`: the limiter, look-ups that ask once, and attempts that survive a crash."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.slack.cache import LookupCache
-from bot.slack.outbound.rates import Rates
+from bot.slack.errors import Later
+from bot.slack.limits import Limiter, Rate
+from bot.slack.lookups import LookupCache
 from bot.store.attempts import KEPT, Attempts
 from bot.store.open import open_store
 from runtime.errors import NotFound
@@ -37,31 +38,41 @@ class Time:
 def test_no_window_ever_holds_more_than_its_limit(most: int, calls: list[tuple[float, float]]) -> None:
     """However fast they come, and whatever Slack says in between."""
     time = Time()
-    rates = Rates(time)
+    limiter, rate = Limiter(time), ("k", most, 4.0)
     made: list[float] = []
     for pause, closed in calls:
         time.now += pause
         if closed:
-            rates.close("k", most, 4.0, closed)
-        at = time.now + rates.take("k", most, 4.0)
+            limiter.close(rate, closed)
+        at = time.now + limiter.take("any", [rate], 1e9)
         assert at >= time.now + closed
         made.append(at)
     assert made == sorted(made)
     assert all(later - earlier >= 4.0 - 1e-6 for earlier, later in zip(made, made[most:], strict=False))
 
 
-@given(st.integers(1, 5), st.integers(1, 200), st.integers(0, 5))
-def test_whoever_is_sent_away_comes_back_to_a_slot(most: int, waiting: int, taken: int) -> None:
-    """However many there are, each in its turn: nobody is sent away twice."""
+@given(st.integers(1, 5), st.integers(1, 200), st.integers(1, 4))
+def test_whoever_is_sent_away_comes_back_to_a_slot(most: int, waiting: int, times: int) -> None:
+    """However many there are, and however often they came too early: each in its turn, and nobody is sent away twice
+    from then on."""
     time = Time()
-    rates = Rates(time)
-    for _ in range(taken):
-        rates.take("k", most, 5.0)
-    back = [time.now + rates.promise("k", most, 5.0) for _ in range(waiting)]
+    limiter, rate = Limiter(time), ("k", most, 5.0)
+    for _ in range(most):
+        limiter.take("any", [rate])
+    for _ in range(times):
+        back = [sent_away(limiter, rate, n, time) for n in range(waiting)]
     assert back == sorted(back)
-    for at in back:
+    assert back[-1] == pytest.approx(105.0 + (waiting - 1) * 5.0 / most)
+    for n, at in enumerate(back):
         time.now = max(time.now, at)
-        assert rates.take("k", most, 5.0) <= 5.0
+        assert limiter.take("any", [rate], 5.0, who=n) <= 5.0
+
+
+def sent_away(limiter: Limiter, rate: Rate, who: int, time: Time) -> float:
+    """When to come back."""
+    with pytest.raises(Later) as later:
+        limiter.take("any", [rate], who=who)
+    return time.now + later.value.after
 
 
 # Look-ups

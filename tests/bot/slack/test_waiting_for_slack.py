@@ -12,7 +12,7 @@ import pytest
 
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.workspace.records import Channel
-from bot.slack.outbound.calls import CallLimits
+from bot.slack.api import CallLimits
 from bot.worker.worker import HELD_FOR
 from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens, office

@@ -15,7 +15,7 @@ from bot.audit.ledger import LineKind
 from bot.audit.verification import Integrity
 from bot.confirmation.effects import Step
 from bot.policy.approvers import OPERATOR
-from bot.slack.outbound.errors import Gone
+from bot.slack.errors import Gone
 from bot.store.audit_verify import verify_ledger
 from bot.store.checkpoints import stored_checkpoints
 from bot.store.ledger_lines import write_step

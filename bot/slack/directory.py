@@ -19,19 +19,19 @@ from bot.confirmation.votes import claim_of, completing_votes
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import PythonApprovers
-from bot.slack.cache import LookupCache
-from bot.slack.directory.channels import Channels
-from bot.slack.directory.names import NameLookup
-from bot.slack.directory.questions import PATIENCE, Questions, Sleep
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone
-from bot.slack.outbound.methods import BY_EMAIL, GROUP_USERS, GROUPS, USERS_INFO
+from bot.slack.api import Slack
+from bot.slack.errors import Gone
+from bot.slack.limits import BY_EMAIL, CHANNEL_INFO, CHANNEL_MEMBERS, GROUP_USERS, GROUPS, USERS_INFO, Method
+from bot.slack.lookups import PATIENCE, Lookups, Sleep
+from bot.slack.names import NameLookup
 from runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
 KNOWN_FOR = 30.0
 MOST_DMS = 10
+_PAGE, _PAGES = 1000, 20
 
 Question = tuple[Approver, CallFacts]
+Key = tuple[Approver | str, str]
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,16 @@ class NotWritable:
     sentence: str
 
 
+@dataclass(frozen=True)
+class ChannelFacts:
+    shared: bool
+    public: bool
+
+
 class Directory:
     def __init__(
         self,
-        sender: Sender,
+        slack: Slack,
         rules: Rules,
         *,
         python_approvers: PythonApprovers | None = None,
@@ -52,19 +58,17 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
     ) -> None:
-        self.names, self._rules = NameLookup(sender, clock), rules
+        self.names, self._rules = NameLookup(slack, clock), rules
         self._python_approvers = python_approvers or PythonApprovers()
-        self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
-        self.channels = Channels(self._questions, KNOWN_FOR, clock)
-        self._accounts: LookupCache[str, Account] = LookupCache(KNOWN_FOR, clock=clock)
-        self._members: LookupCache[tuple[Approver, str], Members] = LookupCache(KNOWN_FOR, good=_is_answer, clock=clock)
+        self._slack = slack
+        self._lookups = Lookups(KNOWN_FOR, patience=patience, clock=clock, pause=pause)
 
     # Accounts and members
 
     async def account(self, person: Person, *, anew: bool = False) -> Account | Unresolved:
         """What Slack says about an account in this workspace."""
         user = person.user
-        found = await self._questions.answer(user, self._accounts, user, lambda: self._ask_account(person), anew=anew)
+        found = await self._lookups.answer(user, _account_key(person), lambda: self._ask_account(person), anew=anew)
         return found if isinstance(found, Unresolved) else _with_person(found, person)
 
     async def members(self, entry: Approver, call: CallFacts, *, anew: bool = False) -> Members:
@@ -72,9 +76,7 @@ class Directory:
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(call.team, entry.value)})
         key = _key(entry, call)
-        return await self._questions.answer(
-            str(entry), self._members, key, lambda: self._ask_members(entry, call), anew=anew
-        )
+        return await self._lookups.answer(str(entry), key, lambda: self._ask_members(entry, call), anew=anew)
 
     async def facts(
         self,
@@ -89,7 +91,7 @@ class Directory:
         barred = policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
         # Ask first what was put off. Otherwise it would never get its turn.
-        questions.sort(key=lambda question: not self._members.put_off(_key(*question)))
+        questions.sort(key=lambda question: not self._lookups.known.put_off(_key(*question)))
         people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
         accounts, answers = await asyncio.gather(
             asyncio.gather(*(self.account(person, anew=anew) for person in people)),
@@ -104,10 +106,10 @@ class Directory:
         """The same facts from the cache alone. None if the cache lacks one of them."""
         barred = policies.barred(row.asked.facts())
         people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
-        peeked = [self._accounts.peek(person.user) for person in people]
+        peeked = [self._lookups.known.peek(_account_key(person)) for person in people]
         accounts = [account for account in peeked if account is not None]
         questions = _questions(row, vote, barred)
-        known = [self._members.peek(_key(entry, call)) for entry, call in questions]
+        known = [self._lookups.known.peek(_key(entry, call)) for entry, call in questions]
         found = [answer for answer in known if answer is not None]
         if len(accounts) < len(people) or len(found) < len(known):
             return None
@@ -119,10 +121,30 @@ class Directory:
     def forget(self, user: str) -> None:
         """Drops what is cached about a person, after Slack reported a change."""
         self.names.forget(user)
-        self._accounts.forget(lambda known: known == user)
-        self._members.forget(lambda key: key[0].kind is ApproverKind.EMAIL)
+        self._lookups.known.forget(lambda key: key == ("account", user))
+        self._lookups.known.forget(lambda key: isinstance(key[0], Approver) and key[0].kind is ApproverKind.EMAIL)
 
     # Where people can be reached
+
+    async def shared(self, channel: str) -> bool | Unresolved:
+        """Whether a channel is shared with another company."""
+        facts = await self._channel(channel)
+        return facts if isinstance(facts, Unresolved) else facts.shared
+
+    async def can_see(self, channel: str, user: str) -> bool:
+        """Whether a full member can read a channel. False if Slack does not answer: a second notification does less
+        harm than none."""
+        facts = await self._channel(channel)
+        if isinstance(facts, Unresolved) or facts.public:
+            return not isinstance(facts, Unresolved)
+        return await self.is_in(channel, user)
+
+    async def is_in(self, channel: str, user: str) -> bool:
+        there = await self._lookups.answer(channel, ("people in", channel), lambda: self._ask_channel_members(channel))
+        return not isinstance(there, Unresolved) and user in there
+
+    async def _channel(self, channel: str) -> ChannelFacts | Unresolved:
+        return await self._lookups.answer(channel, ("channel", channel), lambda: self._ask_channel(channel))
 
     async def sees_any(self, team: str, channels: Iterable[str], person: Person) -> bool:
         """Whether somebody can read one of these channels. False if Slack does not answer. Only a full member of the
@@ -132,7 +154,7 @@ class Directory:
             member = False
         else:
             member = team in account.teams
-        asks = self.channels.can_see if member else self.channels.is_in
+        asks = self.can_see if member else self.is_in
         seen = await asyncio.gather(*(asks(channel, person.user) for channel in channels))
         return any(seen)
 
@@ -157,9 +179,28 @@ class Directory:
 
     # Asking
 
+    async def _ask(self, method: Method, **arguments: object) -> JsonObject:
+        return await self._lookups.ask(method.name, lambda: self._slack.call(method, **arguments))
+
+    async def _ask_channel(self, channel: str) -> ChannelFacts:
+        found = as_object((await self._ask(CHANNEL_INFO, channel=channel)).get("channel"))
+        private = any(found.get(flag) for flag in ("is_private", "is_im", "is_mpim", "is_group"))
+        return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
+
+    async def _ask_channel_members(self, channel: str) -> frozenset[str]:
+        found: set[str] = set()
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            answer = await self._ask(CHANNEL_MEMBERS, channel=channel, cursor=cursor, limit=_PAGE)
+            found.update(texts(answer.get("members")))
+            cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor")) or None
+            if cursor is None:
+                break
+        return frozenset(found)
+
     async def _ask_account(self, person: Person) -> Account:
         try:
-            answer = await self._questions.ask(USERS_INFO, lambda client: client.users_info(user=person.user))
+            answer = await self._ask(USERS_INFO, user=person.user)
         except Gone:
             return Account(person, stranger=True)  # an account that this workspace can't see can't decide in it
         self.names.note(person.user, answer)
@@ -180,30 +221,24 @@ class Directory:
 
     async def _group(self, entry: Approver, team: str) -> Members:
         try:
-            answer = await self._questions.ask(
-                GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value)
-            )
+            answer = await self._ask(GROUP_USERS, usergroup=entry.value)
         except Gone:
             return await self._members_if_disabled(entry)
         return _people(team, texts(answer.get("users")))
 
     async def _members_if_disabled(self, entry: Approver) -> Members:
         """A disabled group has no members. A group that never existed is a mistake, and is reported."""
-        answer = await self._questions.ask(GROUPS, lambda client: client.usergroups_list(include_disabled=True))
+        answer = await self._ask(GROUPS, include_disabled=True)
         if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
             return frozenset()
         return Unresolved(str(entry), "Slack knows no user group of this id")
 
     async def _email(self, entry: Approver, team: str) -> Members:
         try:
-            answer = await self._questions.ask(BY_EMAIL, lambda client: client.users_lookupByEmail(email=entry.value))
+            answer = await self._ask(BY_EMAIL, email=entry.value)
         except Gone:
             return frozenset()
         return _people(team, [as_text(as_object(answer.get("user")).get("id"))])
-
-
-def _is_answer(answer: object) -> bool:
-    return not isinstance(answer, Unresolved)
 
 
 def _people(team: str, users: Iterable[str]) -> frozenset[Person]:
@@ -233,7 +268,11 @@ def _with_person(account: Account, person: Person) -> Account:
     )
 
 
-def _key(entry: Approver, call: CallFacts) -> tuple[Approver, str]:
+def _account_key(person: Person) -> Key:
+    return "account", person.user
+
+
+def _key(entry: Approver, call: CallFacts) -> Key:
     """Only a function's answer depends on the call."""
     return entry, canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
 

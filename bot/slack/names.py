@@ -10,10 +10,9 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import SlackTrouble
-from bot.slack.outbound.methods import GROUPS, USERS_INFO
-from bot.slack.outbound.rates import MINUTE, Rates
+from bot.slack.api import Slack
+from bot.slack.errors import Later, SlackTrouble
+from bot.slack.limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 from runtime.recent_dict import RecentDict
 
@@ -25,8 +24,8 @@ _KEEP = 5000
 
 
 class NameLookup:
-    def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
-        self._sender, self._clock, self._rates = sender, clock, Rates(clock)
+    def __init__(self, slack: Slack, clock: Callable[[], float] = time.monotonic) -> None:
+        self._slack, self._clock, self._limiter = slack, clock, Limiter(clock)
         self._known: RecentDict[str, tuple[float, str]] = RecentDict(_KEEP)
 
     async def of(self, users: Collection[str]) -> Mapping[str, str]:
@@ -60,12 +59,13 @@ class NameLookup:
         return name if self._clock() - noted < KNOWN_FOR else None
 
     async def _ask(self, user: str) -> None:
-        if self._rates.wait(USERS_INFO.name, OF_THESE, MINUTE) > 0:
+        try:
+            self._limiter.take("names", [("names", OF_THESE, MINUTE)])
+        except Later:
             return
-        self._rates.take(USERS_INFO.name, OF_THESE, MINUTE)
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await self._sender.ask(USERS_INFO, lambda client: client.users_info(user=user), patience=0)
+                answer = await self._slack.call(USER_NAME, user=user)
         except (SlackTrouble, TimeoutError):
             answer = {}
         self.note(user, answer)
@@ -73,7 +73,7 @@ class NameLookup:
     async def _ask_groups(self) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await self._sender.ask(GROUPS, lambda client: client.usergroups_list(), patience=0)
+                answer = await self._slack.call(GROUP_NAMES)
         except (SlackTrouble, TimeoutError):
             return
         for group, handle in handles(answer.get("usergroups")):

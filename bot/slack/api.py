@@ -1,0 +1,386 @@
+"""One way to Slack: `slack.call(METHOD, **arguments)`, and a function for each thing that takes more than one call.
+
+Each call keeps to Slack's rates, has a time limit, and raises an error that says what to do next. The SDK's own retries
+are off: they repeat a post whose answer was lost, and wait without a limit. `slack.at(lease)` is the same for the
+holder of a lease, who looks at it again before each sending.
+
+A post is not idempotent. If its answer is lost, it raises `Unsure`. The caller then repeats it with `sure=False`: the
+message is first looked for by its `metadata`. If it is found, it is kept, and further copies are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, cast
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from blocks.ids import identity
+from blocks.kit import Message
+from bot.slack.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, Revoked, SlackTrouble, trouble_from
+from bot.slack.limits import (
+    DELETE,
+    EPHEMERAL,
+    HISTORY,
+    MINUTE,
+    OPEN_DM,
+    OPEN_VIEW,
+    PERMALINK,
+    POST,
+    REPLIES,
+    STOP_STREAM,
+    UPDATE,
+    WHOAMI,
+    Limiter,
+    Method,
+    Rate,
+)
+from bot.slack.lookups import LookupCache
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from runtime.store.lease import Lease
+
+log = logging.getLogger(__name__)
+
+QUIET = logging.getLogger("bot.slack.api.sdk")
+QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
+
+_CONNECTIONS, _KEPT = 100, 5.0
+"""How many connections are open at most, and for how many seconds one stays open without a call."""
+_TO_CONNECT, _LONGEST, _TO_RESPOND = 5.0, 30.0, 5
+"""Seconds until a call that got no connection is put off, the longest that any call may take, and the longest that a
+response URL may."""
+
+WHISPERS, VIEWS = 20, 30
+"""The most ephemeral messages to one person in a minute, and the most views that one person opens. Nobody reads more,
+and others need Slack's limit too."""
+
+_PAGE, _PAGES = 200, 20
+_EARLIER = 300.0
+"""How much Slack's clock and ours may differ when an earlier attempt is looked for."""
+
+Meter = Callable[[str, str, float], None]
+"""Counts an answer of Slack: its method, "ok" or Slack's error code, and how many seconds it took."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """`patience`: the longest that a call waits for its turn; then it raises `Later`. `posts`: how many posts may go
+    into one channel at once, and how many in any `posts` seconds: one a second, with the short bursts that Slack
+    allows. `lookups`: the longest that a decision waits for a lookup while Slack fails."""
+
+    time_limit: float = 10.0
+    patience: float = 5.0
+    lookups: float = 30.0
+    posts: int = 5
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """One of our messages, as it is in Slack."""
+
+    ts: str
+    metadata: Json
+
+
+def slack_session() -> aiohttp.ClientSession:
+    """Connections to Slack that stay open for the next call. Has to be closed.
+
+    They close after a few seconds without a call, long before Slack would close them: a post on a connection that
+    Slack has just closed may or may not have arrived.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEPT),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=_LONGEST, connect=_TO_CONNECT),
+    )
+
+
+class Slack:
+    """`client` retries nothing and does not log what it sends. It serves requests outside the Web API, too."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        *,
+        limits: CallLimits | None = None,
+        meter: Meter = lambda *_: None,
+        session: aiohttp.ClientSession | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`session`: of `slack_session`; without one, each call opens a connection of its own."""
+        self.client = copy.copy(client)
+        self.client.retry_handlers = []
+        self.client._logger = QUIET
+        self.client.session = session
+        self.clock = clock
+        self._limits, self._meter, self._pause = limits or CallLimits(), meter, pause
+        self._limiter, self._lease = Limiter(clock), cast("Lease | None", None)
+        self._free = self  # not bound to a lease, for what is shared by all who wait for it
+        self._links: LookupCache[tuple[str, str], str] = LookupCache(clock=clock)
+        self._dms: LookupCache[str, str] = LookupCache(clock=clock)
+        self._own: LookupCache[None, str] = LookupCache()
+
+    def at(self, lease: Lease) -> Slack:
+        """The same for a lease holder, who is asked right before each call, after the wait for its turn: it raises if
+        the lease is lost."""
+        bound = copy.copy(self)
+        bound._lease = lease
+        return bound
+
+    async def call(self, method: Method, **arguments: Any) -> JsonObject:
+        """Makes a call. Returns Slack's answer, or raises a `SlackTrouble`. Arguments that are None are left out."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        rates: list[Rate] = [(method.name, method.per_minute, MINUTE)]
+        if method.posts:
+            rates.append((given["channel"], self._limits.posts, float(self._limits.posts)))
+        left = self._limits.patience if method.patience is None else method.patience
+        who = None if method.patience is not None else self._who(method, given)
+        tries = 2 if method.repeatable and not method.lookup else 1
+        while True:
+            wait = self._limiter.take(method.name, rates, left, who=who)
+            left -= wait
+            if wait > 0:
+                await self._pause(wait)
+            if self._lease is not None:
+                await self._lease.sure()
+            try:
+                return await self._call_once(method, given)
+            except Later as later:
+                if later.limited:
+                    # Slack does not say which limit it was, so the channel's own, which is lower, is assumed.
+                    self._limiter.close(rates[-1], later.after)
+                else:
+                    tries -= 1
+                if not tries or later.after > left:
+                    raise
+
+    def _who(self, method: Method, given: JsonObject) -> object:
+        """Who comes back if they are sent away: the row that is worked on, or whoever asks the same again."""
+        if self._lease is not None:
+            return self._lease.row
+        return method.name, *(value for value in given.values() if isinstance(value, str))
+
+    async def _call_once(self, method: Method, given: JsonObject) -> JsonObject:
+        if not self.client.token:
+            raise Revoked(method.name, "not_authed")  # a command without a token: there is nothing to ask with
+        began, outcome = self.clock(), "abandoned"
+        how: dict[str, Any] = {"http_verb": "GET", "params": given} if method.reads else {"json": given}
+        asking = self.client.api_call(method.name, **how)
+        try:
+            async with asyncio.timeout(min(self._limits.time_limit, method.within)):
+                response = await asking
+            outcome = "ok"
+            return cast("JsonObject", response.data)
+        except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
+            # AttributeError: the SDK fails on a 200 whose body is plain text, such as a proxy's.
+            trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
+            outcome = trouble.code
+            raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself
+        finally:
+            self._meter(method.name, outcome, self.clock() - began)
+
+    # Messages
+
+    async def post(
+        self,
+        channel: str,
+        message: Message,
+        *,
+        thread_ts: str | None = None,
+        broadcast: bool = False,
+        sure: bool = True,
+        since: float | None = None,
+    ) -> str:
+        """Posts a message, and returns its ts. `broadcast`: the channel shows it too, besides the thread. `sure` is
+        False if an earlier attempt, made at `since` or later, may have succeeded."""
+        wanted = identity(message.metadata)
+        if not sure and wanted is not None:
+            found = await self.find_sent(channel, wanted, thread_ts=thread_ts, since=since)
+            if found is not None:
+                return found
+        answer = await self._or_plain(
+            POST,
+            message,
+            channel=channel,
+            thread_ts=thread_ts,
+            reply_broadcast=broadcast or None,
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+        return str(answer["ts"])
+
+    async def update(self, channel: str, ts: str, message: Message) -> None:
+        await self._or_plain(UPDATE, message, channel=channel, ts=ts)
+
+    async def _or_plain(self, method: Method, message: Message, **where: Any) -> JsonObject:
+        """If Slack refuses a message as it is, sends its bare text. So no card is lost, and no button stays that does
+        not work any more."""
+
+        async def send(content: Message) -> JsonObject:
+            blocks = list(content.blocks) or (None if method.posts else [])
+            return await self.call(method, text=content.text, blocks=blocks, metadata=content.metadata or None, **where)
+
+        try:
+            return await send(message)
+        except RefusedBySlack as refused:
+            if refused.code not in OVERSIZE_OR_ODD:
+                raise
+            log.error("sent as plain text: %s", refused)
+            return await send(Message(message.text, (), {} if "metadata" in refused.code else message.metadata))
+
+    async def delete(self, channel: str, ts: str) -> None:
+        """Deletes a message. It may be gone already."""
+        try:
+            await self.call(DELETE, channel=channel, ts=ts)
+        except Gone as gone:
+            if gone.code != "message_not_found":
+                raise
+
+    async def permalink(self, channel: str, ts: str) -> str:
+        async def look() -> str:
+            return str((await self._free.call(PERMALINK, channel=channel, message_ts=ts))["permalink"])
+
+        return await self._links.get((channel, ts), look)
+
+    async def open_dm(self, user: str) -> str:
+        """Opens the direct message with a person, and returns its channel."""
+
+        async def open_() -> str:
+            return str(as_object((await self._free.call(OPEN_DM, users=user))["channel"])["id"])
+
+        return await self._dms.get(user, open_)
+
+    async def whisper(self, target: JsonObject, message: Message, window: JsonObject | None = None) -> None:
+        """To one person, where they look: `target` names the user and, if they are in one, channel and thread.
+
+        If `target` has the `trigger` of a click, the `window` opens, which says the same. A window appears on top of
+        what they look at, but a trigger lives for three seconds. Otherwise the message is ephemeral. Outside of
+        channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all people
+        together, so nobody has more than a share of it: beyond that it raises `Later`.
+        """
+        user, channel = as_text(target.get("user")), as_text(target.get("channel"))
+        theirs = ("whispers", user), WHISPERS, MINUTE
+        self._limiter.take(EPHEMERAL.name, [theirs], who=self._who(EPHEMERAL, {**target, "text": message.text}))
+        if window is not None and await self._in_window(as_text(target.get("trigger")), window):
+            return
+        if channel:
+            thread_ts = as_text(target.get("thread_ts")) or None
+            content: JsonObject = {"text": message.text, "blocks": list(message.blocks) or None}
+            try:
+                await self.call(EPHEMERAL, channel=channel, user=user, thread_ts=thread_ts, **content)
+                return
+            except Gone as gone:
+                log.info("sent as a direct message instead: %s", gone)
+        await self.post(await self.open_dm(user), message)
+
+    async def _in_window(self, trigger: str, window: JsonObject) -> bool:
+        """Whether a view could be opened. If Slack's answer was lost, this is unknown, and the message is sent as
+        well."""
+        if not trigger:
+            return False
+        try:
+            await self.open_view(trigger, window)
+        except SlackTrouble as trouble:
+            log.info("sent as a message instead of a window: %s", trouble)
+            return False
+        return True
+
+    async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
+        """Sends a message to one person, at the URL that came with their action. Returns whether Slack accepted it."""
+        body: JsonObject = {**message.payload(), "replace_original": replace_original}
+        body |= {"response_type": "ephemeral"} | ({"thread_ts": thread_ts} if thread_ts else {})
+        try:
+            client = AsyncWebhookClient(url, logger=QUIET, timeout=_TO_RESPOND)
+            status = (await client.send_dict(body)).status_code
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning("no answer at a response URL: %s", type(error).__name__)  # the URL itself is a secret
+            return False
+        if status != HTTPStatus.OK:
+            log.warning("a response URL answered %s", status)
+        return status == HTTPStatus.OK
+
+    async def stop_stream(self, channel: str, ts: str, status: str | None = None) -> None:
+        """Ends a message's growth. It may have ended already. `status`: of Slack's agent session from then on; without
+        one, Slack shows that it is the person's turn."""
+        for given in [status, None] if status else [None]:
+            try:
+                await self.call(STOP_STREAM, channel=channel, ts=ts, session_status=given)
+                return
+            except (Gone, RefusedBySlack) as trouble:
+                log.info("a message had stopped growing: %s", trouble)
+
+    # Messages that were sent
+
+    async def find_sent(
+        self,
+        channel: str,
+        wanted: tuple[str | int, ...],
+        *,
+        thread_ts: str | None = None,
+        since: float | None = None,
+        keep: str | None = None,
+    ) -> str | None:
+        """Finds our message with this identity: the one to `keep`, or else the first. Deletes all other copies."""
+        sent = await self.sent(channel, thread_ts=thread_ts, since=since)
+        found = [one.ts for one in sent if identity(one.metadata) == wanted]
+        kept = keep if keep in found else next(iter(found), None)
+        for stray in found:
+            if stray != kept:
+                log.info("another copy of a message is deleted")
+                await self.delete(channel, stray)
+        return kept
+
+    async def sent(
+        self, channel: str, *, thread_ts: str | None = None, since: float | None = None
+    ) -> list[SentMessage]:
+        """Our own messages in a thread, or in a channel outside its threads, oldest first."""
+        own = await self._own_user()
+        oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
+        found: list[SentMessage] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await self.call(
+                REPLIES if thread_ts else HISTORY,
+                channel=channel,
+                ts=thread_ts,
+                include_all_metadata=True,
+                oldest=oldest,
+                cursor=cursor,
+                limit=_PAGE,
+            )
+            ours = [message for message in objects(page.get("messages")) if message.get("user") == own]
+            found += [SentMessage(as_text(message.get("ts")), message.get("metadata")) for message in ours]
+            cursor = as_text(as_object(page.get("response_metadata")).get("next_cursor")) or None
+            if cursor is None:
+                break
+        return sorted(found, key=lambda one: one.ts)
+
+    async def _own_user(self) -> str:
+        """The app's own user. This matters because anybody can write metadata that looks like ours."""
+
+        async def who() -> str:
+            return as_text((await self._free.call(WHOAMI)).get("user_id"))
+
+        return await self._own.get(None, who)
+
+    # Views
+
+    def turn_for_view(self, user: str) -> None:
+        """Call this before a view for somebody is made. Slack's limit is for all people together, so nobody gets more
+        than a share of it: beyond that it raises `Later`."""
+        self._limiter.take(OPEN_VIEW.name, [(("views", user), VIEWS, MINUTE)])
+
+    async def open_view(self, trigger_id: str, view: JsonObject) -> str:
+        """Opens a view, and returns its id."""
+        answer = await self.call(OPEN_VIEW, trigger_id=trigger_id, view=view)
+        return as_text(as_object(answer.get("view")).get("id"))

@@ -1,0 +1,224 @@
+"""Facts from Slack that decisions wait for: who somebody is, who is in a group, what a channel is.
+
+A cache with one question at a time for each key: a hundred clicks at once ask Slack once. Whoever asks waits at most
+for `patience`. While Slack fails, a question is repeated at growing intervals, by one caller at a time for each method,
+because failed questions count towards Slack's limit too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from bot.policy.approvers import Unresolved
+from bot.slack.errors import Later
+from runtime.errors import ConfirmError
+from runtime.recent_dict import RecentDict
+
+PATIENCE = 30.0
+AGAIN = (1.0, 2.0, 4.0, 8.0)
+"""The pauses before a failed question is asked again. The last one repeats."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass
+class _Question(Generic[V]):
+    task: asyncio.Task[V]
+    waiting: int = 0
+
+
+class LookupCache(Generic[K, V]):
+    """Answers are kept for `seconds` from when the question began (None: for ever). Errors are not kept, but a question
+    that Slack put off is not asked again too early.
+
+    `good` says which answers are worth keeping.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        *,
+        keep: int = 5000,
+        good: Callable[[V], bool] = lambda _: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seconds, self._good, self._clock = seconds, good, clock
+        self._known: RecentDict[K, tuple[float, V]] = RecentDict(keep)
+        self._later: RecentDict[K, tuple[float, Later]] = RecentDict(keep)
+        self._asking: dict[K, _Question[V]] = {}
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
+        """The answer. The question goes on as long as anybody waits, so callers should limit their wait. With `anew`
+        the question is always asked again."""
+        known = None if anew else self._fresh_entry(key)
+        if known is not None:
+            return known[1]
+        question = self._asking.get(key)
+        if question is None:
+            self._raise_if_too_early(key)
+            question = self._asking[key] = _Question(
+                asyncio.create_task(self._ask(key, ask), name="adk-confirm-lookup")
+            )
+            question.task.add_done_callback(_read_error)
+        question.waiting += 1
+        try:
+            return await asyncio.shield(question.task)
+        finally:
+            question.waiting -= 1
+            if not question.waiting:
+                self._drop(key, question)
+
+    def peek(self, key: K) -> V | None:
+        """What is known without asking."""
+        known = self._fresh_entry(key)
+        return None if known is None else known[1]
+
+    def put_off(self, key: K) -> bool:
+        """Whether Slack could not be asked when the answer was last needed."""
+        return key in self._later
+
+    def forget(self, which: Callable[[K], bool]) -> None:
+        """Forgets an answer, and one that is being fetched now, since it may be outdated."""
+        for key in [key for key in (*self._known, *self._asking) if which(key)]:
+            self._known.pop(key, None)
+            self._asking.pop(key, None)
+
+    def _fresh_entry(self, key: K) -> tuple[float, V] | None:
+        known = self._known.get(key)
+        if known is None or (self._seconds is not None and self._clock() - known[0] >= self._seconds):
+            return None
+        return known
+
+    def _raise_if_too_early(self, key: K) -> None:
+        """Raises if it is too early to ask again: that would only delay the answer for everybody."""
+        later = self._later.pop(key, None)
+        if later is not None and (left := later[0] - self._clock()) > 0:
+            self._later[key] = later
+            raise Later(later[1].method, left, later[1].code)
+
+    def _drop(self, key: K, question: _Question[V]) -> None:
+        """Cancels a question for which nobody waits any more. The next caller starts again."""
+        question.task.cancel()
+        if self._asking.get(key) is question:
+            del self._asking[key]
+
+    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        began, me = self._clock(), asyncio.current_task()
+        try:
+            answer = await ask()
+            if self._current(key, me) and self._good(answer):
+                self._known[key] = began, answer
+            return answer
+        except Later as later:
+            if self._current(key, me) and later.limited:
+                self._later[key] = self._clock() + later.after, later
+            raise
+        finally:
+            if self._current(key, me):
+                del self._asking[key]
+
+    def _current(self, key: K, task: asyncio.Task[object] | None) -> bool:
+        question = self._asking.get(key)
+        return question is not None and question.task is task
+
+
+def _read_error(task: asyncio.Task[V]) -> None:
+    """Reads the error, so that asyncio does not warn about it if everybody who waited has given up."""
+    if not task.cancelled():
+        task.exception()
+
+
+class Lookups:
+    """All that is known for `seconds`, under one cache, and the questions for what is not."""
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Sleep = asyncio.sleep,
+    ) -> None:
+        self.known: LookupCache[Any, Any] = LookupCache(seconds, good=_is_answer, clock=clock)
+        self._patience, self._clock, self._pause = patience, clock, pause
+        self._outages: dict[str, _Outage] = {}
+
+    async def ask(self, method: str, ask: Callable[[], Awaitable[V]]) -> V:
+        """Asks until Slack answers. `answer` cancels this when nobody waits any more."""
+        return await self._outages.setdefault(method, _Outage(self._clock, self._pause)).ask(ask)
+
+    async def answer(
+        self, what: str, key: Hashable, ask: Callable[[], Awaitable[V]], *, anew: bool = False
+    ) -> V | Unresolved:
+        """The known answer for `key`, or a new one; with `anew` always a new one. Waits for a turn only if that leaves
+        Slack as much time again to answer. Otherwise the result says when the turn comes."""
+        until = self._clock() + self._patience
+        try:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    try:
+                        return cast("V", await self.known.get(key, ask, anew=anew))
+                    except Later as later:
+                        if later.after >= (until - self._clock()) / 2:
+                            why = f"Slack answers no more questions for {later.after:.0f} s"
+                            return Unresolved(what, why, later.after)
+                        await self._pause(later.after)
+        except TimeoutError:
+            return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
+        except ConfirmError as error:
+            return Unresolved(what, str(error).removesuffix("."))
+
+
+def _is_answer(answer: object) -> bool:
+    return not isinstance(answer, Unresolved)
+
+
+class _Outage:
+    """A time in which Slack fails for one method. One caller at a time retries, and the others wait
+    for the result."""
+
+    def __init__(self, clock: Callable[[], float], pause: Sleep) -> None:
+        self._clock, self._pause = clock, pause
+        self._failures, self._failed_at = 0, 0.0
+        self._one_at_a_time = asyncio.Lock()
+
+    async def ask(self, ask: Callable[[], Awaitable[V]]) -> V:
+        while True:
+            try:
+                if not self._failures:
+                    return await self._ask_noting_failure(ask)
+                async with self._one_at_a_time:
+                    if self._failures:
+                        await self._wait_for_next()
+                        return await self._ask_noting_failure(ask)
+            except Later as later:
+                if later.limited:
+                    raise
+
+    async def _wait_for_next(self) -> None:
+        pause = AGAIN[min(self._failures, len(AGAIN)) - 1]
+        left = self._failed_at + pause - self._clock()
+        if left > 0:
+            await self._pause(left)
+
+    async def _ask_noting_failure(self, ask: Callable[[], Awaitable[V]]) -> V:
+        before = self._failures
+        try:
+            answer = await ask()
+        except Later as later:
+            if not later.limited:
+                self._failures = max(self._failures, before + 1)  # calls that fail together count as one failure
+                self._failed_at = self._clock()
+            raise
+        except ConfirmError:
+            self._failures = 0  # Slack did answer
+            raise
+        self._failures = 0
+        return answer
