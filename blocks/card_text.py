@@ -112,8 +112,6 @@ def _about_question(view: Shown) -> tuple[TextSpan, ...]:
 def _sentence(view: Shown) -> tuple[TextSpan, ...]:
     if view.asked_anew:
         return say(words.ASKED_ANEW)
-    if view.left_behind:
-        return say(words.LEFT_BEHIND)
     if view.operation and view.stage in words.OPERATION_ENDS:
         return say(words.OPERATION_ENDS[view.stage], people=by(view.decided_by))
     if view.question and view.stage in words.TITLES_QUESTION:
@@ -295,7 +293,6 @@ def _value_span(argument: Argument) -> TextSpan:
 def _problems(view: Shown) -> list[Line]:
     lines = [line(words.ANSWERED_OUTSIDE)] if view.answered_outside else []
     lines += [line(words.NOT_SEALED)] if view.unsealed else []
-    lines += [line(words.ENDS_TURN)] if view.ends_turn else []
     lines += [line(words.UNREACHABLE, when=When(view.tries_until))] if view.tries_until else []
     if view.paused and view.paused.by is None:
         lines.append(line(words.PAUSED))

@@ -23,7 +23,6 @@ class LineKind(StrEnum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     ASKED_ANEW = "asked anew"  # its workflow asked again with the same id, so the newer request counts
-    LEFT_BEHIND = "left behind"  # its agent went on to the next step, so the call can't run any more
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"  # approved, but the call could not start in time
     BEGUN = "begun"

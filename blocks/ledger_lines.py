@@ -213,7 +213,6 @@ LINES: Mapping[LineKind, LineEntry] = {
         counted=Counted.WITHDRAWN,
     ),
     LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW, headline=True),
-    LineKind.LEFT_BEHIND: LineEntry(sentence=words.LINE_LEFT_BEHIND, headline=True),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
         question=words.LINE_QUESTION_ELSEWHERE,

@@ -170,7 +170,6 @@ LAPSED = "Approved by {people}, but it did not start in time. It did not run."
 LAPSED_AT = "Approved by {people}, but it did not start by {when}. It did not run."
 WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
 ASKED_ANEW = "The agent asked again. Use the newer card."
-LEFT_BEHIND = "The agent went on without waiting for a decision. It did not run."
 WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
 ELSEWHERE = {
     True: "Somebody approved it outside this app. Votes here did not count.",
@@ -190,10 +189,6 @@ UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
-)
-ENDS_TURN = (
-    "⚠️ Whatever you decide, this ends the agent's turn: later steps do not run. Whoever runs the agent can change that "
-    "by making its app resumable."
 )
 ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, outside this app."
 ATTEMPT = "Attempt {number}"
@@ -361,7 +356,6 @@ LINE_ELSEWHERE = {
     None: "🚨 {tool} was answered outside this app.",
 }
 LINE_ASKED_ANEW = "↩️ The agent asks about {tool} again. Use the newer card."
-LINE_LEFT_BEHIND = "↩️ The agent went on without waiting for a decision on {tool}. It did not run."
 LINE_LAPSED = "⌛ {tool} was approved, but did not start in time. It did not run."
 LINE_BEGUN = "▶️ {tool} started."
 LINE_BEGUN_AGAIN = "▶️ {tool} started, attempt {attempt}."

@@ -166,15 +166,12 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     return replace(change, steps=tuple(replace(step, text=masked_reason) for step in change.steps))
 
 
-POINTLESS = {LineKind.ASKED_ANEW: decision_texts.ASKED_ANEW, LineKind.LEFT_BEHIND: decision_texts.LEFT_BEHIND}
-"""The ledger lines about requests that need no answer any more, with the reason."""
-
-
-def close_unneeded(row: Confirmation, now: datetime, line: LineKind) -> Transition:
-    """Ends a confirmation whose answer would have no effect any more. The agent gets no message."""
+def close_asked_anew(row: Confirmation, now: datetime) -> Transition:
+    """Ends a confirmation whose answer a newer request would get. The agent gets no message."""
     if row.state is not State.WAITING:
         return Transition(row=row)
-    return replace(refuse(row, ConfirmationEvent.WITHDRAW, line, now, None, POINTLESS[line]), delivery=None)
+    closed = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.ASKED_ANEW, now, None, decision_texts.ASKED_ANEW)
+    return replace(closed, delivery=None)
 
 
 def record_outside_answer(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:

@@ -17,7 +17,6 @@ from runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 ASKED_ANEW = "asked again; the newer request counts"
-LEFT_BEHIND = "the agent went on without waiting"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 
 

@@ -117,7 +117,6 @@ class HostRequest:
     unbound: bool = False  # nobody says which arguments the tool takes
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     ask: Ask = Ask.CONFIRMATION
-    ends_turn: bool = False  # the agents that follow will not run, whatever is decided
     siblings: str = ""  # the same for all requests of one agent in one turn and branch
 
     @property

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
-from bot.confirmation.decision import close_unneeded, delivery_of, record_outside_answer, step_of
+from bot.confirmation.decision import close_asked_anew, delivery_of, record_outside_answer, step_of
 from bot.confirmation.effects import Delivery
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.states import (
@@ -40,7 +40,6 @@ class HostOutcome:
     begun_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
     asked_anew: bool = False  # a later request has replaced this one and would get the answer
-    left_behind: bool = False  # the agent went on without an answer, so the call can't run any more
 
 
 def outcome_of(call: Call) -> HostOutcome | None:
@@ -118,8 +117,8 @@ def record_unreached(row: Confirmation, now: datetime) -> Transition:
 
 def copy_outcome(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
     """Copies what the host says. What it says once more, or too late, changes nothing."""
-    if row.state is not State.APPROVED and (seen.asked_anew or seen.left_behind):
-        return close_unneeded(row, now, LineKind.ASKED_ANEW if seen.asked_anew else LineKind.LEFT_BEHIND)
+    if row.state is not State.APPROVED and seen.asked_anew:
+        return close_asked_anew(row, now)
     change = Transition(row=row)
     if seen.became is None or (row.outcome is not None and row.outcome.kind is seen.became):
         return change

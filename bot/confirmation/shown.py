@@ -162,7 +162,6 @@ class Shown:
         self.decided_by = _decided_by(row)
         self.reason = _reason(row, redactor)
         self.asked_anew = _ended_because(row, decision_texts.ASKED_ANEW)  # a newer card has taken the place of this one
-        self.left_behind = _ended_because(row, decision_texts.LEFT_BEHIND)  # the agent went on without an answer
         self.outside = row.outside.confirmed if row.outside else None  # None if nobody can tell
         self.started_at = epoch(outcome.begun_at) if outcome and outcome.begun_at else None
         self.duration = outcome.seconds if outcome else None
@@ -175,7 +174,6 @@ class Shown:
 
         # Problems
         self.answered_outside, self.unsealed = row.outside is not None, row.unsealed
-        self.ends_turn = asked.ends_turn and waits  # whatever people decide, the agents that follow never run
         unreached = row.unreached and row.state is State.APPROVED and outcome is None
         self.tries_until = self.start_by if unreached else None  # its agent's server does not answer
 

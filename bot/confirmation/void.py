@@ -42,7 +42,6 @@ _AFTER: Mapping[LineKind, tuple[State, OutcomeKind | None]] = {
     LineKind.EXPIRED: (State.EXPIRED, None),
     LineKind.WITHDRAWN: (State.WITHDRAWN, None),
     LineKind.ASKED_ANEW: (State.WITHDRAWN, None),
-    LineKind.LEFT_BEHIND: (State.WITHDRAWN, None),
     LineKind.ELSEWHERE: (State.ELSEWHERE, None),
     LineKind.LAPSED: (State.LAPSED, None),
     LineKind.BEGUN: (State.APPROVED, OutcomeKind.RUNNING),

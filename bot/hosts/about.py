@@ -1,13 +1,13 @@
 """Finds out once what an ADK server is and supports, so that nothing has to be guessed for a call.
 
-ADK Python describes its requests (`/openapi.json`), its tools (`app-info`) and, on a development server, its app
-(`build_graph`). Our own API is recognised by its title. The servers of Go, Java and JavaScript describe nothing, so
-they get the plain form of a request, which all servers accept: ADK Go refuses fields that it does not know.
+ADK Python describes its requests (`/openapi.json`) and its tools (`app-info`). Our own API is recognised by its title.
+The servers of Go, Java and JavaScript describe nothing, so they get the plain form of a request, which all servers
+accept: ADK Go refuses fields that it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -36,21 +36,6 @@ TOGETHER = (
     "Answers to one agent go to it together: an approval waits until everything that the agent asked in that turn is "
     "decided."
 )
-ENDS = (
-    "Other agents should follow {agents} in the same turn, and the app is not resumable: google-adk ends the turn with "
-    "the first approval, and they never run. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."
-)
-LEAVES_BRANCHES = (
-    "Branches of {agents} can ask at the same time, and steps follow them. google-adk goes on after the first branch "
-    "that was answered: what the others asked never runs, and their cards say so. Put approvals into the steps that "
-    "follow, or use a Workflow."
-)
-MAY_END = (
-    "Its root agent is not an LlmAgent. If it is a SequentialAgent or a LoopAgent and its app is not resumable, "
-    "google-adk ends the turn with the first approval, and what should follow never runs: give the app "
-    "resumability_config=ResumabilityConfig(is_resumable=True)."
-)
-NO_LLM_AGENT = "not an LlmAgent"
 NOT_DESCRIBED = (
     "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
     "log says why."
@@ -65,60 +50,30 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerIn
     Raises `Unreachable` if the server, or the app on it, does not exist.
     """
     _check_app(app, await _description(get, "/list-apps"))
-    name = quote(app, safe="")
-    info_status, info = await _get_or_none(get, app_info(app))
+    try:
+        status, info = await get(f"/apps/{quote(app, safe='')}/app-info")
+    except Unreachable:  # it has to load the app for this, and may fail
+        await get("/list-apps")  # if the whole server is gone, this is an error
+        status, info = 0, None
     described, version = await _description(get, "/openapi.json"), await _description(get, "/version")
     ours = as_object(as_object(described).get("info")).get("title") == OUR_API
-    fields = _run_fields(described)
-    metadata = "customMetadata" in fields
-    resumable = _is_resumable((await _get_or_none(get, f"/dev/apps/{name}/build_graph"))[1])
+    metadata = "customMetadata" in _run_fields(described)
+    notes = [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
+    notes += [] if metadata else [NO_MARKS]
+    notes += [NOT_DESCRIBED] if status == HTTPStatus.INTERNAL_SERVER_ERROR else []
     return ServerInfo(
         name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
         metadata=metadata,
-        invocation="invocationId" in fields,
-        resumable=resumable,
         settle=settle if ours else None,
         schemas=_schemas(info),
-        notes=(OUR_PORT,)
-        if ours
-        else (*_notes(metadata=metadata, resumable=resumable), *_app_notes(info_status, info, resumable=resumable)),
+        notes=(OUR_PORT,) if ours else tuple(notes),
     )
-
-
-def app_info(app: str) -> str:
-    """The URL at which google-adk describes an app. Answering makes the server load the app."""
-    return f"/apps/{quote(app, safe='')}/app-info"
-
-
-def _app_notes(status: int, info: Json, *, resumable: bool) -> Iterator[str]:
-    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        yield NOT_DESCRIBED
-    elif status == HTTPStatus.BAD_REQUEST and NO_LLM_AGENT in str(as_object(info).get("detail")) and not resumable:
-        yield MAY_END
-
-
-def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
-    """What this kind of server can't guarantee, for the operator."""
-    yield from (PORT, DENIALS, EDITS, BROKEN)
-    if not resumable:
-        yield TOGETHER
-    if not metadata:
-        yield NO_MARKS
 
 
 async def _description(get: Get, path: str) -> Json:
     """The server's description, or None."""
     status, body = await get(path)
     return body if status == HTTPStatus.OK else None
-
-
-async def _get_or_none(get: Get, path: str) -> tuple[int, Json]:
-    """Calls an endpoint that has to load the agent, which fails for unusual kinds of agents."""
-    try:
-        return await get(path)
-    except Unreachable:
-        await get("/list-apps")  # if the whole server is gone, this is an error
-        return 0, None
 
 
 def _check_app(app: str, listed: Json) -> None:
@@ -140,11 +95,6 @@ def _name(version: Json) -> str:
 def _run_fields(openapi: Json) -> JsonObject:
     schemas = as_object(as_object(as_object(openapi).get("components")).get("schemas"))
     return as_object(as_object(schemas.get("RunAgentRequest")).get("properties"))
-
-
-def _is_resumable(graph: Json) -> bool:
-    config = as_object(as_object(graph).get("resumability_config"))
-    return config.get("is_resumable") is True
 
 
 def _schemas(info: Json) -> dict[str, JsonObject]:

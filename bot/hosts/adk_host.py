@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from bot.confirmation.model import Ask, SessionKey
 from bot.hosts import reading
@@ -35,7 +34,6 @@ from bot.hosts.host_texts import (
     ASKED_ANEW,
     GONE,
     NOT_KEPT,
-    NOT_LOADED,
     broken_connection_message,
     denial_message,
     nobody_answered,
@@ -50,7 +48,6 @@ from runtime.calls.call import Word
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, same
-from runtime.recent_dict import RecentDict
 from runtime.wire import Content, Part
 
 RESEND_AFTER = 30.0
@@ -58,10 +55,6 @@ RESEND_AFTER = 30.0
 
 CLOCK_TOLERANCE = 1.0
 """How many seconds the server's clock may be behind ours when a message is looked for by its time."""
-
-
-MOST_FAILURES = 1000
-"""For how many sessions the failures of their last runs are remembered."""
 
 
 class AdkHost:
@@ -73,7 +66,6 @@ class AdkHost:
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._stops: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, dict[str, int]] = {}
-        self._failures: RecentDict[SessionKey, dict[str, dict[int, str]]] = RecentDict(MOST_FAILURES)
 
     @property
     def app(self) -> str:
@@ -100,8 +92,7 @@ class AdkHost:
         found = await self._read(session)
         # A call may have ended while this was read, and the result may show the state before or after.
         running = {**self._running.get(session, {}), **before}
-        look = found.look(running, about.schemas, resumable=about.resumable)
-        return replace(look, requests=tuple(replace(r, ends_turn=r.agent in about.ending) for r in look.requests))
+        return found.look(running, about.schemas)
 
     # Messages
 
@@ -137,7 +128,7 @@ class AdkHost:
             self._sent[mark] = began
             heard = (await self._read_after(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
-                raise await self._not_arrived_error(cut, min(RESEND_AFTER, self.server.patience)) from cut
+                raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
             if not heard.replied and not self._is_stopped(session):
                 yield broken_connection_message(heard.event, str(cut))
 
@@ -172,27 +163,15 @@ class AdkHost:
                 raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
         for group in _by_agent(left, before):
-            async for said in self._give_all(session, group):
+            async for said in self._send_group(session, group):
                 yield said
         for answer in answers:
             async for said in self._explain(session, before.adk_request(answer.request_id), answer):
                 yield said
 
-    async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
+    async def _send_group(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
-        missing answer. If the server ignored an answer because others came with it, that one is sent again alone,
-        once."""
-        async for said in self._give_in_one(session, answers):
-            yield said
-        if len(answers) == 1:
-            return
-        after = await self._read(session)
-        for answer in answers:
-            if (adk_request := after.adk_request(answer.request_id)) is not None and adk_request.open:
-                async for said in self._give_in_one(session, [answer]):
-                    yield said
-
-    async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
+        missing answer, and others end an agent with its first answer."""
         before = await self._read(session)
         made = [
             (one, self._signer.part(session, before.adk_request(one.request_id), _answer_for(one, before)))
@@ -257,25 +236,20 @@ class AdkHost:
         given = {
             one: len(adk_request.given) for one in requests if (adk_request := before.adk_request(one)) is not None
         }
-        adk_request = before.adk_request(requests[0])
-        resumable = before.resumable or (await self.server.about()).resumable
-        invocation = adk_request.request.invocation_id if adk_request is not None and resumable else None
         message, began = Content(role="user", parts=parts), self._clock()
         signatures = self._signer.signatures(session, [before.adk_request(one) for one in requests], parts)
         try:
             with self._marked_running(session, given):
                 running = [one.call_id for key in requests if (one := before.adk_request(key)) is not None]
-                async for said in self._run(session, message, marks[0], invocation, signatures, running):
+                async for said in self._run(session, message, marks[0], signatures, running):
                     yield said
         except DeliveryUnknown as cut:
             self._sent.update(dict.fromkeys(marks, began))
-            if isinstance(cut, HostFailed):
-                self._keep_failure(session, given, str(cut))
             if not await self._has_arrived(cut, session, given):
                 if was_refused(cut):
                     self._forget(marks)
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
-                raise await self._not_arrived_error(cut, self.server.patience) from cut
+                raise DeliveryUnknown(str(cut), self.server.patience) from cut
             if isinstance(cut, HostFailed):
                 yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
         else:
@@ -312,14 +286,7 @@ class AdkHost:
     # The server
 
     async def _read(self, session: SessionKey) -> SessionReading:
-        return reading.read(await self.server.events(session), self._failures.get(session))
-
-    def _keep_failure(self, session: SessionKey, given: Mapping[str, int], why: str) -> None:
-        """Remembers why a run failed, for the latest sessions, since most servers do not store that."""
-        kept = self._failures.get(session, {})
-        for request, nth in given.items():
-            kept.setdefault(request, {})[nth] = why
-        self._failures[session] = kept
+        return reading.read(await self.server.events(session))
 
     async def _read_after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""
@@ -327,12 +294,6 @@ class AdkHost:
             return await self._read(session)
         except Unreachable as error:
             raise DeliveryUnknown(str(cut), error.again_after) from error
-
-    async def _not_arrived_error(self, cut: DeliveryUnknown, again_after: float) -> DeliveryUnknown | RefusedByHost:
-        """The error for a run that left nothing in the session."""
-        if await self.server.cannot_load():
-            return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
-        return DeliveryUnknown(str(cut), again_after)
 
     def _forget(self, marks: list[str]) -> None:
         """Forgets a message that was refused: it can't arrive later."""
@@ -352,7 +313,6 @@ class AdkHost:
         session: SessionKey,
         message: Content,
         mark: str,
-        invocation: str | None = None,
         signatures: JsonObject | None = None,
         running: Sequence[str] = (),
     ) -> AsyncIterator[RunOutput]:
@@ -360,8 +320,6 @@ class AdkHost:
         extra: JsonObject = {}
         if about.metadata:
             extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
-        if about.invocation and invocation:
-            extra["invocationId"] = invocation
         events, stop = self.server.run(session, message, extra), self._stops.get(session)
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _events_heard(raw):

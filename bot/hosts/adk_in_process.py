@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from bot.confirmation.model import SessionKey
 from bot.hosts import adk_services
-from bot.hosts.about import ENDS, LEAVES_BRANCHES
 from bot.hosts.adk_host import AdkHost
 from bot.hosts.host import Host, HostFailed, Unreachable
 from bot.hosts.loop_thread import LoopThread
@@ -56,14 +55,10 @@ class AdkServer:
         return self.runner.app_name
 
     async def about(self) -> ServerInfo:
-        config = self.runner.resumability_config
         return ServerInfo(
             name=f"google-adk {self._version} in this process",
             metadata=True,
-            invocation=True,
-            resumable=config is not None and config.is_resumable,
             notes=self.notes(),
-            ending=self._agents_that_end(),
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -73,16 +68,7 @@ class AdkServer:
             found.append(IN_MEMORY)
         elif adk_services.is_in_memory(self.runner.artifact_service):
             found.append(adk_services.ARTIFACTS_IN_MEMORY)
-        if ends := self._agents_that_end():
-            found.append(ENDS.format(agents=", ".join(sorted(ends))))
-        elif leaves := leaving_branches(self.runner.agent):
-            found.append(LEAVES_BRANCHES.format(agents=", ".join(sorted(leaves))))
         return tuple(found)
-
-    def _agents_that_end(self) -> frozenset[str]:
-        """The agents whose requests end the run: the agents that should follow them never run."""
-        config = self.runner.resumability_config
-        return frozenset() if config is not None and config.is_resumable else followed_by_others(self.runner.agent)
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:
@@ -114,14 +100,13 @@ class AdkServer:
         from google.adk.agents.run_config import RunConfig
         from google.genai import types
 
-        metadata, invocation = extra.get("customMetadata"), extra.get("invocationId")
         told: dict[str, Any] = {"abort_signal": aborted} if self._takes_abort else {}
+        config = {"streaming_mode": "sse", "custom_metadata": extra.get("customMetadata")}
         running = self.runner.run_async(
             user_id=session.user,
             session_id=session.id,
             new_message=types.Content.model_validate(message.to_dict()),
-            invocation_id=invocation if isinstance(invocation, str) else None,
-            run_config=RunConfig.model_validate({"streaming_mode": "sse", "custom_metadata": metadata}),
+            run_config=RunConfig.model_validate(config),
             **told,
         )
         try:
@@ -132,9 +117,6 @@ class AdkServer:
             raise HostFailed(f"The agent failed: {type(error).__name__}: {str(error)[:300]}") from error
         finally:
             await running.aclose()
-
-    async def cannot_load(self) -> bool:
-        return False
 
     async def close(self) -> None:
         await self._apart.call(self._close)
@@ -222,29 +204,6 @@ def _is_node(target: object) -> bool:
     except ImportError:
         return False
     return isinstance(target, BaseNode)
-
-
-def followed_by_others(agent: object, *, followed: bool = False) -> frozenset[str]:
-    """The agents in this tree that have others after them, in a `SequentialAgent` or a `LoopAgent`."""
-    kinds, name = {kind.__name__ for kind in type(agent).__mro__}, str(getattr(agent, "name", ""))
-    inner = list(getattr(agent, "sub_agents", None) or ())
-    found = frozenset({name} if followed else ())
-    for at, one in enumerate(inner, 1):
-        in_turn = "LoopAgent" in kinds or ("SequentialAgent" in kinds and at < len(inner))
-        found |= followed_by_others(one, followed=followed or in_turn)
-    return found
-
-
-def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]:
-    """The `ParallelAgent`s in this tree that have steps after them, or steps in turn within a branch."""
-    kinds, name = {kind.__name__ for kind in type(agent).__mro__}, str(getattr(agent, "name", ""))
-    inner = list(getattr(agent, "sub_agents", None) or ())
-    at_once = "ParallelAgent" in kinds and len(inner) > 1
-    found = frozenset({name} if at_once and (followed or any(followed_by_others(one) for one in inner)) else ())
-    for at, one in enumerate(inner, 1):
-        in_turn = "LoopAgent" in kinds or ("SequentialAgent" in kinds and at < len(inner))
-        found |= leaving_branches(one, followed=followed or in_turn)
-    return found
 
 
 def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:

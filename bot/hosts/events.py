@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from pydantic import ValidationError
 
@@ -28,7 +27,6 @@ _READ = (
     "errorMessage",
     "customMetadata",
 )
-_STATES = ("agentState", "endOfAgent")
 
 ABORTED = "INVOCATION_ABORTED"
 """The error code of the events with which google-adk 2.11 and later close a run whose reader hung up. They answer every
@@ -144,36 +142,6 @@ def asks_in_response(raw: JsonObject) -> frozenset[str]:
         else None
     )
     return frozenset(asked) if isinstance(asked, dict) else frozenset()
-
-
-class Move(StrEnum):
-    """A note in a resumable app about the progress of an agent that runs others (`SequentialAgent`, `ParallelAgent`,
-    `LoopAgent`)."""
-
-    NEXT = "next"  # the previous step has ended
-    LOOP = "loop"  # steps are repeated
-    ENDED = "ended"
-
-
-def move_in(raw: JsonObject) -> Move | None:
-    """The note that an event's author makes about itself. Agents with a model only note their end."""
-    actions = raw.get("actions")
-    if not isinstance(actions, dict):
-        return None
-    if actions.get("endOfAgent", actions.get("end_of_agent")) is True:
-        return Move.ENDED
-    state = actions.get("agentState", actions.get("agent_state"))
-    if not isinstance(state, dict):
-        return None
-    if "times_looped" in state:
-        return Move.LOOP
-    return Move.NEXT if "current_sub_agent" in state or not state else None
-
-
-def keeps_states(raw: JsonObject) -> bool:
-    """Whether the app is resumable: it keeps its agents' states in the session."""
-    actions = raw.get("actions")
-    return isinstance(actions, dict) and any(actions.get(key) or actions.get(_snake(key)) for key in _STATES)
 
 
 def _time(raw: JsonObject) -> float:

@@ -15,11 +15,6 @@ ASKED_ANEW = "The agent asked again before this answer reached it, so the answer
 
 ANOTHER = "The call at the agent's server is no longer the one that was approved. Nothing was sent."
 
-NOT_LOADED = (
-    "The agent's server can't load its app {app}, so nothing ran. Most often the agent's module can't be imported: the "
-    "server's log says why."
-)
-
 NOT_KEPT = "The agent's server accepted the answer, but did not store it."
 
 

@@ -1,10 +1,9 @@
 """Reads a session of another server: requests, answers, outcomes and messages. Pure.
 
 The session may come from any ADK (Python, Go, Java, JS, adk-rs). Only the parts that matter here are read, and an event
-that can't be understood becomes a sentence for people instead of a guess. For each answer, the session shows one of
-four states. *Absent*: nobody has answered the request. *Begun*: there is an answer and nothing after it, so the tool
-may have run. *Passed over*: there is an answer, and what follows proves that the call never began. *Settled*: the
-agent's response to the call follows the answer.
+that can't be understood becomes a sentence for people instead of a guess. For each request, the session shows one of
+three states. *Absent*: nobody has answered it. *Begun*: there is an answer and no response of the agent to the call, so
+the tool may have run. *Settled*: such a response follows the answer.
 """
 
 from __future__ import annotations
@@ -15,20 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
-from math import inf
 from operator import itemgetter
 
 from bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from bot.confirmation.outcome import HostOutcome
 from bot.hosts.events import (
     ABORTED,
-    Move,
     NodeOutput,
     asks_in_response,
     event_from,
-    keeps_states,
     message_in,
-    move_in,
     node_output,
     node_path,
     time_of,
@@ -36,7 +31,6 @@ from bot.hosts.events import (
     unread,
 )
 from bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
-from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import (
     CHOICE_TOOL,
     OF_THE_FRAMEWORK,
@@ -70,7 +64,6 @@ class RequestStatus(StrEnum):
     GONE = "gone"  # the session does not have the request
     ABSENT = "absent"
     BEGUN = "begun"
-    PASSED_OVER = "passed over"
     SETTLED = "settled"
 
 
@@ -98,12 +91,7 @@ class AdkRequest:
     answered: int = 0  # how many answers to its part's id the session has, for any event
     ended_empty: bool = False  # its node ended after the answer without a result
     asked_anew: bool = False  # a later event asks with the same id and would get the answer
-    branch: str = ""
     siblings: str = ""  # the same for all requests of one agent in one turn and branch; may be empty
-    not_begun: str | None = None  # why the call never began although it was answered
-    in_company: bool = False  # its last answer came in one message with others
-    place: int = 0
-    by_root: bool = False  # the app's root agent asks; if the app is resumable, it takes answers one by one
 
     @property
     def operation(self) -> bool:
@@ -116,34 +104,21 @@ class AdkRequest:
 
     @property
     def status(self) -> RequestStatus:
-        if not self.given and self.not_begun is not None:
-            return RequestStatus.PASSED_OVER
         if not self.given:
             return RequestStatus.GONE if self.asked_anew else RequestStatus.ABSENT
         if self.after is not None or self.ended_empty or self.ask in ENDED_BY_THEIR_ANSWER:
             return RequestStatus.SETTLED
-        return RequestStatus.BEGUN if self.not_begun is None else RequestStatus.PASSED_OVER
+        return RequestStatus.BEGUN
 
     @property
     def open(self) -> bool:
-        """Whether an answer may be sent: none was sent, or it was ignored because others came with it."""
-        return self.status is RequestStatus.ABSENT or (self.status is RequestStatus.PASSED_OVER and self.in_company)
-
-    @property
-    def left_behind(self) -> bool:
-        """Whether the agent went on without an answer, so that the call can't run any more."""
-        return not self.given and self.status is RequestStatus.PASSED_OVER
+        """Whether an answer may be sent."""
+        return self.status is RequestStatus.ABSENT
 
     @property
     def overtaken(self) -> bool:
         """Whether the same question was asked again before anybody answered."""
         return self.asked_anew and not self.given and self.ask is Ask.INPUT
-
-    def turn(self, *, resumable: bool) -> str:
-        """The same for all requests that must be answered in one message."""
-        if self.siblings and resumable and self.by_root:
-            return canonical([self.siblings, self.request.id])
-        return self.siblings
 
     def is_about(self, other: AdkRequest) -> bool:
         """Whether both requests are about exactly the same call."""
@@ -184,7 +159,6 @@ class SessionReading:
     adk_requests: tuple[AdkRequest, ...] = ()
     words: tuple[AdkMessage, ...] = ()
     said: tuple[AgentMessage, ...] = ()
-    resumable: bool = False  # the app is resumable: it keeps its agents' states in the session
     exists: bool = True
     waits: tuple[UnansweredWait, ...] = ()
 
@@ -210,18 +184,11 @@ class SessionReading:
             return True
         return words is self.words[-1] if words.at is None else words.at >= since
 
-    def look(
-        self, running: Mapping[str, int], schemas: Mapping[str, JsonObject], *, resumable: bool = False
-    ) -> SessionSnapshot:
+    def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> SessionSnapshot:
         """The session for the bot. `running`: the requests whose answers are being sent, and how many answers there
         were before."""
-        requests = (
-            replace(_request(one, schemas), siblings=one.turn(resumable=resumable))
-            for one in self.adk_requests
-            if one.open and not one.operation
-        )
         return SessionSnapshot(
-            requests=tuple(requests),
+            requests=tuple(_request(one, schemas) for one in self.adk_requests if one.open and not one.operation),
             outcomes={
                 one.request.id: outcome for one in self.adk_requests if (outcome := _outcome(one, running)) is not None
             },
@@ -251,24 +218,10 @@ class _SessionParts:
     waits: dict[str, UnansweredWait] = field(default_factory=dict)
     words: list[AdkMessage] = field(default_factory=list)
     said: list[AgentMessage] = field(default_factory=list)
-    resumable: bool = False
     places: Iterator[int] = field(default_factory=count)
-    long_running: set[str] = field(default_factory=set)  # calls that may have begun without a result
-    run: AnsweredRun | None = None  # the run that the last message began, if it had answers
-    runs: dict[str, list[AnsweredRun]] = field(default_factory=dict)  # request id: the runs after its answers
-    moves: Moves = field(default_factory=Moves)
-    nodes: dict[str, str] = field(default_factory=dict)  # call id: the path of the agent that made the call
-    failures: Failures = field(default_factory=dict)
 
     def completed(self, adk_request: AdkRequest) -> AdkRequest:
         """The request with its answers, and the responses before and after the first answer."""
-        runs = self.runs.get(adk_request.request.id, [])
-        node = self.nodes.get(adk_request.call_id, "")
-        not_begun = why_not_begun(adk_request.request, adk_request.branch, node, runs)
-        if not_begun is None and adk_request.asked is None:
-            until = runs[0].until if runs else inf
-            passed = self.moves.passed(adk_request.request, adk_request.branch, adk_request.place, until)
-            not_begun = MOVED_ON if passed and len(runs) < 2 else None
         given = self.given.get(adk_request.request.id, [])
         part_id = adk_request.asked.part_id if adk_request.asked is not None and adk_request.operation else None
         responses = self.responses.get(part_id or adk_request.call_id, [])
@@ -278,9 +231,6 @@ class _SessionParts:
             first = len(responses) - 1  # a node that failed may be tried again
         return replace(
             adk_request,
-            not_begun=None if adk_request.call_id in self.long_running or part is not None else not_begun,
-            in_company=bool(runs) and len(runs[-1].answers) > 1 and not_begun != MOVED_ON,
-            by_root=bool(node) and "/" not in node and not adk_request.branch,
             answered=len(given) if part is None else self.answered[part],
             ended_empty=adk_request.request.id in self.ended_empty,
             asked_anew=part is not None and self.latest.get(part) != adk_request.request.id,
@@ -290,24 +240,18 @@ class _SessionParts:
         )
 
 
-Failures = Mapping[str, Mapping[int, str]]
-"""Errors of runs as their servers reported them, by request and number of earlier answers."""
-
-
-def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) -> SessionReading:
+def read(events: Sequence[JsonObject] | None) -> SessionReading:
     """Reads the session's events, oldest first. Returns None for a session that does not exist."""
     if events is None:
         return SessionReading(exists=False)
-    gathered = _SessionParts(failures=failures or {})
+    gathered = _SessionParts()
     for index, raw in enumerate(events):
         try:
             event = event_from(raw, index)
             _gather(gathered, event, node_path(raw), node_output(raw))
-            _follow_moves(gathered, raw, event)
             _find_second_asks(gathered, raw, event)
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
-        gathered.resumable = gathered.resumable or keeps_states(raw)
     # adk-rs marks a call that waits for confirmation as long running.
     adk_requests = tuple(
         gathered.completed(one)
@@ -315,7 +259,7 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
         if not (one.operation and one.asked is not None and one.asked.part_id in gathered.by_call)
     )
     waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
-    return SessionReading(adk_requests, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
+    return SessionReading(adk_requests, tuple(gathered.words), tuple(gathered.said), True, waits)
 
 
 def _find_second_asks(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:
@@ -325,16 +269,6 @@ def _find_second_asks(gathered: _SessionParts, raw: JsonObject, event: Event) ->
         request = gathered.by_call.get(response.id or "")
         if response.id in asks and request in gathered.given:
             gathered.waits[f"{response.id}!again"] = second_request_in(event, response.id, response.name or "")
-
-
-def _follow_moves(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:
-    move = move_in(raw)
-    if move is None or event.author == USER:
-        return
-    if move is Move.ENDED and gathered.run is not None:
-        gathered.run.end(event)
-    if not node_path(raw):
-        gathered.moves.note(next(gathered.places), event, move)
 
 
 def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput | None) -> None:
@@ -347,8 +281,6 @@ def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput
         return
     if gathered.words:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
-    if gathered.run is not None:
-        gathered.run.follow(event, node)
     _gather_requests(gathered, event, node)
     gathered.waits.update((*other_waits_in(event), *stuck_in(event)))
     if output is not None:
@@ -377,20 +309,17 @@ def _answered_by_agent(gathered: _SessionParts, part_id: str) -> None:
 
 def _gather_requests(gathered: _SessionParts, event: Event, node: str) -> None:
     """The confirmations that an event asks for, and the other questions to people in it."""
-    branch, invocation, calls = event.branch or "", event.invocation_id, list(own_calls(event))
-    siblings = canonical([invocation, branch, event.author]) if invocation else ""
-    gathered.long_running |= {call.id or "" for call in calls} & {*(event.long_running_tool_ids or ())}
+    invocation = event.invocation_id
+    siblings = canonical([invocation, event.branch or "", event.author]) if invocation else ""
     for request in requests_in(event):
         call_id = request.call.id or request.id
         announcement = announcement_about(event.custom_metadata, call_id)
-        place = next(gathered.places)
-        adk_request = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
+        adk_request = AdkRequest(request, call_id, announcement, siblings=siblings)
         first = gathered.adk_requests.setdefault(request.id, adk_request)
         if first is adk_request:
             gathered.by_call[call_id] = request.id
         elif not first.is_about(adk_request):
             gathered.adk_requests[request.id] = replace(first, twice=True)
-    gathered.nodes.update((call.id, node) for call in calls if call.id and node)
     for asked in pause_requests_in(event, node):
         announcement = announcement_about(event.custom_metadata, asked.part_id)
         gathered.adk_requests[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
@@ -417,9 +346,6 @@ def _add_output(gathered: _SessionParts, event: Event, output: NodeOutput) -> No
 
 
 def _add_message(gathered: _SessionParts, event: Event) -> None:
-    if gathered.run is not None:
-        gathered.run.until = next(gathered.places)
-    gathered.run = AnsweredRun(event.invocation_id, event.branch or "")
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None
@@ -456,16 +382,6 @@ def _answer(gathered: _SessionParts, response: FunctionResponse, at: float | Non
     )  # for some, the call's id
     if asked is not None:
         gathered.given.setdefault(asked, []).append((next(gathered.places), StoredAnswer(answer, at)))
-        _begin_run(gathered, gathered.adk_requests[asked])
-
-
-def _begin_run(gathered: _SessionParts, adk_request: AdkRequest) -> None:
-    run, before = gathered.run, gathered.runs.setdefault(adk_request.request.id, [])
-    assert run is not None
-    run.answers.append((adk_request.call_id, adk_request.request.call.name or ""))
-    heard = gathered.failures.get(adk_request.request.id, {}).get(len(before))
-    run.failures += [heard] if heard is not None else []
-    before.append(run)
 
 
 def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
@@ -514,8 +430,6 @@ def _plain_request(adk_request: AdkRequest) -> HostRequest:
 
 
 def _outcome(adk_request: AdkRequest, running: Mapping[str, int]) -> HostOutcome | None:
-    if adk_request.left_behind:
-        return HostOutcome(became=OutcomeKind.REFUSED, text=adk_request.not_begun, left_behind=True)
     if not adk_request.given:
         return HostOutcome(became=None, asked_anew=adk_request.asked_anew)
     first = adk_request.given[0]
@@ -542,18 +456,13 @@ def _outcome(adk_request: AdkRequest, running: Mapping[str, int]) -> HostOutcome
 
 def _begun_outcome(adk_request: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
     on_its_way = running.get(adk_request.request.id)
-    text, begun_at = None, adk_request.given[-1].at
-    if on_its_way is not None and len(adk_request.given) > on_its_way and confirmed:
-        became = OutcomeKind.RUNNING
-    elif adk_request.open:
-        return HostOutcome(became=None)
-    elif not confirmed:
+    if not confirmed:
         became = OutcomeKind.REFUSED
-    elif adk_request.status is RequestStatus.PASSED_OVER:
-        became, text, begun_at = OutcomeKind.REFUSED, adk_request.not_begun, None
+    elif on_its_way is not None and len(adk_request.given) > on_its_way:
+        became = OutcomeKind.RUNNING
     else:
         became = OutcomeKind.UNKNOWN
-    return HostOutcome(became=became, confirmed=confirmed, text=text, begun_at=begun_at)
+    return HostOutcome(became=became, confirmed=confirmed, begun_at=adk_request.given[-1].at)
 
 
 def has_failed(result: JsonObject) -> bool:

@@ -15,7 +15,7 @@ from aiohttp import hdrs
 from yarl import URL
 
 from bot.confirmation.model import SessionKey
-from bot.hosts.about import app_info, find_out
+from bot.hosts.about import find_out
 from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from bot.hosts.server import ServerInfo
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
@@ -66,15 +66,6 @@ class RemoteServer:
 
     async def get(self, path: str) -> tuple[int, Json]:
         return await self._ask("GET", path)
-
-    async def cannot_load(self) -> bool:
-        """Whether the server has the app but can't load it. google-adk lists folders, and finds errors in one only when
-        it runs or describes the app."""
-        try:
-            status, _ = await self.get(app_info(self._app))
-        except Unreachable:
-            return False
-        return status == HTTPStatus.INTERNAL_SERVER_ERROR
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         status, body = await self._ask("GET", _path(session))

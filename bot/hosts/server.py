@@ -21,12 +21,9 @@ class ServerInfo:
 
     name: str
     metadata: bool = False  # takes `customMetadata` and stores it with events
-    invocation: bool = False  # takes `invocationId`
-    resumable: bool = False  # if the app is resumable, siblings may be answered one by one
     settle: Settle | None = None  # our own API counts answers itself, and takes what people said about an outcome
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools' parameters, by name
     notes: tuple[str, ...] = ()
-    ending: frozenset[str] = frozenset()  # agents whose requests end the turn, so that others never follow
 
 
 class Server(Protocol):
@@ -47,10 +44,6 @@ class Server(Protocol):
     async def create(self, session: SessionKey) -> None: ...
     def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         """The events of a run as they come, to its end. `extra`: more keys for the request."""
-        ...
-
-    async def cannot_load(self) -> bool:
-        """Whether a run failed because the server has the app and can't load it."""
         ...
 
     async def close(self) -> None: ...

@@ -80,7 +80,6 @@ _VERDICTS = {
     LineKind.EXPIRED: "expired",
     LineKind.WITHDRAWN: "withdrawn",
     LineKind.ASKED_ANEW: "withdrawn",
-    LineKind.LEFT_BEHIND: "withdrawn",
     LineKind.ELSEWHERE: "elsewhere",
     LineKind.LAPSED: "lapsed",
     LineKind.GRANT_USED: "granted",

@@ -154,7 +154,6 @@ NOBODY_KNOWS = UNKNOWN.but(stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by
 SETTLED = UNKNOWN.but(stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
 AGAIN = WAITING.but(attempt=2, version=9, hint=None)
 PAUSED = APPROVED.but(paused=Paused())
-ENDS_TURN = WAITING.but(ends_turn=True)
 UNREACHABLE = APPROVED.but(tries_until=NOON + 900)
 ESCALATED = ONE_VOTE.but(version=6, escalated_to=approvers("group:S0LEADS"))
 NOBODY = WAITING.but(approvers=(), quorum=1)
@@ -236,7 +235,6 @@ CARDS = {
     "waiting_nobody": NOBODY,
     "waiting_no_arguments": NO_ARGUMENTS,
     "waiting_again": AGAIN,
-    "waiting_ends_turn": ENDS_TURN,
     "waiting_list": LISTS,
     "waiting_lists_cut": MANY_LISTS,
     "approved": APPROVED,

@@ -113,7 +113,6 @@ cards = st.builds(
     tries_until=st.none() | moments,
     answered_outside=st.booleans(),
     unsealed=st.booleans(),
-    ends_turn=st.booleans(),
 )
 
 steps = st.builds(

@@ -76,7 +76,7 @@ def test_the_longest_call_that_can_be_shown_is_shown_to_its_last_character(text:
     longest = bisect.bisect_left(range(300), x=True, key=lambda size: not can_be_shown(asking(1000 * size))) - 1
     voted = tuple(f"U{number:09}" for number in range(200))
     paused = Paused(by="U1", reason="r" * 1000)
-    view = asking(1000 * longest).but(voted=voted, quorum=201, paused=paused, ends_turn=True)
+    view = asking(1000 * longest).but(voted=voted, quorum=201, paused=paused)
     for payload in (everything(view), approve_form(view)):
         limits.check(payload, "modal")
         assert "END" in inert.shown(payload)

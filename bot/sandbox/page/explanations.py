@@ -188,7 +188,6 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.GRANT_USED: lambda it: f"{it.tool} runs without asking, because an earlier approval allows it.",
     LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
     LineKind.ASKED_ANEW: lambda it: f"The agent asks about {it.tool} again. Only the newer card counts.",
-    LineKind.LEFT_BEHIND: lambda it: f"The agent went on without {it.tool}, so nobody has to decide about it any more.",
     LineKind.PAUSED: lambda it: f"{it.who} paused runs{it.because}. Approved calls start once runs are resumed.",
     LineKind.RESUMED: lambda it: f"{it.who} resumed runs{it.because}. Approved calls start now.",
     LineKind.HEARD: "The agent received a message. If somebody puts it back into the mailbox, it does not count.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -145,23 +144,8 @@ async def test_agents_that_follow_each_other_do_so_after_an_approval(tmp_path: P
     async with visiting(AgentSettings(target=f"{TARGETS}:in_turn"), tmp_path) as visit:
         for agent in ("first", "second"):
             (request,) = [await visit.asks("please deploy search")] if agent == "first" else await visit.requests()
-            assert (request.agent, request.ends_turn) == (agent, False)
+            assert request.agent == agent
             await visit.approve(request)
             assert (await visit.became(request)) is OutcomeKind.DONE
         assert (await visit.host.capabilities()).notes == ()
     assert len(ran()) == 2
-
-
-async def test_an_app_that_ends_a_turn_with_its_first_approval_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        async with visiting(AgentSettings(target=f"{TARGETS}:in_turn_once"), tmp_path) as visit:
-            (note,) = (await visit.host.capabilities()).notes
-            request = await visit.asks("please deploy search")
-            assert request.ends_turn
-            await visit.approve(request)
-            assert await visit.requests() == []
-    assert "should follow first in the same turn, and the app is not resumable" in note
-    assert note in caplog.text
-    assert len(ran()) == 1

@@ -275,121 +275,43 @@ class TestHoles:
 APPROVAL = event("user", answered({"confirmed": True}, "r1"))
 
 
-class TestPassedOver:
-    """An answer stands, and the call provably never began: nobody is asked whether it happened."""
-
-    @pytest.mark.parametrize("asked_in", ["", "fork.clerk"])
-    def test_the_model_spoke_in_the_run_that_the_answer_began(self, asked_in: str) -> None:
-        events = [{**one, "branch": asked_in} for one in python()]
-        went_on = outcome([*events, APPROVAL, event("clerk", said("It did not work."))])
-        assert (went_on.became, went_on.confirmed, went_on.begun_at) == (OutcomeKind.REFUSED, True, None)
-        assert "went on without this call" in str(went_on.text)
+class TestUnknown:
+    """An answer without a result is unknown, whatever else the session says: people decide."""
 
     @pytest.mark.parametrize(
         "later",
         [
-            event("clerk", said("Hm."), invocationId="e-2"),
-            event("clerk", said("Hm."), invocationId=""),
-            event("other", said("Hm.")),
+            event("clerk", said("It did not work.")),
             event("clerk", said("Hm."), branch="fork.other"),
             event("clerk", said("Hm."), partial=True),
-            event("clerk", errorCode="ValueError", errorMessage="no money"),
-            event("clerk"),
+            event("clerk", errorCode="ValueError", errorMessage="Tool 'reimburse' is not registered."),
+            event("flow", actions={"endOfAgent": True}),
+            event("clerk", responded({"error": "aborted"}), errorCode="INVOCATION_ABORTED"),
         ],
-        ids=["of another run", "of no run", "by another agent", "in another branch", "in part", "failed", "nothing"],
+        ids=["went on", "in another branch", "in part", "refused by name", "ended", "aborted"],
     )
-    def test_what_proves_nothing(self, later: JsonObject) -> None:
+    def test_whatever_follows_the_answer(self, later: JsonObject) -> None:
         assert outcome([*python(), APPROVAL, later]).became is OutcomeKind.UNKNOWN
-        assert outcome([*python(), APPROVAL, event("user", said("hi")), later]).became is OutcomeKind.UNKNOWN
+        assert looked([*python(), APPROVAL, later]).requests == ()
 
-    def test_a_long_running_tool_may_have_begun_without_a_result(self) -> None:
-        events = python()
-        events[1]["longRunningToolIds"] = ["c1"]
-        assert outcome([*events, APPROVAL, event("clerk", said("It has begun."))]).became is OutcomeKind.UNKNOWN
+    def test_an_agent_that_went_on_before_anybody_answered_still_waits(self) -> None:
+        events = [*python(), event("flow", actions={"agentState": {"current_sub_agent": "last"}})]
+        assert [one.request_id for one in looked(events).requests] == ["r1"]
+        assert outcome([*events, APPROVAL]).became is OutcomeKind.UNKNOWN
 
-    def test_each_answer_has_to_be_passed_over(self) -> None:
-        again = [*python(), APPROVAL, APPROVAL, event("clerk", said("Hm."))]
-        assert outcome(again).became is OutcomeKind.UNKNOWN
-
-    @pytest.mark.parametrize(
-        ("failure", "became"),
-        [
-            ("Tool 'reimburse' is not registered.", OutcomeKind.REFUSED),
-            ("Tool 'reimburse' does not require confirmation.", OutcomeKind.REFUSED),
-            ("Original function call for ID 'c1' not found in session history.", OutcomeKind.REFUSED),
-            ("Function call arguments mismatch for ID 'c1'.", OutcomeKind.REFUSED),
-            ("Tool confirmation rejected for function call 'c1': confirmation_not_required.", OutcomeKind.REFUSED),
-            ("Tool 'deploy' is not registered.", OutcomeKind.UNKNOWN),
-            ("Tool confirmation rejected for function call 'c2': confirmation_not_required.", OutcomeKind.UNKNOWN),
-            ("no money", OutcomeKind.UNKNOWN),
-        ],
-    )
-    def test_a_server_that_refuses_the_answer_by_name(self, failure: str, became: OutcomeKind) -> None:
-        """Whether it writes that down, as google-adk 2 does, or only says it."""
-        written = event("clerk", errorCode="ValueError", errorMessage=failure)
-        assert outcome([*python(), APPROVAL, written]).became is became
-        (heard,) = read([*python(), APPROVAL], {"r1": {0: f"ValueError: {failure}"}}).look({}, {}).outcomes.values()
-        assert heard.became is became
-        (earlier,) = read([*python(), APPROVAL, APPROVAL], {"r1": {0: failure}}).look({}, {}).outcomes.values()
-        assert earlier.became is OutcomeKind.UNKNOWN
-
-    @pytest.mark.parametrize(
-        ("moves", "became"),
-        [
-            ([("flow", "next")], OutcomeKind.REFUSED),
-            ([("flow", "start"), ("flow", "end")], OutcomeKind.REFUSED),
-            ([("flow", "start"), ("clerk", "end")], OutcomeKind.REFUSED),
-            ([("clerk", "end")], None),
-            ([("loop", "again"), ("flow", "next")], None),
-        ],
-    )
-    def test_an_agent_that_went_on_before_anybody_answered(
-        self, moves: list[tuple[str, str]], became: OutcomeKind | None
-    ) -> None:
-        notes: dict[str, JsonObject] = {
-            "start": {"agentState": {}},
-            "next": {"agentState": {"current_sub_agent": "last"}},
-            "again": {"agentState": {"current_sub_agent": "clerk", "times_looped": 1}},
-            "end": {"endOfAgent": True},
-        }
-        before = [event(author, actions=notes["start"]) for author, _ in moves if author == "flow"]
-        events = [
-            *before,
-            *python(),
-            *(event(author, actions=notes[what]) for author, what in moves if what != "start"),
-        ]
-        assert outcome(events).became is became
-        assert outcome(events).left_behind is (became is not None)
-        assert bool(looked(events).requests) is (became is None)
-        given = outcome([*events, APPROVAL])
-        assert given.became is (became or OutcomeKind.UNKNOWN)
-
-    def test_steps_after_a_later_message_prove_nothing(self) -> None:
-        step = event("flow", actions={"agentState": {"current_sub_agent": "last"}})
-        assert outcome([*python(), APPROVAL, event("user", said("hello")), step]).became is OutcomeKind.UNKNOWN
-        elsewhere = event("flow", actions={"endOfAgent": True}, branch="flow.other")
-        started = event("flow", actions={"agentState": {}})
-        assert outcome([started, *python(), APPROVAL, elsewhere]).became is OutcomeKind.UNKNOWN
-
-    def test_one_that_was_passed_over_in_company_waits_again(self) -> None:
+    def test_what_a_server_ignored_in_company_is_not_sent_again(self) -> None:
         other: JsonObject = {"id": "c2", "name": "deploy", "args": {}}
         asking: JsonObject = {
             "functionCall": {"id": "r2", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
         }
         both = event("user", answered({"confirmed": True}, "r1"), answered({"confirmed": True}, "r2"))
-        ran = [
-            *python(),
-            event("clerk", asking, longRunningToolIds=["r2"]),
-            both,
-            event("clerk", responded({"ok": 1}, "deploy", "c2")),
-        ]
-        assert {request: one.became for request, one in looked(ran).outcomes.items()} == {
+        deployed = event("clerk", responded({"ok": 1}, "deploy", "c2"))
+        look = looked([*python(), event("clerk", asking, longRunningToolIds=["r2"]), both, deployed])
+        assert look.requests == ()
+        assert {request: one.became for request, one in look.outcomes.items()} == {
             "r1": OutcomeKind.UNKNOWN,
             "r2": OutcomeKind.DONE,
         }
-        look = looked([*ran, event("clerk", said("Only one worked."))])
-        assert {request: one.became for request, one in look.outcomes.items()} == {"r1": None, "r2": OutcomeKind.DONE}
-        assert [one.request_id for one in look.requests] == ["r1"]
 
 
 class TestWords:
@@ -603,7 +525,6 @@ def test_whatever_a_server_sends_is_read(events: list[JsonObject]) -> None:
             assert any(said.failed for said in reading.said)
 
 
-AGENTS = ("response", "reply")
 histories = st.lists(st.sampled_from(["approve", "deny", "response", "chat", "reply"]), max_size=8)
 
 
@@ -621,18 +542,15 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
             }[step]
         )
     answers = [i for i, step in enumerate(history) if step in ("approve", "deny")]
-    ends = [next((j for j in range(i + 1, len(history)) if history[j] not in AGENTS), len(history)) for i in answers]
-    went_on = all("reply" in history[i:end] for i, end in zip(answers, ends, strict=True))
     status = read(events).status("r1")
     if not answers:
         assert status is RequestStatus.ABSENT
         assert [one.request_id for one in looked(events).requests] == ["r1"]
     else:
         settled = "response" in history[answers[0] :]
-        without = RequestStatus.PASSED_OVER if went_on else RequestStatus.BEGUN
-        assert status is (RequestStatus.SETTLED if settled else without)
+        assert status is (RequestStatus.SETTLED if settled else RequestStatus.BEGUN)
         assert looked(events).requests == ()
-        unknown = without is RequestStatus.BEGUN and not settled and history[answers[0]] == "approve"
+        unknown = not settled and history[answers[0]] == "approve"
         assert (outcome(events).became is OutcomeKind.UNKNOWN) == unknown
 
 

@@ -72,25 +72,14 @@ async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear, sta
     assert len(ear.at("/openapi.json")) == 1  # found out once
 
 
-async def test_marks_and_invocations_go_where_they_are_known() -> None:
-    async with listening(Ear(describes=("customMetadata", "invocationId"), resumable=True)) as ear:
+async def test_marks_go_where_they_are_known() -> None:
+    async with listening(Ear(describes=("customMetadata", "invocationId"))) as ear:
         host = ear.host()
         visit = Visit(host, OURS)
         request = await visit.asks("please deploy search", mark="m1")
         assert ear.sent()["customMetadata"] == {MARK: "m1"}
-        assert "invocationId" not in ear.sent()
         await visit.approve(request)
-        assert ear.sent()["invocationId"] == request.invocation_id
-        await host.close()
-
-
-async def test_an_app_that_is_not_resumable_gets_no_invocation() -> None:
-    async with listening(Ear(describes=("customMetadata", "invocationId"))) as ear:
-        host = ear.host()
-        visit = Visit(host, OURS)
-        await visit.approve(await visit.asks("please deploy search"))
-        assert "invocationId" not in ear.sent()
-        assert (await host.capabilities()).siblings_together
+        assert "invocationId" not in ear.sent(), "every server finds it by the answer's id"
         await host.close()
 
 
@@ -147,14 +136,14 @@ async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
         EDITS in abilities.notes,
         BROKEN in abilities.notes,
     ] == [True] * 4
+    assert abilities.siblings_together
     assert TOGETHER in abilities.notes
     assert NO_MARKS in abilities.notes
 
-    async with listening(Ear(describes=("customMetadata",), resumable=True)) as other:
+    async with listening(Ear(describes=("customMetadata",))) as other:
         host = other.host()
         abilities = await host.capabilities()
         await host.close()
-    assert TOGETHER not in abilities.notes
     assert NO_MARKS not in abilities.notes
 
 
@@ -238,13 +227,13 @@ async def test_what_describes_the_app_may_be_closed(ear: Ear, gone: bool) -> Non
             ear.instead["/list-apps"] = closing
         return web.Response(status=403)
 
-    ear.instead["/dev/apps/clerk/build_graph"] = closing
+    ear.instead["/apps/clerk/app-info"] = closing
     server = ear.server()
     if gone:
         with pytest.raises(Unreachable):
             await server.about()
     else:
-        assert not (await server.about()).resumable
+        assert not (await server.about()).schemas
     await server.close()
 
 

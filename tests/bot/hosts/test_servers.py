@@ -13,7 +13,6 @@ import pytest
 
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.events import ABORTED
-from bot.hosts.host import RefusedByHost
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
@@ -67,23 +66,6 @@ def cases() -> Iterator[object]:
 async def test_scene(at: Scene, name: str) -> None:
     _, play = SCENES[name]
     await play(at)
-
-
-GOOGLES = [
-    pytest.param(kind, marks=[] if kind.usual else [pytest.mark.slow, pytest.mark.timeout(600)], id=kind.name)
-    for kind in KINDS
-    if kind.name in ("adk-2-database", "adk-1.39")
-]
-
-
-@pytest.mark.parametrize("kind", GOOGLES)
-async def test_an_app_that_cannot_be_imported_is_reported_as_that(at: Scene) -> None:
-    """The server lists it, and begins sessions for it: google-adk imports it with the first run."""
-    visit = at.visit("broken")
-    with pytest.raises(RefusedByHost, match="can't load its app broken, so nothing ran") as refused:
-        await visit.say("please deploy search")
-    assert "server's log" in str(refused.value)
-    assert (await visit.host.look(visit.session)).said == ()
 
 
 @pytest.mark.slow

@@ -31,7 +31,6 @@ class Ear:
     """A server and its requests. `describes`: the fields that its description lists. `instead`: answers by path."""
 
     describes: tuple[str, ...] | None = None
-    resumable: bool = False
     undescribed: int = 404  # the status if it describes nothing
     asked: list[ReceivedRequest] = field(default_factory=list)
     instead: dict[str, Handler] = field(default_factory=dict)
@@ -65,16 +64,11 @@ class Ear:
         fields: JsonObject = {name: {} for name in self.describes}
         return web.json_response({"components": {"schemas": {"RunAgentRequest": {"properties": fields}}}})
 
-    async def graph(self, _: web.Request) -> web.Response:
-        return web.json_response({"resumability_config": {"is_resumable": self.resumable}})
-
 
 @asynccontextmanager
 async def listening(ear: Ear) -> AsyncIterator[Ear]:
     app = web.Application(middlewares=[ear.hears])
-    app.add_routes(
-        [*ear.java.routes(), web.get("/openapi.json", ear.openapi), web.get("/dev/apps/clerk/build_graph", ear.graph)]
-    )
+    app.add_routes([*ear.java.routes(), web.get("/openapi.json", ear.openapi)])
     async with TestServer(app) as server:
         ear.url = str(server.make_url("")).rstrip("/")
         yield ear

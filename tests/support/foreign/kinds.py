@@ -71,7 +71,13 @@ LOST = "its sessions are in memory: a restart loses the calls that wait, and the
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
 NOT_REPLAYED = {"branches": "not replayed"}
-LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them; the card says that the call did not run"}
+LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them: nothing runs, and people are asked"}
+REFUSES_PAYLOADS = {
+    "payload": "it refuses an answer to a tool that asks by itself: nothing runs, and people are asked",
+    "parallel_mixed": "it refuses such an answer with all that came in the same message: nothing runs, and people are "
+    "asked",
+    "one_after_another": "as above",
+}
 NO_GATE = "its MCP tools have no gate: {} asks instead"
 
 AS_RESULT = "as the call's result. A failure is a result too; only a killed process leaves an unknown outcome"
@@ -95,7 +101,7 @@ KINDS = (
     Kind(
         "js",
         "@google/adk 2, in memory",
-        lacks={"payload": "it refuses an answer to a tool that asks by itself", **IN_MEMORY},
+        lacks={**REFUSES_PAYLOADS, **IN_MEMORY},
         how={
             "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
             + ". It accepts no answers to what a callback or `SecurityPlugin` asks"

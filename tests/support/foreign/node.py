@@ -41,7 +41,11 @@ def google_adk_js() -> tuple[str, ...] | None:
             (fresh / "package.json").write_text(wanted)
             command = (npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
             subprocess.run(command, cwd=fresh, check=True, capture_output=True)
-            fresh.rename(room)
+            try:
+                fresh.rename(room)
+            except OSError:
+                if not room.exists():  # another worker was faster
+                    raise
     # Node looks for packages beside the file that imports them.
     shutil.copy(SERVER, room / SERVER.name)
     return node, str(room / SERVER.name)

@@ -88,10 +88,7 @@ async def payload(at: Scene) -> None:
     await visit.approve(request, payload={"approved_days": 3})
     lacks = "payload" in at.kind.lacks
     assert at.ran("request_time_off") == ([] if lacks else [3])
-    outcome = await visit.outcome(request)
-    assert outcome.became is (OutcomeKind.REFUSED if lacks else OutcomeKind.DONE)
-    if lacks:
-        assert "refused the answer before anything ran" in str(outcome.text)
+    assert await visit.became(request) is (OutcomeKind.UNKNOWN if lacks else OutcomeKind.DONE)
 
 
 @scene("a denied tool that asks for a payload gives its own result")
@@ -155,7 +152,7 @@ async def branches(at: Scene) -> None:
         await given_as_it_takes_them(visit, *requests)
         lacks = "branches" in at.kind.lacks
         assert sorted(map(str, at.ran("deploy"))) == ([] if lacks else ["a", "b"])
-        assert {await visit.became(one) for one in requests} == {OutcomeKind.REFUSED if lacks else OutcomeKind.DONE}
+        assert {await visit.became(one) for one in requests} == {OutcomeKind.UNKNOWN if lacks else OutcomeKind.DONE}
 
 
 @scene("a tool of a sub-agent")
@@ -386,11 +383,15 @@ async def mixed(visit: Visit, requests: Sequence[HostRequest]) -> None:
 
 
 async def judged(at: Scene, visit: Visit, requests: Sequence[HostRequest]) -> bool:
-    """Whether each call did what was decided, once."""
-    days = OutcomeKind.REFUSED if "payload" in at.kind.lacks else OutcomeKind.DONE
+    """Whether each call did what was decided, once. Where the server refuses one of the answers, what came with it is
+    unknown, and did not run."""
+    days = OutcomeKind.UNKNOWN if "payload" in at.kind.lacks else OutcomeKind.DONE
     expected = {"deploy": OutcomeKind.DONE, "reimburse": OutcomeKind.REFUSED, "request_time_off": days}
-    assert [await visit.became(one) for one in requests] == [expected[one.tool] for one in requests]
-    runs = sorted(one.tool for one in requests if expected[one.tool] is OutcomeKind.DONE)
+    became = [(one, await visit.became(one)) for one in requests]
+    if "parallel_mixed" in at.kind.lacks:
+        expected["deploy"] = OutcomeKind.UNKNOWN
+    assert [kind for _, kind in became] == [expected[one.tool] for one in requests]
+    runs = sorted(one.tool for one, kind in became if kind is OutcomeKind.DONE)
     return sorted(tool for tool in expected for _ in at.ran(tool)) == runs
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from google.adk.agents import LlmAgent, SequentialAgent
-from google.adk.apps.app import App
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
@@ -61,7 +60,6 @@ def _workflow() -> Any:
 MADE: dict[str, Callable[[], object]] = {
     "archivist": _archivist,
     "in_turn": _in_turn,
-    "in_turn_once": lambda: App(name="in_turn_once", root_agent=_in_turn()),
     "flow": _workflow,
 }
 
