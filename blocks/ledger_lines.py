@@ -8,18 +8,117 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
 
 from blocks import words
 from blocks.card_text import approvers
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.readable import readable_name, scalar
 from blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
-from blocks.step_views import Counted, StepView
 from blocks.text import fit_visible
-from bot.confirmation.shown import Argument
+from bot.audit.ledger import LedgerLine
+from bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown, epoch, named_approvers
+from bot.policy.approvers import Approver
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
-Words = str | Callable[[StepView], str]
+
+class ShownLine:
+    """A ledger line, as a thread, a history and an audit show it. `call` is what it is about.
+
+    The line was masked when it was written. What a tool returned is masked once more, since the policy hides values by
+    name. `reason`, `text`, `changes` and `arguments` come from others, and may be hostile.
+    """
+
+    def __init__(self, line: LedgerLine, call: Shown | None = None) -> None:
+        content = as_object(json.loads(line.content or "{}"))
+        kind, entry, said = line.kind, LINES[line.kind], as_text(content.get("text"))
+        self.seq, self.kind, self.at, self.tool = line.seq, kind, epoch(line.at), line.tool or ""
+        self.question, self.operation = call is not None and call.question, call is not None and call.operation
+        self.who = _user(content.get("who"))
+        self.people = tuple(filter(None, map(_user, objects(content.get("people")))))
+        self.revision, self.attempt = _number(content.get("revision"), 1), _number(content.get("attempt"), 1)
+        self.quorum = _number(content.get("quorum"), call.quorum if call else 1)
+        self.votes = _number(content.get("votes"), len(call.voted) if call and kind in _COUNTS_NOW else 0)
+        self.approvers: tuple[Approver, ...] = ()
+        if kind is LineKind.ESCALATED:
+            self.approvers = named_approvers(map(Approver.parse, texts(content.get("entries"))))
+        elif kind is LineKind.REMINDED and call and not call.notified:
+            self.approvers = call.approvers
+        own, reason = said if entry.text else "", as_text(content.get("reason")) if entry.reason else ""
+        self.reason = "\n".join(filter(None, (own, reason))) or None  # our sentence about it, and a person's words
+        why = as_object(content.get("refusal")).get("reason")
+        self.why: Reason | None = Reason(why) if isinstance(why, str) and why in set(Reason) else None
+        self.changes = changes_of(content)
+        self.arguments = tuple(Argument(name, value) for name, value in as_object(content.get("arguments")).items())
+        self.text: str | None = None
+        if kind in (LineKind.UNSEALED, LineKind.STOPPED):
+            self.text = said
+        elif entry.result and said:
+            self.text = call.mask(said) if call else said
+        self.seconds = _seconds(content.get("seconds"))
+        self.until = _moment(content.get("until"))
+        self.channel = call.channel if call and kind is LineKind.ASKED else None
+        self.grant = as_text(content.get("grant")) or line.confirmation
+        self.on = call.bound if call and kind is LineKind.GRANTED else ()
+        yes = content.get("yes")
+        self.yes: bool | None = (
+            yes if isinstance(yes, bool) else None
+        )  # SETTLED: it took effect; ELSEWHERE: it was approved
+        self.call = call.first_arguments if call else ()
+        self.answer: tuple[Argument, ...] = ()  # what an approver filled in, where the agent asked for it
+        if call and self.question and kind is LineKind.APPROVED:
+            self.arguments = call.answers[-1]
+        elif call and not self.question:
+            self.answer = call.answers[min(self.revision, len(call.answers)) - 1]
+
+        # In a thread
+        self.asker: str | None = None  # who is notified that the call has ended
+        self.editor: str | None = None  # whose edit is what was decided on
+        self.several = False  # the thread has other calls as well, so that a line has to name its own
+        self.headline = ""  # what the call would do, as its card says it, where people are asked again to decide
+        self.notified: tuple[Approver, ...] = ()  # REMINDED: in place of the approvers
+        self.carded = False  # the card is in the same thread, so the line does not repeat what it shows
+
+    def but(self, **facts: object) -> Self:
+        assert facts.keys() <= vars(self).keys()
+        other = copy(self)
+        vars(other).update(facts)
+        return other
+
+
+def shown_line(line: LedgerLine, call: Shown | None = None) -> ShownLine | None:
+    """None for a kind that is never shown, or a line whose content was purged."""
+    entry = LINES[line.kind]
+    said = entry.of_question if call and call.question else entry.of_operation if call and call.operation else True
+    return ShownLine(line, call) if said and entry.sentence is not None and line.content is not None else None
+
+
+def changes_of(content: JsonObject) -> tuple[FieldDiff, ...]:
+    """What an edit changed."""
+    before, after = as_object(content.get("before")), as_object(content.get("after"))
+    return tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items())
+
+
+def _user(person: Json) -> str | None:
+    return as_text(as_object(person).get("user")) or None
+
+
+def _number(value: Json, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _seconds(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _moment(value: Json) -> int | None:
+    return epoch(datetime.fromisoformat(value)) if isinstance(value, str) else None
+
+
+Words = str | Callable[[ShownLine], str]
 """A text with fields, or a function that chooses one for a step."""
 
 
@@ -63,13 +162,11 @@ class LineEntry:
     of_question: bool = True
     of_operation: bool = True
     """False if it says nothing of its own about a question that was answered, or an operation that goes on."""
-    counted: Counted | None = None
-    """What somebody's vote did, if their vote made this line."""
     alarm: str | None = None
     """What it means for the operator, in the log at level ERROR."""
 
 
-def line_words(step: StepView) -> str:
+def line_words(step: ShownLine) -> str:
     """What a history says about a step: a text with fields."""
     entry = LINES[step.kind]
     if entry.operation is not None and step.operation and not step.channel:
@@ -78,7 +175,7 @@ def line_words(step: StepView) -> str:
     return words_for(chosen or "", step)
 
 
-def words_for(chosen: Words, step: StepView) -> str:
+def words_for(chosen: Words, step: ShownLine) -> str:
     return chosen if isinstance(chosen, str) else chosen(step)
 
 
@@ -101,7 +198,7 @@ def _by_approvers(named: str, unnamed: str) -> Words:
     return lambda step: named if step.until and approvers(step.approvers) else unnamed
 
 
-def _edit_words(step: StepView) -> str:
+def _edit_words(step: ShownLine) -> str:
     """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
     if not step.answer:
         return words.LINE_EDITED
@@ -113,7 +210,7 @@ def _edit_words(step: StepView) -> str:
     return words.LINE_FILLED_IN_WITH if first else words.LINE_ANSWER_CHANGED_WITH
 
 
-def _revocation_words(step: StepView) -> str:
+def _revocation_words(step: ShownLine) -> str:
     if step.who is not None:
         return words.LINE_GRANT_REVOKED
     if step.people:
@@ -121,7 +218,7 @@ def _revocation_words(step: StepView) -> str:
     return words.LINE_GRANT_LOST if step.why else words.LINE_GRANT_ENDED
 
 
-def stopped_calls(step: StepView, part: str) -> list[str]:
+def stopped_calls(step: ShownLine, part: str) -> list[str]:
     """The tools of calls that a stop did not end. With `part` "runs", those that still run; with "waits", those that
     still wait for people."""
     try:
@@ -132,7 +229,7 @@ def stopped_calls(step: StepView, part: str) -> list[str]:
     return [str(tool) for tool in tools] if isinstance(tools, list) else []
 
 
-def _stop_words(step: StepView) -> str:
+def _stop_words(step: ShownLine) -> str:
     """Who stopped the agent, and which calls go on."""
     runs = words.LINE_STOPPED_RUNS if stopped_calls(step, "runs") else ""
     waits = words.LINE_STOPPED_WAITS if stopped_calls(step, "waits") else ""
@@ -165,12 +262,11 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ESCALATED: LineEntry(
         sentence=words.LINE_ESCALATED, question=words.LINE_QUESTION_ESCALATED, approvers=True, headline=True
     ),
-    LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
-    LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False, counted=Counted.EDITED),
+    LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False),
+    LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False),
     LineKind.VOTE_REFUSED: LineEntry(
         sentence=words.LINE_VOTE_REFUSED,
         question=words.LINE_ANSWER_REFUSED_VOTE,
-        counted=Counted.REFUSED,
         headline=True,
     ),
     LineKind.VOTE_FELL: LineEntry(
@@ -196,7 +292,6 @@ LINES: Mapping[LineKind, LineEntry] = {
         operation=words.LINE_OPERATION_DENIED,
         end=End("🚫 ", (_DENIED,)),
         reason=True,
-        counted=Counted.DENIED,
     ),
     LineKind.EXPIRED: LineEntry(
         sentence=words.LINE_EXPIRED,
@@ -210,7 +305,6 @@ LINES: Mapping[LineKind, LineEntry] = {
         operation=words.LINE_OPERATION_WITHDRAWN,
         end=End("↩️ ", (words.THREAD_WITHDRAWN,)),
         text=True,
-        counted=Counted.WITHDRAWN,
     ),
     LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW, headline=True),
     LineKind.ELSEWHERE: LineEntry(
@@ -246,15 +340,13 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=words.LINE_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
     ),
     LineKind.UNKNOWN: LineEntry(sentence=words.LINE_UNKNOWN, end=End("⚠️ ", (*_APPROVED, words.THREAD_UNKNOWN))),
-    LineKind.SETTLED: LineEntry(
-        sentence=lambda step: words.LINE_SETTLED[step.yes], counted=Counted.SETTLED, headline=True
-    ),
-    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.LINE_RUN_AGAIN_VOTE, card=True, counted=Counted.RUN_AGAIN),
+    LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes], headline=True),
+    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.LINE_RUN_AGAIN_VOTE, card=True),
     LineKind.RUN_AGAIN: LineEntry(sentence=words.LINE_RUN_AGAIN, card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS, headline=True),
     LineKind.GRANTED: LineEntry(sentence=words.LINE_GRANTED),
     LineKind.GRANT_USED: LineEntry(sentence=words.LINE_GRANT_USED, arguments=True, headline=True),
-    LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True, counted=Counted.REVOKED),
+    LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True),
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
     LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.LINE_PAUSED, words.LINE_PAUSED_BY), text=True),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.LINE_RESUMED, words.LINE_RESUMED_BY), text=True),
@@ -264,6 +356,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.CHECKPOINT: LineEntry(),
 }
 
+_COUNTS_NOW = (LineKind.EXPIRED, LineKind.REMINDED)  # they do not store the number of approvals
 _FIELDS = 3
 _LONG = 80
 

@@ -7,19 +7,18 @@ table in `ledger_lines.py` has the words for each kind of line.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from blocks import words
 from blocks.card_text import approvers, by, calls_like
-from blocks.content import LIST, differences, result, values
+from blocks.content import LIST, differences, headline, result, values
 from blocks.full_view import room_beside, split_pages
 from blocks.ids import Callback, LineMark, Ref, block_id
 from blocks.kit import JsonObject, Message, header, modal
 from blocks.ledger_kinds import LineKind
-from blocks.ledger_lines import LINES, End, describe_answer, line_words, stopped_calls, words_for
+from blocks.ledger_lines import LINES, End, ShownLine, describe_answer, line_words, shown_line, stopped_calls, words_for
 from blocks.readable import LONGEST_TITLE
 from blocks.rich import (
     Box,
@@ -42,8 +41,10 @@ from blocks.rich import (
     say,
     text,
 )
-from blocks.step_views import HistoryView, StepView
 from blocks.text import MESSAGE_TEXT, fit_visible, plain, units
+from bot.audit.ledger import LedgerLine
+from bot.confirmation.model import OutcomeKind
+from bot.confirmation.shown import Shown
 from bot.policy.approvers import ApproverKind
 
 _PAGE = 2500
@@ -52,8 +53,46 @@ _SAID, _LINES = 480, 8
 _NO_NAMES: Mapping[str, str] = {}
 
 
+def thread_lines(
+    lines: Sequence[LedgerLine], calls: Mapping[str, Shown], thread_ts: str, tries: Collection[int]
+) -> list[ShownLine]:
+    """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
+
+    `calls` are all of the session. `tries` are the numbers of the refused votes that the thread shows: each person's
+    third on one card.
+    """
+    found = (_in_thread(line, calls.get(line.confirmation or ""), thread_ts, tries) for line in lines)
+    return [one.but(several=len(calls) > 1) for one in found if one is not None]
+
+
+def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Collection[int]) -> ShownLine | None:
+    step, entry = shown_line(line, call), LINES[line.kind]
+    if step is None or call is None:
+        return step
+    carded = thread_ts in call.threads
+    ended = isinstance(call.stage, OutcomeKind) and call.stage is not OutcomeKind.RUNNING
+    if entry.card or (step.kind is LineKind.VOTE_REFUSED and step.seq not in tries):
+        return None
+    if step.kind is LineKind.APPROVED and (step.question or carded or ended):
+        return step if step.question else None  # the card or the line about the end shows it
+    if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == call.edited_by:
+        return None  # the line about the edit replaces this one
+    if entry.headline and not step.question:
+        step = step.but(headline=headline(call))
+    if step.kind is LineKind.REMINDED:
+        return step.but(notified=call.notified)
+    if entry.end is None:
+        return step.but(editor=call.edited_by)
+    return step.but(
+        people=call.approved_by or step.people if entry.end.approved else step.people,
+        editor=None if call.wants_payload else call.edited_by,
+        asker=call.asked_by,
+        carded=carded,
+    )
+
+
 def thread_messages(
-    session: str, steps: Sequence[StepView], names: Mapping[str, str] = _NO_NAMES
+    session: str, steps: Sequence[ShownLine], names: Mapping[str, str] = _NO_NAMES
 ) -> tuple[Message, ...]:
     """These steps as messages for the thread, in order. The mark of each names the last step that it shows.
 
@@ -62,7 +101,7 @@ def thread_messages(
     return tuple(_message(session, part, names) for part in _split(steps))
 
 
-def named_users(steps: Sequence[StepView]) -> frozenset[str]:
+def named_users(steps: Sequence[ShownLine]) -> frozenset[str]:
     """The users whom these lines name without notifying them."""
     return frozenset(
         span.id
@@ -74,8 +113,8 @@ def named_users(steps: Sequence[StepView]) -> frozenset[str]:
     )
 
 
-def _split(steps: Sequence[StepView]) -> list[list[StepView]]:
-    parts: list[list[StepView]] = []
+def _split(steps: Sequence[ShownLine]) -> list[list[ShownLine]]:
+    parts: list[list[ShownLine]] = []
     spent = 0
     for step in steps:
         length = sum(units(markup(p.spans) if isinstance(p, Line) else p.text) for p in thread_line(step))
@@ -87,7 +126,7 @@ def _split(steps: Sequence[StepView]) -> list[list[StepView]]:
     return parts
 
 
-def _message(session: str, steps: Sequence[StepView], names: Mapping[str, str]) -> Message:
+def _message(session: str, steps: Sequence[ShownLine], names: Mapping[str, str]) -> Message:
     pieces = [_with_names(piece, names, notified_users(step)) for step in steps for piece in thread_line(step)]
     last = steps[-1].seq
     return Message(
@@ -111,12 +150,12 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 """A part is left out where its field is empty."""
 
 
-def thread_line(step: StepView) -> tuple[Piece, ...]:
+def thread_line(step: ShownLine) -> tuple[Piece, ...]:
     """A line, with a person's own words about it."""
     if step.question:
         return history_pieces(step)
     if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_quoted_texts(replace(step, text=None)), *_result(step))
+        return (Line(_end(step, end)), *_quoted_texts(step.but(text=None)), *_result(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -128,14 +167,14 @@ def thread_line(step: StepView) -> tuple[Piece, ...]:
     return history_pieces(step)
 
 
-def notified_users(step: StepView) -> frozenset[str]:
+def notified_users(step: ShownLine) -> frozenset[str]:
     """The users whom a thread's line notifies: the asker at the end, approvers for a reminder."""
     if LINES[step.kind].approvers:
         return frozenset(x.value for x in (*step.approvers, *step.notified) if x.kind is ApproverKind.USER)
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 
-def _end(step: StepView, end: End) -> tuple[TextSpan, ...]:
+def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
     spans = _spans(step)
     parts = (_with_answer(words_for(part, step), step) for part in end.parts)
     shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
@@ -151,7 +190,7 @@ def _end(step: StepView, end: End) -> tuple[TextSpan, ...]:
     return row
 
 
-def _with_answer(part: str, step: StepView) -> str:
+def _with_answer(part: str, step: ShownLine) -> str:
     """What was approved, if an approver filled something in."""
     if part != words.THREAD_APPROVED_BY or (answer := describe_answer(step.answer, step.call)) is None:
         return part
@@ -161,21 +200,21 @@ def _with_answer(part: str, step: StepView) -> str:
 # The history
 
 
-def history_pieces(step: StepView) -> tuple[Piece, ...]:
+def history_pieces(step: ShownLine) -> tuple[Piece, ...]:
     """A step: a sentence, with the words of an agent, a tool or a person."""
     row = say(line_words(step), **_spans(step))
     changes = () if step.answer else differences(step.changes)
     return (Line(row), *changes, *_arguments(step), *_quoted_texts(step))
 
 
-def _spans(step: StepView) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
+def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     """All the fields that a template can use."""
     return {
         "tool": call_name(step.headline, step.tool),
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
         "people": by(step.people),
         "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),
-        "votes": words.votes(step.votes or 0, step.quorum),
+        "votes": words.votes(step.votes, step.quorum),
         "revision": str(step.revision),
         "attempt": str(step.attempt),
         "channel": Channel(step.channel or ""),
@@ -192,31 +231,31 @@ def _spans(step: StepView) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     }
 
 
-def _duration(step: StepView) -> str:
+def _duration(step: ShownLine) -> str:
     if step.seconds is None:
         return ""
     template = words.TOOK_UNTIL_FAILED if step.kind is LineKind.FAILED else words.TOOK
     return template.format(duration=words.duration(step.seconds))
 
 
-def _arguments(step: StepView) -> tuple[Piece, ...]:
+def _arguments(step: ShownLine) -> tuple[Piece, ...]:
     """The call if no card shows it, or the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
     return values(step.arguments, LIST) if shown else ()
 
 
-def _result(step: StepView) -> Sequence[Piece]:
+def _result(step: ShownLine) -> Sequence[Piece]:
     """What the tool returned or why it failed, if no card shows it. JSON is shown as readable values."""
     if step.carded or not step.text:
         return ()
     try:
         value: JsonValue = json.loads(step.text)
     except (ValueError, RecursionError):
-        return _quoted_texts(replace(step, reason=None))
+        return _quoted_texts(step.but(reason=None))
     return result(value, LIST)[0] if LINES[step.kind].result else ()
 
 
-def _quoted_texts(step: StepView) -> list[Piece]:
+def _quoted_texts(step: ShownLine) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(fit_visible(step.reason, _SAID, _LINES, keep="\n").text))
@@ -225,17 +264,16 @@ def _quoted_texts(step: StepView) -> list[Piece]:
     return said
 
 
-def history(view: HistoryView) -> JsonObject:
-    ref = Ref(view.id, view.revision)
-    name = block_id("step", ref, view.version)
-    blocks: list[JsonObject] = [header(plain(view.what, LONGEST_TITLE), f"title.{name}")]
-    blocks += _steps(view, name)
-    return modal(Callback.SHOW, words.TITLE_HISTORY, blocks, metadata=ref.encode())
+def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
+    """The steps of one confirmation, each with its time."""
+    ref = Ref(call.id, call.revision)
+    name = block_id("step", ref, call.version)
+    title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
+    return modal(Callback.SHOW, words.TITLE_HISTORY, [title, *_steps(lines, name)], metadata=ref.encode())
 
 
-def _steps(view: HistoryView, name: str) -> list[JsonObject]:
+def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
     """All steps in order. If there are too many: the latest, and a line that says so."""
-    steps = list(view.steps)
     left_out: list[Piece] = []
     while True:
         pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
@@ -246,7 +284,7 @@ def _steps(view: HistoryView, name: str) -> list[JsonObject]:
         left_out = [line(words.HISTORY_CUT)]
 
 
-def _step_pieces(step: StepView) -> list[Piece]:
+def _step_pieces(step: ShownLine) -> list[Piece]:
     first, *rest = history_pieces(step)
     if not isinstance(first, Line):
         return [Line((When(step.at),)), first, *rest]

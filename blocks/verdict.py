@@ -7,21 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blocks import words
+from blocks.content import headline
 from blocks.ids import Action, Callback, Ref, checked_id
 from blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
-from blocks.ledger_kinds import Reason
+from blocks.ledger_kinds import LineKind, Reason
 from blocks.rich import Line, Prose, Quote, Say, TextSpan, User, call_name, code, join_list, line, name, rich, say
-from blocks.step_views import Counted, VerdictView
 from blocks.text import BUTTON, fit, fit_visible, plain
+from bot.confirmation.authorise import Refusal
+from bot.confirmation.effects import Verdict
+from bot.confirmation.model import State
+from bot.confirmation.shown import Shown
 
 
-def verdict_modal(view: VerdictView) -> JsonObject:
-    title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_YOUR_VOTE
-    return modal(Callback.SHOW, title, [rich([verdict(view)], "verdict")])
+def verdict_modal(call: Shown, made: Verdict) -> JsonObject:
+    title = words.TITLE_YOUR_ANSWER if call.question else words.TITLE_YOUR_VOTE
+    return modal(Callback.SHOW, title, [rich([verdict(call, made)], "verdict")])
 
 
-def verdict_message(view: VerdictView) -> Message:
-    return _message(verdict(view))
+def verdict_message(call: Shown, made: Verdict) -> Message:
+    return _message(verdict(call, made))
 
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
@@ -42,40 +46,40 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
     return message(pieces, rich(pieces, f"failed.{retry}"), *row)
 
 
-def verdict(view: VerdictView) -> Line:
+def verdict(call: Shown, made: Verdict) -> Line:
     """Whether the vote counts, and what to do next, in one or two sentences."""
-    if view.counted is Counted.REFUSED:
-        return Line(_refusal(view))
-    answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
-    template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
-    call = call_name("" if view.question else view.what, view.tool)
-    return line(template, call=call, tool=name(view.tool), votes=words.votes(view.votes, view.quorum))
+    if made.refusal is not None:
+        return Line(_refusal(call, made.refusal))
+    votes, tool = words.votes(made.votes, call.quorum), name(call.tool)
+    if call.question and made.kind in (LineKind.APPROVAL, LineKind.EDITED):
+        return line(words.VERDICT_ANSWERED, tool=tool)
+    template = _TEMPLATES.get(made.kind, _TEMPLATES[LineKind.APPROVAL])[made.decided]
+    return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 
 
 _TEMPLATES = {
-    Counted.APPROVED: (words.VERDICT_APPROVED, words.VERDICT_APPROVED_LAST),
-    Counted.EDITED: (words.VERDICT_EDITED, words.VERDICT_EDITED_LAST),
-    Counted.DENIED: (words.VERDICT_DENIED, words.VERDICT_DENIED),
-    Counted.WITHDRAWN: (words.VERDICT_WITHDRAWN, words.VERDICT_WITHDRAWN),
-    Counted.SETTLED: (words.VERDICT_SETTLED, words.VERDICT_SETTLED),
-    Counted.RUN_AGAIN: (words.VERDICT_RUN_AGAIN, words.VERDICT_RUN_AGAIN_LAST),
-    Counted.REVOKED: (words.VERDICT_REVOKED, words.VERDICT_REVOKED),
+    LineKind.APPROVAL: (words.VERDICT_APPROVED, words.VERDICT_APPROVED_LAST),
+    LineKind.EDITED: (words.VERDICT_EDITED, words.VERDICT_EDITED_LAST),
+    LineKind.DENIED: (words.VERDICT_DENIED, words.VERDICT_DENIED),
+    LineKind.WITHDRAWN: (words.VERDICT_WITHDRAWN, words.VERDICT_WITHDRAWN),
+    LineKind.SETTLED: (words.VERDICT_SETTLED, words.VERDICT_SETTLED),
+    LineKind.RUN_AGAIN_VOTE: (words.VERDICT_RUN_AGAIN, words.VERDICT_RUN_AGAIN_LAST),
+    LineKind.GRANT_REVOKED: (words.VERDICT_REVOKED, words.VERDICT_REVOKED),
 }
 
 
-def _refusal(view: VerdictView) -> tuple[TextSpan, ...]:
-    names = [name(one) for one in view.fields[:10]]
-    state = words.STATES[view.stage] if view.stage else words.DECIDED
-    why = view.why or Reason.CANNOT_ASK
+def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
+    names = [name(one) for one in refusal.fields[:10]]
+    stage = refusal.state if call.stage is State.WAITING else call.stage
+    why = refusal.reason
     row = say(
-        (words.WHY_QUESTION.get(why) if view.question else None) or words.WHY[why],
-        state=state,
-        revision=str(view.revision),
+        (words.WHY_QUESTION.get(why) if call.question else None) or words.WHY[why],
+        state=words.STATES[stage] if stage else words.DECIDED,
+        revision=str(call.revision),
         fields=join_list(names) or words.THIS_FIELD,
     )
-    if view.why is Reason.CANNOT_ASK and view.unresolved:
-        entry = code(view.unresolved)
-        row = (*say(words.UNRESOLVED_ENTRY, entry=entry), Say(" "), *row)
+    if why is Reason.CANNOT_ASK and refusal.unresolved:
+        row = (*say(words.UNRESOLVED_ENTRY, entry=code(refusal.unresolved.what)), Say(" "), *row)
     return row
 
 

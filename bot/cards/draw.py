@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from blocks.card import card, note, pointer
-from blocks.content import headline
 from blocks.ids import PointerMark, identity
 from blocks.kit import Message
 from blocks.mentions import groups, mentions, with_mention_line, with_names
-from blocks.step_views import Counted
 from blocks.verdict import verdict_message, verdict_modal
-from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import CardPlaces, is_note
+from bot.confirmation.effects import Verdict
 from bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, State
 from bot.confirmation.shown import Paused, Shown, named_approvers
 from bot.policy.approvers import ApproverKind
@@ -29,7 +27,7 @@ from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
 from bot.slack.names import NameLookup
 from bot.store.attempts import Attempts
 from bot.store.repository import Session, read_confirmation
-from runtime.jsontypes import JsonObject, as_text
+from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
 
 
@@ -273,15 +271,17 @@ class Cards:
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
         return facts
 
-    async def reply(self, lease: Lease, target: JsonObject, body: JsonObject) -> None:
+    async def reply(self, lease: Lease, target: JsonObject, made: Verdict) -> None:
         """Shows voters the result of their vote, in a window or beside the card.
 
         `target` names the user, and where they look: a `trigger` to open a window with, and `channel`,
         `thread_ts` and `message_ts`.
         """
-        if verdict_view(body).counted is not Counted.REFUSED and target.get("message_ts"):
+        if made.refusal is None and target.get("message_ts"):
             return  # the card that they clicked shows the result
-        row = await lease.read(read_confirmation, as_text(body.get("confirmation")))
-        verdict = verdict_view(body, what="" if row is None else headline(Shown(row)))
-        window = verdict_modal(verdict) if verdict.counted is Counted.REFUSED else None  # good news opens no window
-        await self._slack.at(lease).whisper(target, verdict_message(verdict), window)
+        row = await lease.read(read_confirmation, made.confirmation)
+        if row is None:
+            return  # it was purged
+        call = Shown(row)
+        window = verdict_modal(call, made) if made.refusal is not None else None  # good news opens no window
+        await self._slack.at(lease).whisper(target, verdict_message(call, made), window)

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from blocks import form, full_view, verdict, words
-from blocks.content import headline
 from blocks.ids import Ref, parse_ref
+from blocks.ledger_lines import shown_line
 from blocks.schema import FormSchema
-from blocks.step_views import HistoryView
 from blocks.thread import history
 from bot.audit.ledger import LedgerLine
-from bot.cards.ledger_presenter import step_view
 from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
 from bot.confirmation.edits import apply_edit, check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
@@ -95,9 +93,8 @@ def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001 
 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
-    steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
-    what = headline(Shown(row))
-    return history(HistoryView(id=row.id, revision=row.revision.number, version=row.version, what=what, steps=steps))
+    call = Shown(row)
+    return history(call, [step for line in lines if (step := shown_line(line, call)) is not None])
 
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:

@@ -13,13 +13,13 @@ from dataclasses import replace
 from blocks import markdown
 from blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from blocks.kit import Message
-from blocks.step_views import StepView
-from blocks.thread import named_users, thread_messages
+from blocks.ledger_lines import ShownLine
+from blocks.thread import named_users, thread_lines, thread_messages
 from blocks.verdict import agent_failure_message, notice_message
 from blocks.words import AGENT_FAILED
 from bot.audit.ledger import LedgerLine, LineKind
-from bot.cards.ledger_presenter import thread_steps
 from bot.confirmation.model import Confirmation
+from bot.confirmation.shown import Shown
 from bot.hosts.host import AgentMessage
 from bot.slack.api import SentMessage, Slack
 from bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
@@ -65,12 +65,12 @@ class Thread:
 
     async def _steps(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
-    ) -> list[StepView]:
+    ) -> list[ShownLine]:
         refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
         tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
-        return thread_steps(lines, {row.id: row for row in rows}, session.thread_ts, tries)
+        return thread_lines(lines, {row.id: Shown(row) for row in rows}, session.thread_ts, tries)
 
-    async def _story(self, session: Session, steps: Sequence[StepView]) -> tuple[Message, ...]:
+    async def _story(self, session: Session, steps: Sequence[ShownLine]) -> tuple[Message, ...]:
         names = await self._names.of(named_users(steps))
         return thread_messages(session.key, steps, names)
 

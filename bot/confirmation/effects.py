@@ -59,6 +59,18 @@ class Step:
     emptied: Emptied = ()  # PURGED: the lines that lost their content
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a vote led to, for the person who gave it. `decided`: it was the last one needed."""
+
+    confirmation: str
+    kind: LineKind = LineKind.VOTE_REFUSED
+    """The line that it made. A vote that changed nothing, such as a second click, is answered like the first."""
+    refusal: Refusal | None = None
+    votes: int = 0
+    decided: bool = False
+
+
 class UnsealedPart(StrEnum):
     """What was void: somebody wrote it into the database, or changed it there."""
 

@@ -21,7 +21,7 @@ from typing import Self
 from blocks.schema import Schema, property_names
 from bot.confirmation import decision_texts, edits
 from bot.confirmation.grants import LONGEST_SESSION
-from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, Revision, State, VoteKind, VoteState
 from bot.confirmation.states import SAID_BY_PEOPLE
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.model import Formats
@@ -127,6 +127,8 @@ class Shown:
         self.stage = stage_of(row.state, outcome.kind if outcome else None)
         self.session_link, self.card_link, self.paused = session_link, card_link, paused
 
+        self._redactor = redactor
+
         # What is asked
         self.tool, self.agent, self.hint = asked.tool, asked.agent, redactor.mask_text(asked.hint)
         self.title = _title(row, redactor)
@@ -138,9 +140,11 @@ class Shown:
         self.arguments, hidden = masked_arguments(
             redactor, row.revision.arguments, policy.format, edits.defaults_left(row)
         )
+        self.first_arguments, _ = masked_arguments(redactor, asked.arguments, policy.format)
         self.wants_payload = asked.wants_payload
         self.payload, hidden_too = _payload(row, redactor, row.revision.payload)
         self.answered = row.answered  # somebody has filled the payload in, so that later approvers agree to it too
+        self.answers = tuple(_answer(row, redactor, made) for made in row.revisions)  # in each revision
         self.hidden = hidden + hidden_too
         self.edited_by = row.revision.author.user if row.revision.author else None
         self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
@@ -150,15 +154,25 @@ class Shown:
         # Who decides
         self.approvers = named_approvers(policy.approvers, accounts)
         self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
+        self.notified = named_approvers(policy.notify, accounts)  # in place of the approvers
         self.quorum, self.confirm_dialog = policy.quorum, policy.confirm_dialog
         self.voted = user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE))
         self.expires_at = epoch(row.deadline)
         self.start_by = epoch(row.start_by) if row.start_by else None
         self.withdrawable = waits
-        self.grant_offer = _grant_offer(row, self.arguments) if waits and confirms else None
+        names = policy.grant_on
+        self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant
+        self.grant_offer = _grant_offer(row, self.bound) if waits and confirms else None
         self.grant = next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None)
 
+        # Where it is shown
+        cards = [place for place in row.places if not place.pointer]
+        channels = [place.channel for place in cards if place.channel and place.person is None]
+        self.channel = channels[0] if channels and asked.channel not in channels else None  # another than the session's
+        self.threads = frozenset(() if row.quiet else (place.thread_ts for place in cards))
+
         # What became of it
+        self.approved_by = () if row.by_grant else approved_by(row)
         self.decided_by = _decided_by(row)
         self.reason = _reason(row, redactor)
         self.asked_anew = _ended_because(row, decision_texts.ASKED_ANEW)  # a newer card has taken the place of this one
@@ -176,6 +190,10 @@ class Shown:
         self.answered_outside, self.unsealed = row.outside is not None, row.unsealed
         unreached = row.unreached and row.state is State.APPROVED and outcome is None
         self.tries_until = self.start_by if unreached else None  # its agent's server does not answer
+
+    def mask(self, text: str) -> str:
+        """What a tool or an agent said about the call."""
+        return masked_text(self._redactor, text)
 
     def but(self, **facts: object) -> Self:
         """The same with other facts, to draw part of it."""
@@ -275,11 +293,10 @@ def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tupl
     return masked_arguments(redactor, fields, row.policy.format)
 
 
-def answer_of(row: Confirmation, revision: int | None = None) -> tuple[Argument, ...]:
-    """What somebody filled in, masked, now or in an earlier revision."""
-    made = row.revisions[revision - 1] if revision and revision <= len(row.revisions) else row.revision
+def _answer(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Argument, ...]:
+    """What somebody had filled in."""
     answered = made.author is not None or (made is row.revision and row.answered)
-    return _payload(row, row.redactor, made.payload)[0] if answered else ()
+    return _payload(row, redactor, made.payload)[0] if answered else ()
 
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
@@ -307,12 +324,11 @@ def _editable(row: Confirmation, shown: Sequence[Argument]) -> tuple[str, ...]:
     return tuple(name for name in names if name in as_they_are or name not in own)
 
 
-def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
-    offered, names = row.policy.grant, row.policy.grant_on
+def _grant_offer(row: Confirmation, bound: tuple[Argument, ...]) -> GrantOffer | None:
+    offered = row.policy.grant
     if offered is None:
         return None
     length = LONGEST_SESSION if offered.length == "session" else offered.length
-    bound = tuple(one for one in arguments if names is None or one.name in names)
     return GrantOffer(int(length.total_seconds()), bound, offered.uses)
 
 

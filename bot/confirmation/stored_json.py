@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from bot.confirmation.effects import Delivery, Step
+from bot.confirmation.effects import Delivery, Step, Verdict
 from bot.confirmation.model import Confirmation, Place
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
@@ -42,6 +42,19 @@ def _step() -> TypeAdapter[Step]:
 @cache
 def _delivery() -> TypeAdapter[Delivery]:
     return TypeAdapter(Delivery)
+
+
+@cache
+def _verdict() -> TypeAdapter[Verdict]:
+    return TypeAdapter(Verdict)
+
+
+def verdict_to_json(verdict: Verdict) -> str:
+    return _text(_verdict(), verdict)
+
+
+def verdict_from_json(stored: str) -> Verdict:
+    return _read(_verdict(), stored, "verdict")
 
 
 def row_to_json(row: Confirmation) -> str:

@@ -22,10 +22,11 @@ from blocks.ids import Action, Callback, Ref, parse_id
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
 from bot.cards.forms import FormErrors, SubmittedForm, UnreadableSchema
-from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
+from bot.confirmation.effects import Verdict
 from bot.confirmation.model import Confirmation, State, Vote, VoteKind
+from bot.confirmation.shown import Shown
 from bot.confirmation.votes import claim_of, most_favourable
 from bot.home.lists import Lists
 from bot.home.query import HomeReader
@@ -190,7 +191,7 @@ class ClicksAndForms:
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
             refused = self._known_refusal(probe(row, click.person, at, kind), row, speakers)
             if refused is not None:
-                return verdict.verdict_modal(refused_view(row, refused))
+                return verdict.verdict_modal(Shown(row), Verdict(confirmation=row.id, refusal=refused))
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -241,7 +242,8 @@ class ClicksAndForms:
         if wrong is not None:
             await ack(response_action="update", view=verdict.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
-            shown = verdict.verdict_modal(refused_view(cast.row, cast.refusal))
+            refused = Verdict(confirmation=ref.id, refusal=cast.refusal)
+            shown = verdict.verdict_modal(Shown(cast.row), refused)
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result

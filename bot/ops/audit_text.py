@@ -11,16 +11,15 @@ from itertools import pairwise
 from typing import assert_never
 
 from blocks import words
+from blocks.ledger_lines import ShownLine, shown_line
 from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Supplied, TextSpan, User, When
-from blocks.step_views import StepView
 from blocks.text import visible
 from blocks.thread import history_pieces
 from blocks.values import spell_on_one_line
 from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind, stamp
-from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
-from bot.confirmation.shown import stage_of
+from bot.confirmation.shown import Shown, stage_of
 from bot.ops.names import NO_NAMES, KnownNames
 from bot.ops.operator_times import format_time
 from bot.store.audit_log import AuditRecord
@@ -39,8 +38,9 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
     yield ""
     if not record.lines:
         yield "The ledger has no lines about it yet."
+    calls = {name: Shown(row) for name, row in record.rows.items()}
     for line in record.lines:
-        yield from _read(line, record.rows.get(line.confirmation or ""), names, full=full)
+        yield from _read(line, calls.get(line.confirmation or ""), names, full=full)
 
 
 def list_line(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
@@ -86,21 +86,21 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
 
 
-def _read(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> list[str]:
+def _read(line: LedgerLine, call: Shown | None, names: KnownNames, *, full: bool) -> list[str]:
     try:
-        return list(_lines_of(line, row, names, full=full))
+        return list(_lines_of(line, call, names, full=full))
     except ValueError:  # somebody changed it
         return [f"{format_time(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 
-def _lines_of(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> Iterator[str]:
+def _lines_of(line: LedgerLine, call: Shown | None, names: KnownNames, *, full: bool) -> Iterator[str]:
     content = content_of(line)
     begin = f"{format_time(line.at)}  "
     if content is None:
         tool = f" ({visible(line.tool)})" if line.tool else ""
         yield f"{begin}{line.kind}{tool}: its content was purged"
         return
-    step = step_view(line, row)
+    step = shown_line(line, call)
     if step is None:
         yield f"{begin}{_unshown_line(line.kind, content, names)}"
         return
@@ -124,7 +124,7 @@ def _unshown_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str
 _SHORT = 200
 
 
-def _short_notes(step: StepView, content: JsonObject) -> Iterator[str]:
+def _short_notes(step: ShownLine, content: JsonObject) -> Iterator[str]:
     """Edits and reasons, short enough for the step's own line."""
     changes = "" if step.answer else ", ".join(_changes(content))
     yield from (f"{one.rstrip('.')}." for one in [changes] if one)
@@ -132,7 +132,7 @@ def _short_notes(step: StepView, content: JsonObject) -> Iterator[str]:
         yield f"“{reason if len(reason) <= _SHORT else reason[: _SHORT - 1] + '…'}”"
 
 
-def _reason(step: StepView, content: JsonObject) -> str:
+def _reason(step: ShownLine, content: JsonObject) -> str:
     """A person's own words."""
     return visible(step.reason or as_text(content.get("reason")))
 
@@ -144,7 +144,7 @@ def _changes(content: JsonObject) -> Iterator[str]:
         yield f"{visible(name)}: {old} → {spell_on_one_line(value)}"
 
 
-def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator[str]:
+def _details(step: ShownLine, content: JsonObject, names: KnownNames) -> Iterator[str]:
     """In which capacity somebody acted, and how."""
     entries, way = texts(content.get("entries")), as_text(content.get("way"))
     heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.kind is not LineKind.ESCALATED else ""]
@@ -157,11 +157,11 @@ def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator
         yield f"for {asker}; {step.quorum} to approve; until {_deadline(step)}"
 
 
-def _deadline(step: StepView) -> str:
+def _deadline(step: ShownLine) -> str:
     return format_time(moment(step.until)) if step.until is not None else "it is decided"
 
 
-def _full_contents(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
+def _full_contents(step: ShownLine, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
     """Arguments, changes and texts in full. The thread may shorten them, but an audit must not."""
     if step.kind is LineKind.ASKED and (hint := as_text(content.get("text"))):
         yield f"“{visible(hint)}”"

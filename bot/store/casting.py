@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
+from bot.confirmation.authorise import Facts, Refusal
+from bot.confirmation.effects import Verdict
+from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
 from bot.confirmation.states import Transition
+from bot.confirmation.stored_json import verdict_to_json
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
@@ -136,7 +138,12 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     """
     if vote.target is None or not (_refusal(change) or vote.target.get("list")):
         return True
-    reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
+    reply = {
+        "vote": vote.id,
+        "target": canonical(vote.target),
+        "body": verdict_to_json(_verdict(change)),
+        "due_at": tx.now(),
+    }
     person = f"{vote.voter.team}/{vote.voter.user}"
     made = {**reply, "person": person, "failures": 0}
     if answered:
@@ -176,30 +183,18 @@ _DROP_OLDER_ANSWERS = """
 """
 
 
-def _verdict(change: Transition) -> str:
-    """The answer to the voter: the ledger line that their vote caused, and the current state of the confirmation."""
+_ENDS = {State.DENIED: LineKind.DENIED, State.WITHDRAWN: LineKind.WITHDRAWN}
+
+
+def _verdict(change: Transition) -> Verdict:
+    """The ledger line that the vote caused, and whether it decided."""
     row = change.row
-    steps = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
-    heard = next((step for step in steps if step.kind is LineKind.VOTE_REFUSED), steps[0] if steps else None)
-    refusal = heard.refusal if heard else None
-    return canonical(
-        {
-            "kind": str(heard.kind) if heard else None,
-            "reason": str(refusal.reason) if refusal else None,
-            "fields": list(refusal.fields) if refusal else [],
-            "unresolved": refusal.unresolved.what if refusal and refusal.unresolved else None,
-            "votes": heard.votes if heard else None,
-            "state": _too_late_for(refusal) or str(row.state),
-            "outcome": str(row.outcome.kind) if row.outcome else None,
-            "confirmation": row.id,
-            "question": row.asked.question,
-            "tool": row.asked.tool,
-            "quorum": row.policy.quorum,
-            "revision": row.revision.number,
-        }
+    made = next((step for step in change.steps if step.kind is not LineKind.VOTE_FELL), None)  # that is another's vote
+    again = made is not None and made.kind is LineKind.RUN_AGAIN_VOTE
+    return Verdict(
+        confirmation=row.id,
+        kind=made.kind if made else _ENDS.get(row.state, LineKind.APPROVAL),
+        refusal=_refusal(change),
+        votes=(made.votes if made else None) or 0,
+        decided=row.outcome is None if again else row.state is not State.WAITING,
     )
-
-
-def _too_late_for(refusal: Refusal | None) -> str | None:
-    """Whether the vote came after the deadline, even if the clock has not been applied yet."""
-    return refusal.state if refusal is not None and refusal.reason is Reason.TOO_LATE else None

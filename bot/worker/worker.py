@@ -14,9 +14,11 @@ from bot.cards.draw import CardContext, Cards
 from bot.cards.thread_worker import ThreadWorker
 from bot.config.rules import Rules
 from bot.confirmation.edits import check_edit
+from bot.confirmation.effects import Verdict
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
 from bot.confirmation.shown import Paused
+from bot.confirmation.stored_json import verdict_from_json
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import ClicksFirst, LeaseLoop, NotNow
@@ -243,13 +245,13 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
     return CardContext(grants=given, paused=Paused(pause.by, pause.reason) if pause else None)
 
 
-def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject]:
+def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, Verdict]:
     """Reads where to show an answer, and the answer."""
     row = tx.first("SELECT target, body, owed_since FROM bot_replies WHERE vote = :vote", vote=vote)
     target: JsonObject = json.loads(row.target)
     if row.owed_since is not None:
         target.pop("trigger", None)  # it was put off: a trigger lives for three seconds
-    return target, json.loads(row.body)
+    return target, verdict_from_json(row.body)
 
 
 def mark_shown(tx: Tx, vote: str) -> None:

@@ -8,14 +8,18 @@ from pydantic import JsonValue
 
 from blocks.home import HomeView
 from blocks.ledger_kinds import LineKind, Reason
+from blocks.ledger_lines import ShownLine
 from blocks.schema import FormSchema
-from blocks.step_views import Counted, HistoryView, StepView, VerdictView
+from bot.audit.ledger import Head, append
+from bot.confirmation.authorise import Refusal
 from bot.confirmation.decision import open_confirmation
+from bot.confirmation.effects import Verdict
 from bot.confirmation.model import OutcomeKind, State
 from bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
 from bot.policy.approvers import Approver
 from runtime.bounded.schemas import check
 from tests.support import deciding
+from tests.support.secret import KEYS
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
 DANA, LEAD, OPS = "U0DANA", "U0LEAD", "U0OPS"
@@ -33,6 +37,11 @@ _NOTHING = Shown(open_confirmation("c0", deciding.make_asked(), deciding.make_po
 def shown(**facts: object) -> Shown:
     """A call as people see it, with these facts. A real one is made from a row, and masked: `test_shown.py`."""
     return _NOTHING.but(**facts)
+
+
+def shown_line(*, kind: LineKind, **facts: object) -> ShownLine:
+    line = append(Head(), "c", kind, {}, KEYS, at=deciding.NOON, salt="s", confirmation="g41")
+    return ShownLine(line, None).but(**facts)
 
 
 WAITING = shown(
@@ -271,8 +280,8 @@ HOME = HomeView(
 )
 
 STEPS = (
-    StepView(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS"),
-    StepView(
+    shown_line(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS"),
+    shown_line(
         seq=2,
         kind=LineKind.REMINDED,
         at=NOON + 600,
@@ -282,10 +291,10 @@ STEPS = (
         approvers=WAITING.approvers,
         until=NOON + 3600,
     ),
-    StepView(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=approvers("group:S0LEADS")),
-    StepView(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
-    StepView(seq=5, kind=LineKind.VOTE_REFUSED, at=NOON + 1270, tool="deploy", who=DANA, why=Reason.REQUESTER),
-    StepView(
+    shown_line(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=approvers("group:S0LEADS")),
+    shown_line(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
+    shown_line(seq=5, kind=LineKind.VOTE_REFUSED, at=NOON + 1270, tool="deploy", who=DANA, why=Reason.REQUESTER),
+    shown_line(
         seq=6,
         kind=LineKind.EDITED,
         at=NOON + 1300,
@@ -294,29 +303,29 @@ STEPS = (
         revision=2,
         changes=(FieldDiff("version", "2.14.0", "2.14.1"), FieldDiff("replicas", 6, 4)),
     ),
-    StepView(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
-    StepView(seq=8, kind=LineKind.BEGUN, at=NOON + 1321, tool="deploy"),
-    StepView(seq=9, kind=LineKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
+    shown_line(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
+    shown_line(seq=8, kind=LineKind.BEGUN, at=NOON + 1321, tool="deploy"),
+    shown_line(seq=9, kind=LineKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
 )
 OTHER_STEPS = (
-    StepView(seq=10, kind=LineKind.ASKED, at=NOON, tool="deploy"),
-    StepView(seq=11, kind=LineKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
-    StepView(seq=12, kind=LineKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
-    StepView(seq=13, kind=LineKind.REAPPLIED, at=NOON, tool="deploy"),
-    StepView(seq=14, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
-    StepView(seq=15, kind=LineKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
-    StepView(seq=16, kind=LineKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
-    StepView(seq=17, kind=LineKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
-    StepView(seq=18, kind=LineKind.LAPSED, at=NOON, tool="deploy"),
-    StepView(seq=19, kind=LineKind.BEGUN, at=NOON, tool="deploy", attempt=2),
-    StepView(seq=20, kind=LineKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
-    StepView(seq=21, kind=LineKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
-    StepView(seq=22, kind=LineKind.UNKNOWN, at=NOON, tool="deploy"),
-    StepView(seq=23, kind=LineKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
-    StepView(seq=24, kind=LineKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
-    StepView(seq=25, kind=LineKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
-    StepView(seq=26, kind=LineKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
-    StepView(
+    shown_line(seq=10, kind=LineKind.ASKED, at=NOON, tool="deploy"),
+    shown_line(seq=11, kind=LineKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
+    shown_line(seq=12, kind=LineKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
+    shown_line(seq=13, kind=LineKind.REAPPLIED, at=NOON, tool="deploy"),
+    shown_line(seq=14, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
+    shown_line(seq=15, kind=LineKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
+    shown_line(seq=16, kind=LineKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
+    shown_line(seq=17, kind=LineKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
+    shown_line(seq=18, kind=LineKind.LAPSED, at=NOON, tool="deploy"),
+    shown_line(seq=19, kind=LineKind.BEGUN, at=NOON, tool="deploy", attempt=2),
+    shown_line(seq=20, kind=LineKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
+    shown_line(seq=21, kind=LineKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
+    shown_line(seq=22, kind=LineKind.UNKNOWN, at=NOON, tool="deploy"),
+    shown_line(seq=23, kind=LineKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
+    shown_line(seq=24, kind=LineKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
+    shown_line(seq=25, kind=LineKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
+    shown_line(seq=26, kind=LineKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
+    shown_line(
         seq=27,
         kind=LineKind.GRANTED,
         at=NOON,
@@ -326,7 +335,7 @@ OTHER_STEPS = (
         until=NOON + 1800,
         on=(Argument("service", "checkout"),),
     ),
-    StepView(
+    shown_line(
         seq=28,
         kind=LineKind.GRANT_USED,
         at=NOON,
@@ -335,13 +344,13 @@ OTHER_STEPS = (
         grant="g41",
         arguments=WAITING.arguments,
     ),
-    StepView(seq=29, kind=LineKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
-    StepView(seq=30, kind=LineKind.PAUSED, at=NOON),
-    StepView(seq=31, kind=LineKind.RESUMED, at=NOON),
+    shown_line(seq=29, kind=LineKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
+    shown_line(seq=30, kind=LineKind.PAUSED, at=NOON),
+    shown_line(seq=31, kind=LineKind.RESUMED, at=NOON),
 )
 THREAD = (
     *STEPS[1:3],
-    StepView(
+    shown_line(
         seq=5,
         kind=LineKind.DONE,
         at=NOON + 1363,
@@ -353,11 +362,15 @@ THREAD = (
         text='{"status": "deployed"}',
         carded=True,
     ),
-    StepView(
+    shown_line(
         seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
     ),
 )
-HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, what="Deploy checkout 2.14.1 to prod", steps=STEPS)
+HISTORY = WAITING.but(
+    revision=2,
+    version=9,
+    arguments=(Argument("service", "checkout"), Argument("version", "2.14.1"), Argument("env", "prod")),
+)
 LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
 EMPTY = HomeView(version=1)
 _SCHEMA: dict[str, JsonValue] = {
@@ -375,10 +388,10 @@ _SCHEMA: dict[str, JsonValue] = {
 SCHEMA = FormSchema(_SCHEMA, check)
 EDITABLE = WAITING.but(editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
-    "counted": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=1, quorum=2),
-    "decided": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=2, quorum=2, decided=True),
-    "older": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.OLDER_REVISION, revision=2),
-    "late": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.TOO_LATE, stage=State.DENIED),
+    "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),
+    "decided": (WAITING.but(title="deploy"), Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
+    "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION, revision=2))),
+    "late": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TOO_LATE, state="denied"))),
 }
 HUGE = LONG.but(arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
 LONG_EDITABLE = LONG.but(editable=("options", "script"))

@@ -40,11 +40,11 @@ SENT: dict[str, JsonObject] = {
     "modal_approve_cut": approve_form(samples.LONG),
     "modal_withdraw": withdraw_form(samples.WAITING),
     "modal_deny": deny_form(samples.WAITING, required=True),
-    "modal_history": history(samples.HISTORY),
-    "modal_history_others": history(replace(samples.HISTORY, steps=samples.OTHER_STEPS)),
-    "modal_history_empty": history(replace(samples.HISTORY, steps=())),
-    "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
-    "modal_verdict_late": verdict_modal(samples.VERDICTS["late"]),
+    "modal_history": history(samples.HISTORY, samples.STEPS),
+    "modal_history_others": history(samples.HISTORY, samples.OTHER_STEPS),
+    "modal_history_empty": history(samples.HISTORY, ()),
+    "modal_verdict": verdict_modal(*samples.VERDICTS["decided"]),
+    "modal_verdict_late": verdict_modal(*samples.VERDICTS["late"]),
     "modal_notice": notice_modal(GONE),
     "modal_edit_voted": edit_form(samples.EDITABLE.but(voted=samples.ONE_VOTE.voted), samples.SCHEMA),
     "home": home_tab(samples.HOME),
@@ -59,7 +59,7 @@ SENT: dict[str, JsonObject] = {
     "message_pointer_decided": pointer(samples.CARDS["done"], channel="C0DEPLOYS").payload(),
     "message_pointer_trouble": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS", trouble="Not there.").payload(),
     "message_agent_failed": agent_failure_message("m1", "429 RESOURCE_EXHAUSTED").payload(),
-    **{f"message_verdict_{name}": verdict_message(view).payload() for name, view in samples.VERDICTS.items()},
+    **{f"message_verdict_{name}": verdict_message(*given).payload() for name, given in samples.VERDICTS.items()},
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,14 +9,15 @@ from hypothesis import strategies as st
 from blocks.card import card
 from blocks.ids import LineMark, parse_mark
 from blocks.ledger_kinds import LineKind, Reason
-from blocks.ledger_lines import LINES
+from blocks.ledger_lines import LINES, ShownLine
 from blocks.mentions import mentions, with_names
 from blocks.rich import rich
-from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
 from blocks.verdict import agent_failure_message, notice_message, notice_modal, verdict_message, verdict_modal
-from bot.confirmation.model import State
-from bot.confirmation.shown import Argument, FieldDiff
+from bot.confirmation.authorise import Refusal
+from bot.confirmation.effects import Verdict
+from bot.confirmation.shown import Argument, FieldDiff, Shown
+from bot.policy.approvers import Unresolved
 from tests.blocks import inert, limits, samples, strategies
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
@@ -30,20 +29,20 @@ some = settings(
 
 @some
 @given(st.lists(strategies.steps, min_size=1, max_size=6))
-def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepView]) -> None:
+def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[ShownLine]) -> None:
     for message in thread_messages("slack-T1-C1-1.2", steps):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)
-    payload = history(HistoryView(id="c1", revision=1, version=1, what=steps[0].tool, steps=tuple(steps)))
+    payload = history(samples.WAITING.but(title=None, tool=steps[0].tool), steps)
     limits.check(payload, "modal")
     inert.check(payload, strategies.OURS)
 
 
-def history_text(step: StepView) -> str:
+def history_text(step: ShownLine) -> str:
     return inert.shown({"blocks": [rich(history_pieces(step), "step")]})
 
 
-def thread_text(*steps: StepView) -> str:
+def thread_text(*steps: ShownLine) -> str:
     return "".join(inert.shown(message.payload()) for message in thread_messages("s", steps)).strip()
 
 
@@ -52,7 +51,7 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     assert notified_users(reminded) == {samples.LEAD}
     assert notified_users(escalated) == frozenset()  # a group is mentioned as a group
     assert notified_users(done) == notified_users(denied) == {samples.DANA}
-    own = replace(denied, kind=LineKind.WITHDRAWN, who=samples.DANA)
+    own = denied.but(kind=LineKind.WITHDRAWN, who=samples.DANA)
     assert notified_users(own) == frozenset()
     assert named_users(samples.THREAD) == {samples.OPS, samples.LEAD}
     (message,) = thread_messages("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
@@ -75,31 +74,39 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
     ("step", "line"),
     [
         (
-            StepView(seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'),
+            samples.shown_line(
+                seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'
+            ),
             "✅ Ran in 42 s\nstatus deployed · replicas 3",
         ),
-        (StepView(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2), "✅ Approved by U1 · ran again"),
         (
-            StepView(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
+            samples.shown_line(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2),
+            "✅ Approved by U1 · ran again",
+        ),
+        (
+            samples.shown_line(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
             "❌ Approved by U1 · failed after 1 min 15 s",
         ),
-        (StepView(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ Approved by U1 · did not run"),
-        (StepView(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2), "⌛ Expired with 1 of 2 approvals"),
-        (StepView(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)), "⌛ Approved by U1 · did not start in time"),
-        (StepView(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")), "👍 Approved by U1 and U2"),
-        (StepView(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1"),
-        (StepView(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy"),
+        (samples.shown_line(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ Approved by U1 · did not run"),
+        (samples.shown_line(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2), "⌛ Expired with 1 of 2 approvals"),
         (
-            StepView(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
+            samples.shown_line(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)),
+            "⌛ Approved by U1 · did not start in time",
+        ),
+        (samples.shown_line(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")), "👍 Approved by U1 and U2"),
+        (samples.shown_line(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1"),
+        (samples.shown_line(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy"),
+        (
+            samples.shown_line(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
             "✋ U1 tried three times to decide on pay, but no vote counted: the policy names others.",
         ),
         (
-            StepView(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
+            samples.shown_line(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
             "↘️ The approval of U1 no longer counts, because U2 edited the call.",
         ),
     ],
 )
-def test_a_line_says_who_decided_and_how_it_ended(step: StepView, line: str) -> None:
+def test_a_line_says_who_decided_and_how_it_ended(step: ShownLine, line: str) -> None:
     assert thread_text(step) == line
 
 
@@ -139,27 +146,27 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
 def test_an_answer_is_described_in_words_and_not_as_an_edit(
     call: tuple[Argument, ...], answer: tuple[Argument, ...], line: str, sentence: str
 ) -> None:
-    done = StepView(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)
+    done = samples.shown_line(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)
     assert thread_text(done) == f"{line} · ran"
     changes = (FieldDiff("approved_days", 0, 2),)
-    filled = replace(done, kind=LineKind.EDITED, tool="pay", who="U1", votes=1, quorum=2, revision=2, changes=changes)
+    filled = done.but(kind=LineKind.EDITED, tool="pay", who="U1", votes=1, quorum=2, revision=2, changes=changes)
     assert history_text(filled).strip() == sentence
 
 
 def test_an_answer_that_is_changed_says_that_earlier_approvals_no_longer_count() -> None:
-    step = StepView(
+    step = samples.shown_line(
         seq=1, kind=LineKind.EDITED, at=0, tool="pay", who="U2", votes=1, quorum=2, revision=3,
         call=(DAYS,), answer=(Argument("approved_days", 1),),
     )  # fmt: skip
     assert history_text(step).strip() == (
         "✏️ U2 approved 1 of 3 days for pay instead: 1 of 2 approvals. Earlier approvals no longer count."
     )
-    fell = replace(step, kind=LineKind.VOTE_FELL, who="U1", editor="U2")
+    fell = step.but(kind=LineKind.VOTE_FELL, who="U1", editor="U2")
     assert thread_text(fell) == "↘️ The approval of U1 no longer counts, because U2 changed the answer."
 
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
-    steps = [replace(samples.OTHER_STEPS[4], seq=n, reason="x" * 400) for n in range(1, 41)]
+    steps = [samples.OTHER_STEPS[4].but(seq=n, reason="x" * 400) for n in range(1, 41)]
     messages = thread_messages("s", steps)
     assert len(messages) > 3
     marks = [parse_mark(message.metadata) for message in messages]
@@ -172,23 +179,23 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
 def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_known_of_it() -> None:
     assert set(LINES) == set(LineKind)
     for kind in SHOWN:
-        assert history_text(StepView(seq=1, kind=kind, at=0)) != ""
-        assert thread_text(StepView(seq=1, kind=kind, at=0)) != ""
+        assert history_text(samples.shown_line(seq=1, kind=kind, at=0)) != ""
+        assert thread_text(samples.shown_line(seq=1, kind=kind, at=0)) != ""
 
 
 def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
     reasons = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
-    step = StepView(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
+    step = samples.shown_line(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
     (message,) = thread_messages("s", [step], {})
     assert "deploy was approved and still runs" in message.text
     assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
-    (nothing,) = thread_messages("s", [replace(step, text="[1")], {})
+    (nothing,) = thread_messages("s", [step.but(text="[1")], {})
     assert nothing.text.endswith("stopped the agent.")
 
 
 def test_an_endless_history_shows_the_latest_and_says_so() -> None:
-    steps = tuple(replace(samples.OTHER_STEPS[4], seq=n, reason=f"no {n} " + "x" * 400) for n in range(2000))
-    payload = history(replace(samples.HISTORY, steps=steps))
+    steps = tuple(samples.OTHER_STEPS[4].but(seq=n, reason=f"no {n} " + "x" * 400) for n in range(2000))
+    payload = history(samples.HISTORY, steps)
     limits.check(payload, "modal")
     text = inert.shown(payload)
     assert "no 1999 " in text
@@ -198,62 +205,68 @@ def test_an_endless_history_shows_the_latest_and_says_so() -> None:
 
 # -- one person's verdict
 
+Given = tuple[Shown, Verdict]
+
+
+def made(kind: LineKind, **more: int) -> Given:
+    return samples.WAITING, Verdict(confirmation="c1", kind=kind, **more)  # type: ignore[arg-type]  # its numbers
+
+
+def refused(refusal: Refusal) -> Given:
+    return samples.WAITING, Verdict(confirmation="c1", refusal=refusal)
+
 
 @pytest.mark.parametrize(
-    ("view", "sentence"),
+    ("given", "sentence"),
     [
         (samples.VERDICTS["counted"], "Your approval counts: 1 of 2 approvals."),
         (samples.VERDICTS["decided"], "Your approval counts, and it was the last one needed. deploy runs."),
         (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
         (samples.VERDICTS["late"], "You are too late: it is denied already."),
+        (made(LineKind.EDITED, votes=1), "Your edit counts as your approval: 1 of 2 approvals."),
+        (made(LineKind.DENIED), "You denied Deploy checkout 2.14.0 to prod. It won't run."),
+        (made(LineKind.GRANT_REVOKED), "The grant is revoked. Calls of deploy ask again."),
         (
-            VerdictView(counted=Counted.EDITED, tool="deploy", votes=1, quorum=2, revision=3),
-            "Your edit counts as your approval: 1 of 2 approvals.",
-        ),
-        (VerdictView(counted=Counted.DENIED, tool="deploy"), "You denied deploy. It won't run"),
-        (
-            VerdictView(counted=Counted.DENIED, tool="deploy", what="Deploy checkout 2.4.1 to prod?"),
-            "You denied Deploy checkout 2.4.1 to prod. It won't run.",
-        ),
-        (VerdictView(counted=Counted.REVOKED, tool="deploy"), "The grant is revoked. Calls of deploy ask again."),
-        (
-            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.NOT_EDITABLE, fields=("env", "a\nb")),
+            refused(Refusal(reason=Reason.NOT_EDITABLE, fields=("env", "a\nb"))),
             "The policy does not let env and a\\nb be edited.",
         ),
         (
-            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.CANNOT_ASK, unresolved="group:S0ONCALL"),
+            refused(Refusal(reason=Reason.CANNOT_ASK, unresolved=Unresolved("group:S0ONCALL", "busy"))),
             "group:S0ONCALL could not be looked up. We could not find out",
         ),
     ],
 )
-def test_a_verdict_says_what_happened_and_what_to_do_next(view: VerdictView, sentence: str) -> None:
-    for payload, surface in ((verdict_modal(view), "modal"), (verdict_message(view).payload(), "message")):
+def test_a_verdict_says_what_happened_and_what_to_do_next(given: Given, sentence: str) -> None:
+    for payload, surface in ((verdict_modal(*given), "modal"), (verdict_message(*given).payload(), "message")):
         limits.check(payload, surface)
         assert sentence in inert.shown(payload)
 
 
 @pytest.mark.parametrize("why", Reason)
 def test_every_refusal_has_its_sentence(why: Reason) -> None:
-    view = VerdictView(
-        counted=Counted.REFUSED, tool="deploy", why=why, stage=State.EXPIRED, revision=2, fields=("env",)
-    )
-    text = verdict_message(view).text
+    refusal = Refusal(reason=why, state="expired", fields=("env",))
+    text = verdict_message(*refused(refusal)).text
     assert text.endswith(".")
     assert "{" not in text
     assert (
-        history_text(StepView(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":")
+        history_text(
+            samples.shown_line(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)
+        ).count(":")
         == 1
     )
 
 
 @some
-@given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
-def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Reason, fields: list[str]) -> None:
-    view = VerdictView(counted=counted, tool=tool, what=tool, why=why, fields=tuple(fields), unresolved=tool)
-    for message in (verdict_message(view), notice_message(tool), agent_failure_message("m1", tool)):
+@given(strategies.nasty, st.sampled_from(SHOWN), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
+def test_no_verdict_does_anything_by_itself(tool: str, kind: LineKind, why: Reason, fields: list[str]) -> None:
+    call = samples.WAITING.but(tool=tool, title=None)
+    refusal = Refusal(reason=why, fields=tuple(fields), unresolved=Unresolved(tool, "busy"))
+    verdicts = (Verdict(confirmation="c1", kind=kind), Verdict(confirmation="c1", refusal=refusal))
+    messages = [verdict_message(call, one) for one in verdicts]
+    for message in (*messages, notice_message(tool), agent_failure_message("m1", tool)):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)
-    for modal in (verdict_modal(view), notice_modal(tool)):
+    for modal in (*(verdict_modal(call, one) for one in verdicts), notice_modal(tool)):
         limits.check(modal, "modal")
         inert.check(modal, strategies.OURS)
 

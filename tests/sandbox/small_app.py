@@ -16,9 +16,10 @@ from blocks.card import card
 from blocks.form import deny_form, edit_form, read_denial, read_edit
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
-from blocks.step_views import Counted, VerdictView
+from blocks.ledger_kinds import LineKind
 from blocks.thread import history
 from blocks.verdict import notice_modal, verdict_modal
+from bot.confirmation.effects import Verdict
 from bot.confirmation.model import State
 from bot.confirmation.shown import FieldDiff, Shown
 from bot.sandbox.server.server import FakeSlack
@@ -63,8 +64,8 @@ class SmallApp:
 
     async def tells_verdict(self) -> None:
         """What follows on “Counting…”."""
-        said = VerdictView(counted=Counted.DENIED, tool=self.view.tool, decided=True)
-        await self.client.views_update(view_id=self.counting_in, view=verdict_modal(said))
+        said = Verdict(confirmation="", kind=LineKind.DENIED, decided=True)
+        await self.client.views_update(view_id=self.counting_in, view=verdict_modal(self.view, said))
 
     def _listen(self) -> None:
         self.bolt.event("app_mention")(self._on_mention)
@@ -159,7 +160,7 @@ class SmallApp:
 
     async def _on_history(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        await self.client.views_open(trigger_id=body["trigger_id"], view=history(samples.HISTORY))
+        await self.client.views_open(trigger_id=body["trigger_id"], view=history(samples.HISTORY, samples.STEPS))
 
 
 async def _acked(ack: AsyncAck) -> None:

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from blocks import form, full_view
 from blocks.card import card
 from blocks.ids import Ref
-from blocks.step_views import StepView
+from blocks.ledger_lines import ShownLine, shown_line
 from bot.audit.ledger import Head, LineKind, append
 from bot.cards import forms
-from bot.cards.ledger_presenter import step_view
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.shown import ABSENT, PAYLOAD, Argument, FieldDiff, Shown
@@ -133,10 +132,10 @@ def test_an_edit_that_no_view_could_show_is_an_error_at_its_field() -> None:
 # Ledger lines
 
 
-def view_of(step: Step, row: Confirmation) -> StepView:
+def view_of(step: Step, row: Confirmation) -> ShownLine:
     content = step_content(step)
     line = append(Head(), "c", step.kind, content, KEYS, at=step.at, salt="s", confirmation=row.id, tool="deploy")
-    view = step_view(line, row)
+    view = shown_line(line, Shown(row))
     assert view is not None
     return view
 
@@ -161,4 +160,4 @@ def test_a_result_is_shown_without_values_hidden_by_name() -> None:
 
 def test_lines_of_the_system_are_no_story() -> None:
     line = append(Head(), "system", LineKind.CHECKPOINT, {}, KEYS, at=NOON, salt="s")
-    assert step_view(line) is None
+    assert shown_line(line) is None
