@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -189,10 +189,10 @@ def bare() -> None:
 
 
 async def slack() -> None:
+    from bot.demo.slack_app import our_app
     from bot.sandbox.server.server import FakeSlack
-    from bot.sandbox.workspace.registration import App
 
-    async with FakeSlack(App(signing_secret=SECRET), port=int(sys.argv[2])) as running:
+    async with FakeSlack(replace(our_app(), signing_secret=SECRET), port=int(sys.argv[2])) as running:
         people = [running.person(id_.lower(), id=id_) for id_ in ("U0ANN", *VOTERS)]
         running.channel("deploys", *people, id="C0DEPLOYS")
         print(running.bot_token, flush=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from bench.clicks import CONFIG, VOTERS
 from bench.processes import first_line, process, usage
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.delivery import Delivery
@@ -129,7 +130,7 @@ async def office(folder: Path, *, channels: int = 1, limits: bool = True) -> Asy
     """Starts the bot and its people. `limits`: both sides keep Slack's rates. Without them cards appear faster."""
     config, log = folder / "adk-confirm.toml", folder / "tools.log"
     await asyncio.to_thread(_make, config, log)
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         slack.rates.methods = slack.rates.posts = limits
         ann, *voters = (slack.person(id_.lower(), id=id_) for id_ in ("U0ANN", *VOTERS))
         places = [slack.channel(f"orders-{number}", ann, *voters) for number in range(channels)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -15,10 +15,10 @@ from bench.clicks import SECRET, click, send
 from bench.figures import Goal, goals, number, table
 from bench.filling import KEY, fill, fill_many
 from bench.processes import free_ports, process, until_idle, until_ready, usage
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.people import Person
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from bot.sandbox.workspace.registration import App
 
 COUNTS = (0, 10_000, 100_000, 1_000_000)
 IDS = {"ann": "U0ANN", "bob": "U0BOB", "cyd": "U0CYD"}
@@ -105,7 +105,7 @@ async def _measure(count: int, folder: Path, *, quick: bool) -> Cost:
     (port,) = free_ports(1)
     config, url = folder / "adk-confirm.toml", f"http://127.0.0.1:{port}/slack/events"
     await asyncio.to_thread(config.write_text, CONFIG.format(port=port))
-    async with FakeSlack(App(signing_secret=SECRET)) as slack:
+    async with FakeSlack(replace(our_app(), signing_secret=SECRET)) as slack:
         people = {name: slack.person(name, id=id_) for name, id_ in IDS.items()}
         deploys = slack.channel("deploys", *people.values(), id="C0DEPLOYS")
         env = {

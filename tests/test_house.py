@@ -113,6 +113,17 @@ def test_only_the_demo_knows_the_local_slack() -> None:
     assert knowing == []
 
 
+def test_the_local_slack_knows_nothing_of_ours() -> None:
+    paths = [*(ROOT / "bot" / "sandbox").rglob("*.py")]
+    assert paths
+    for path in paths:
+        ours = [
+            name for name in modules_imported(path) if name.split(".")[0] in ("bot", "blocks", "runtime", "examples")
+        ]
+        assert [name for name in ours if not name.startswith("bot.sandbox.")] == [], path
+        assert not re.search(r"adk|approv", path.read_text(encoding="utf-8"), re.IGNORECASE), path
+
+
 def test_each_room_says_what_it_is_for_and_where_to_begin() -> None:
     rooms = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("__init__.py")]
     said = {path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in rooms}

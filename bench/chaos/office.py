@@ -19,6 +19,7 @@ from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, REPLICAS, TOOLS, Tool
 from bench.chaos.replicas import ROOT, Replica
 from bench.chaos.wires import Wire, door
 from bench.processes import free_ports
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from bot.store.repository import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server
@@ -111,7 +112,7 @@ async def office(folder: Path, *, lease: float | None = None) -> AsyncIterator[O
     async with contextlib.AsyncExitStack() as stack:
         postgres = await asyncio.to_thread(stack.enter_context, postgres_server())
         url = await asyncio.to_thread(stack.enter_context, postgres.database())
-        slack = await stack.enter_async_context(FakeSlack())
+        slack = await stack.enter_async_context(FakeSlack(our_app()))
         slack.outbox.retries_after = REDELIVERED_AFTER
         slack.rates.methods = slack.rates.posts = True
         people, names = _people(slack)

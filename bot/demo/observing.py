@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation
+from bot.demo.explanations import answer_item, ledger_item, request_item
 from bot.demo.tour import Tour
 from bot.sandbox.page.explanations import Names
-from bot.sandbox.page.panel import Item, answer_item, ledger_item, request_item
+from bot.sandbox.page.panel import Item
 from bot.sandbox.workspace.changes import Changes
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation

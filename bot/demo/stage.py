@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bot.demo.controls import DemoBot
 from bot.demo.observing import DatabaseObserver
+from bot.demo.slack_app import our_app
 from bot.demo.tour import FIRST, Tour
 from bot.sandbox.page.page import Sandbox
 from bot.sandbox.page.screen import Shortcut, Stage
@@ -77,7 +78,7 @@ async def running_demo(port: int = PORT, store: str | None = None) -> AsyncItera
     """The demo with its bot running. Without a store, it makes one in a temporary directory."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adk-confirm-demo-")))
-        slack = await stack.enter_async_context(Sandbox(port=port))
+        slack = await stack.enter_async_context(Sandbox(our_app(), port=port))
         people = {
             name: slack.person(name, id=f"U0{id_}", email=f"{name}@acme.example")
             for name, id_ in (("ana", "ANA"), ("ben", "BEN"), ("chris", "CHRIS"), ("lee", "LEAD"), ("olga", "OLGA"))

@@ -36,7 +36,7 @@ class DemoFailed(ConfirmError):
 @click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
 def demo(port: int, no_browser: bool, check: bool) -> int:
     """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
-    from runtime.rest.listening import CannotServe
+    from runtime.rest.listening import why_not_listening
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
@@ -44,8 +44,9 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
         return asyncio.run(_check())
     try:
         return asyncio.run(_show(port, browser=not no_browser))
-    except CannotServe as error:
-        raise DemoFailed(command_texts.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
+    except OSError as error:
+        why = why_not_listening(error, "127.0.0.1", port)
+        raise DemoFailed(command_texts.DEMO_ELSEWHERE.format(why=why, port=port + 1)) from error
 
 
 async def _show(port: int, *, browser: bool) -> int:

@@ -1,14 +1,30 @@
-"""Slack's refusals: `ok: false` with a code, and sometimes the place of the error."""
+"""What the local Slack refuses: to an app with `ok: false`, a code and sometimes the place of the error; to a person's
+player with a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, JsonObject
+from bot.sandbox.reading import Json, JsonObject
 
 
-class ApiRefusal(ConfirmError):
+class Refused(Exception):
+    """The sentence says what can't be done."""
+
+
+class Invalid(Refused):
+    """It makes no sense."""
+
+
+class Forbidden(Refused):
+    """This person may not do it."""
+
+
+class NotFound(Refused):
+    """There is nothing of this name here."""
+
+
+class ApiRefusal(Refused):
     """The Web API's `{"ok": false, "error": code}`."""
 
     def __init__(

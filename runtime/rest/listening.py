@@ -139,12 +139,12 @@ async def listen(served: web.AppRunner, host: str, port: int) -> str:
     try:
         await web.TCPSite(served, host, port).start()
     except OSError as error:
-        raise CannotServe(_explain(error, host, port)) from error
+        raise CannotServe(why_not_listening(error, host, port)) from error
     taken: int = served.addresses[0][1]
     return f"http://{f'[{host}]' if ':' in host else host}:{taken}"
 
 
-def _explain(error: OSError, host: str, port: int) -> str:
+def why_not_listening(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} on {host} is taken by another program: stop that one, or choose another with --port."
     if error.errno == errno.EACCES:

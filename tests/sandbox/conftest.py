@@ -9,6 +9,7 @@ from aiohttp import web
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.people import Person
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
@@ -16,7 +17,7 @@ from bot.sandbox.workspace.records import Channel
 
 @pytest.fixture
 async def slack() -> AsyncIterator[FakeSlack]:
-    async with FakeSlack() as running:
+    async with FakeSlack(our_app()) as running:
         yield running
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,13 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.waiting import WaitedInVain
+from bot.sandbox.refusals import NotFound
 from bot.sandbox.server.delivery import ACK_WITHIN
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from bot.sandbox.workspace.registration import App
-from runtime.errors import NotFound
 from runtime.jsontypes import as_object
 
 Body = dict[str, Any]
@@ -45,7 +46,7 @@ async def test_where_an_app_hears_nothing(slack: FakeSlack, ann: Person, bob: Pe
 
 
 async def test_only_subscribed_events_are_sent() -> None:
-    async with FakeSlack(App(events=frozenset({"app_mention"}))) as slack:
+    async with FakeSlack(replace(our_app(), events=frozenset({"app_mention"}))) as slack:
         person = slack.person("ann")
         channel = slack.channel("deploys", person)
         await person.says("hello", channel)

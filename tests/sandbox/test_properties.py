@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.blockkit.blocks import BLOCKS, Surface, complaints
 from bot.sandbox.blockkit.elements import ELEMENTS
 from bot.sandbox.blockkit.limits import check_metadata, check_view
@@ -77,7 +78,7 @@ NAMES = [
 @settings(max_examples=settings().max_examples // 4)
 @given(values=st.dictionaries(st.sampled_from(NAMES), ANY_JSON | st.just("C1"), max_size=6))
 def test_any_arguments_are_answered(method: str, values: JsonObject) -> None:
-    workspace = Workspace()
+    workspace = Workspace(our_app())
     directory: Directory = workspace.directory
     team = directory.add_team("Acme", id="T1")
     install = directory.install(team)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -10,10 +11,10 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.people import Person
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from bot.sandbox.workspace.registration import App
 
 Arguments = dict[str, Any]
 
@@ -37,8 +38,8 @@ async def test_a_method_that_there_is_not(client: AsyncWebClient) -> None:
 
 
 async def test_a_scope_is_needed() -> None:
-    scopes = App().scopes - {"chat:write", "users:read.email"}
-    async with FakeSlack(App(scopes=scopes)) as slack:
+    scopes = our_app().scopes - {"chat:write", "users:read.email"}
+    async with FakeSlack(replace(our_app(), scopes=scopes)) as slack:
         client = AsyncWebClient(slack.bot_token, base_url=slack.url)
         with pytest.raises(SlackApiError) as refused:
             await client.chat_postMessage(channel="C1", text="x")

@@ -21,6 +21,7 @@ import pytest
 from bot.app import Bot, running_bot
 from bot.cli import main
 from bot.config.settings import Settings, parse_settings
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
@@ -180,7 +181,7 @@ async def office(
     """`time_moves`: the bot uses Slack's clock, which `later` moves."""
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(log))
     async with AsyncExitStack() as stack:
-        workspace = slack if slack is not None else await stack.enter_async_context(FakeSlack())
+        workspace = slack if slack is not None else await stack.enter_async_context(FakeSlack(our_app()))
 
         @asynccontextmanager
         async def opens(policies: str) -> AsyncIterator[Bot]:

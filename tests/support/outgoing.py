@@ -22,6 +22,7 @@ from bot.config.rules import Rules
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
+from bot.demo.slack_app import our_app
 from bot.policy.model import Policies, Policy
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
@@ -126,7 +127,7 @@ async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:
     with temporary_store() as url:
         database = await open_store(url, SECRET)
         try:
-            async with FakeSlack() as slack, slack_session() as session:
+            async with FakeSlack(our_app()) as slack, slack_session() as session:
                 yield await _set_up(slack, database, session, limits or CallLimits(time_limit=10.0))
         finally:
             await database.close()

@@ -27,7 +27,7 @@ from bot.sandbox.blockkit.schema import (
     text,
     whole,
 )
-from runtime.jsontypes import Json, JsonObject, as_text, objects
+from bot.sandbox.reading import Json, JsonObject, as_text, objects
 
 Surface = Literal["message", "modal", "home"]
 MOST_BLOCKS: dict[Surface, int] = {"message": 50, "modal": 100, "home": 100}

@@ -18,8 +18,7 @@ from bot.sandbox.blockkit.schema import (
     text,
     whole,
 )
-from bot.sandbox.reading import label
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
 
 ACTION_ID = string(255)
 PLACEHOLDER = text(150)

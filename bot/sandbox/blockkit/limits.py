@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from bot.sandbox.blockkit.blocks import Surface, complaints
 from bot.sandbox.blockkit.schema import Check, Shape, anything, choice, string, text
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, objects
 from bot.sandbox.refusals import ApiRefusal
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 LONGEST_TEXT = 40_000
 LONGEST_UPDATE = 4_000

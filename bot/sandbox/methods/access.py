@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.sandbox.methods.call import Call, Method, Methods
-from runtime.jsontypes import JsonObject
+from bot.sandbox.reading import JsonObject
 
 
 def auth_test(call: Call) -> JsonObject:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import get_args
 
 from bot.sandbox.methods.call import Call, Method, Methods
+from bot.sandbox.reading import JsonObject, as_object, as_text
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import AgentSession, Channel, SessionStatus
-from runtime.jsontypes import JsonObject, as_object, as_text
 
 LONGEST_TITLE = 200
 MOST_PROMPTS = 4

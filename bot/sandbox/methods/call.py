@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from bot.sandbox.refusals import ApiRefusal
+from bot.sandbox.reading import Json, JsonObject, as_text
+from bot.sandbox.refusals import ApiRefusal, NotFound
 from bot.sandbox.workspace.records import Channel, Install, Message, User
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject, as_text
 
 T = TypeVar("T")
 _MOMENT = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")

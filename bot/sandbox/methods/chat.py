@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
 from bot.sandbox.methods.call import Call, Method, Methods
+from bot.sandbox.reading import JsonObject, objects
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
 from bot.sandbox.workspace.records import Channel, Message
-from runtime.jsontypes import JsonObject, objects
 
 
 def content(call: Call, *, updating: bool = False) -> Content:

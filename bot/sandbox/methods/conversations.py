@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.sandbox.methods.call import Call, Method, Methods, paged
+from bot.sandbox.reading import JsonObject
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Channel, Message
-from runtime.jsontypes import JsonObject
 
 
 def info(call: Call) -> JsonObject:

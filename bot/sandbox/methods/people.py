@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bot.sandbox.methods.call import Call, Method, Methods, paged
+from bot.sandbox.reading import JsonObject
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Group, User
-from runtime.jsontypes import JsonObject
 
 
 def _user_json(call: Call, user: User) -> JsonObject:

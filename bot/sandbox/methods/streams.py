@@ -7,10 +7,10 @@ from bot.sandbox.blockkit.schema import Shape, array, kinds, string
 from bot.sandbox.methods.agents import require_agent, session_status
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
+from bot.sandbox.reading import JsonObject, as_text, objects
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
 from bot.sandbox.workspace.records import Channel, Message, SessionStatus
-from runtime.jsontypes import JsonObject, as_text, objects
 
 _CHUNKS = array(kinds({"markdown_text": Shape({"text": string(LONGEST_MARKDOWN, 0)})}), 100, 0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bot.sandbox.blockkit.limits import check_blocks, check_view
 from bot.sandbox.methods.call import Call, Method, Methods
+from bot.sandbox.reading import JsonObject, as_object
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import View
 from bot.sandbox.workspace.tickets import Trigger
-from runtime.jsontypes import JsonObject, as_object
 
 
 def _view_json(call: Call, view: View) -> JsonObject:

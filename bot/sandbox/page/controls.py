@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from bot.sandbox.reading import JsonObject
 from bot.sandbox.workspace.records import User
-from runtime.jsontypes import JsonObject
 
 
 class BotState(StrEnum):
@@ -24,7 +24,7 @@ class Controls(Protocol):
 
     @property
     def crashes_in_call(self) -> bool:
-        """Whether the bot will crash in the middle of the next approved call."""
+        """Whether the app will crash at the next moment that the demo finds telling."""
         ...
 
     @property

@@ -1,26 +1,20 @@
-"""One sentence for each line of the panel, for people who see such a thing for the first time.
-
-Each sentence is made from what it explains: who, which call, how it ended. What the data does not say is left out.
-"""
+"""One sentence for each thing between Slack and the app: what Slack delivers, and what the app calls."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from blocks import words
-from blocks.ledger_kinds import Reason
-from bot.audit.ledger import LedgerLine, LineKind
+from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.people.plain import Reader
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects, texts
+from bot.sandbox.refusals import NotFound
+from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.records import User
-from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 _LONG = 90
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
-_ENTRIES = {"user": "<@{}>", "group": "<!subteam^{}>"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,175 +47,190 @@ class Names:
         plain = Reader(self.directory, _NOBODY).mrkdwn(as_text(mrkdwn)).strip().partition("\n")[0]
         return plain if len(plain) <= _LONG else f"{plain[: _LONG - 1].rstrip()}…"
 
-    def approver(self, entry: str) -> str:
-        kind, _, name = entry.partition(":")
-        return self.text(_ENTRIES[kind].format(name)) if kind in _ENTRIES else name or entry
+
+# What Slack delivers
 
 
-# The agent's side
+def delivery(made: Delivery, names: Names) -> str:
+    sentence = _event(made, names) if made.kind == "events_api" else _interaction(made, names)
+    if made.acked or not made.reason:
+        return sentence
+    why = made.reason.replace("_", " ")
+    after = "It will try again." if made.kind == "events_api" else "The person sees a warning."
+    return f"{sentence} Slack could not deliver it ({why}). {after}"
 
 
-def request(calls: Iterable[JsonObject]) -> str:
-    """`calls` are the function calls that people are asked about."""
-    wanted = join_words([_call(as_text(each.get("name")), as_object(each.get("args"))) for each in calls])
-    return f"The agent wants to call {wanted or 'a tool'}. It waits here until somebody answers."
+def _event(made: Delivery, names: Names) -> str:
+    event = as_object(made.body.get("event"))
+    who, where = names.person(event.get("user")), names.channel(event.get("channel"))
+    match made.what:
+        case "app_mention":
+            return f"{who} mentioned the app in {where}."
+        case "message":
+            return _message(event, names)
+        case "app_home_opened":
+            return f"{who} opened the app's Home tab, so that the app can bring it up to date."
+        case "user_change":
+            changed = names.person(as_object(event.get("user")).get("id"))
+            return f"The account of {changed} changed."
+        case what:
+            return f"Slack reports {what}, an event that the app subscribed to."
 
 
-def answer(answers: Iterable[JsonObject]) -> str:
-    sentences = []
-    for each in answers:
-        payload = as_object(each.get("payload"))
-        if each.get("confirmed") is True:
-            values = ", ".join(f"{name} {_value(value)}" for name, value in payload.items())
-            sentences.append(f"The answer is yes{f', with {values}' if values else ''}: the agent runs the call.")
-        else:
-            reason = as_text(payload.get("reason"))
-            why = f" The agent gets the reason “{reason}”." if reason else ""
-            sentences.append(f"The answer is no: the call does not run.{why}")
-    return " ".join(sentences) or "An answer goes to the agent."
+def _message(event: JsonObject, names: Names) -> str:
+    where = names.channel(event.get("channel"))
+    subtype = as_text(event.get("subtype"))
+    message = as_object(event.get("message")) if subtype == "message_changed" else event
+    if message.get("bot_id") and subtype in ("", "message_changed", "thread_broadcast"):
+        return f"Slack reports the app's own message in {where}. Apps ignore those."
+    if subtype == "message_changed":
+        return f"{names.person(message.get('user'))} edited a message in {where}."
+    if subtype == "message_deleted":
+        return f"A message in {where} was deleted."
+    place = f"a thread in {where}" if event.get("thread_ts") else where
+    return f"{names.person(event.get('user'))} wrote in {place}. Slack reports all messages where the app is a member."
 
 
-# The ledger
+def _interaction(made: Delivery, names: Names) -> str:
+    body, signed = made.body, "Slack signs this and waits three seconds for an answer."
+    who = names.person(as_object(body.get("user")).get("id") or body.get("user_id"))
+    title = label(as_object(body.get("view")).get("title"))
+    form = f"the form “{title}”" if title else "a form"
+    match made.what:
+        case "block_actions":
+            return f"{who} {_what_was_used(body)}. {signed}"
+        case "view_submission":
+            return f"{who} submitted {form}. {_reply(made.json)}"
+        case "message_action" | "shortcut":
+            return f"{who} chose a shortcut of the app. {signed}"
+        case command:
+            said = f"{command} {as_text(body.get('text'))}".strip()
+            return f"{who} ran {said} in {names.channel(body.get('channel_id'))}. Only {who} sees the answer."
 
 
-def ledger(line: LedgerLine, names: Names, *, answer: bool = False) -> str:
-    content: JsonObject = as_object(json.loads(line.content)) if line.content is not None else {}
-    tell = _filled_in if answer and line.kind is LineKind.EDITED else _LINES[line.kind]
-    if line.content is None:
-        return "A purge removed what this line said. Its hash is still there, so the audit verifies."
-    return tell if isinstance(tell, str) else tell(_Line(line.tool or "the call", content, names))
+def _what_was_used(body: JsonObject) -> str:
+    action = next(iter(objects(body.get("actions"))), {})
+    view = as_object(body.get("view"))
+    place = "in the Home tab" if view.get("type") == "home" else "in a form" if view else "on a message"
+    option = label(as_object(action.get("selected_option")).get("text"))
+    if option:
+        return f"chose “{option}” {place}"
+    if action.get("type") == "button":
+        return f"pressed “{label(action.get('text'))}” {place}"
+    return f"changed a field {place}"
+
+
+def _reply(answer: JsonObject) -> str:
+    match as_text(answer.get("response_action")):
+        case "errors":
+            fields = join_words(sorted(as_object(answer.get("errors"))))
+            return f"The app refused it: something is wrong with {fields}."
+        case "update":
+            title = label(as_object(as_object(answer.get("view")).get("title")))
+            return f"The app answered with another form{f', “{title}”' if title else ''}."
+        case _:
+            return "The app's answer closes it."
+
+
+# What the app calls
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    tool: str
-    content: JsonObject
+class _Call:
+    args: JsonObject
+    answer: JsonObject
     names: Names
 
     @property
-    def who(self) -> str:
-        return self.names.person(self.content.get("who"))
+    def channel(self) -> str:
+        return self.names.channel(self.args.get("channel"))
 
     @property
-    def people(self) -> str:
-        return join_words([self.names.person(each) for each in objects(self.content.get("people"))])
-
-    @property
-    def entries(self) -> str:
-        return join_words([self.names.approver(each) for each in texts(self.content.get("entries"))])
+    def where(self) -> str:
+        return f"a thread in {self.channel}" if self.args.get("thread_ts") else self.channel
 
     @property
     def text(self) -> str:
-        return _shorten(as_text(self.content.get("text")))
+        return self.names.text(self.args.get("text"))
 
     @property
-    def reason(self) -> str:
-        given = as_text(self.content.get("reason"))
-        return f"the reason “{_shorten(given)}”" if given else "no reason"
+    def form(self) -> str:
+        title = label(as_object(self.args.get("view")).get("title"))
+        return f"the form “{title}”" if title else "a form"
 
-    @property
-    def because(self) -> str:
-        return f" ({self.text})" if self.text else ""
-
-    @property
-    def why(self) -> str:
-        """Why a vote does not count."""
-        given = as_text(as_object(self.content.get("refusal")).get("reason"))
-        return f": {words.WHY_SHORT[Reason(given)]}" if given in {*Reason} else ""
-
-    @property
-    def votes(self) -> str:
-        votes, quorum = self.content.get("votes"), self.content.get("quorum")
-        return f" That makes {votes} of {quorum}." if votes is not None and quorum is not None else ""
-
-    @property
-    def changes(self) -> str:
-        return join_words([*_changes(self.content)]) or "the arguments"
-
-    @property
-    def took(self) -> str:
-        seconds = self.content.get("seconds")
-        return f" in {seconds:.2g} s" if isinstance(seconds, int | float) and seconds >= 0.1 else ""
+    def person(self, key: str) -> str:
+        return self.names.person(self.args.get(key))
 
 
-_LINES: dict[LineKind, str | Callable[[_Line], str]] = {
-    LineKind.ASKED: lambda it: (
-        f"{_call(it.tool, as_object(it.content.get('arguments')))} waits for approval. The policy that applies now is "
-        "stored with it."
-    ),
-    LineKind.CALL_REFUSED: lambda it: f"{it.tool} was refused and nobody was asked: {it.text}",
-    LineKind.REMINDED: lambda it: f"Nobody has decided about {it.tool} yet, so the approvers are reminded.",
-    LineKind.ESCALATED: lambda it: f"Still no decision about {it.tool}. From now on {it.entries} may decide, too.",
-    LineKind.APPROVAL: lambda it: f"{it.who} approved {it.tool}.{it.votes}",
-    LineKind.EDITED: lambda it: (
-        f"{it.who} changed {it.changes}, and approved that.{it.votes} Approvals from before the edit do not count."
-    ),
-    LineKind.VOTE_REFUSED: lambda it: f"A vote by {it.who} did not count{it.why}. The attempt stays on record.",
-    LineKind.VOTE_FELL: lambda it: f"The approval by {it.who} no longer counts.",
-    LineKind.REAPPLIED: lambda it: f"An operator put {it.tool} under the policies as they are now.",
-    LineKind.APPROVED: lambda it: f"{it.people or 'Enough people'} approved {it.tool}. The agent gets a yes.",
-    LineKind.DENIED: lambda it: f"{it.who} denied {it.tool}. One no is enough. The agent gets {it.reason}.",
-    LineKind.EXPIRED: lambda it: f"Nobody decided about {it.tool} in time, so the answer is no.",
-    LineKind.WITHDRAWN: lambda it: f"{it.who} withdrew {it.tool}. It does not run.",
-    LineKind.ELSEWHERE: lambda it: f"Somebody answered the agent about {it.tool} without this app. This is an alarm.",
-    LineKind.LAPSED: lambda it: f"{it.tool} was approved but did not start in time, so it does not run.",
-    LineKind.BEGUN: lambda it: f"The agent starts {it.tool}.",
-    LineKind.DONE: lambda it: f"{it.tool} ran{it.took}. The agent has the result.",
-    LineKind.FAILED: lambda it: f"{it.tool} ran and failed{it.took}: {it.text or 'with an error'}",
-    LineKind.REFUSED: lambda it: f"The agent did not run {it.tool}: {it.text or 'the call can not run any more'}",
-    LineKind.STOPPED: lambda it: f"{it.who} stopped the agent. What waits keeps waiting; what runs ends by itself.",
-    LineKind.UNSEALED: "Something was written to the database without this app. It does not count.",
-    LineKind.ALTERED: lambda it: (
-        f"The stored {it.tool} call is not the one that was approved. It does not run. An alarm."
-    ),
-    LineKind.UNKNOWN: lambda it: (
-        f"{it.tool} was started, and nothing was heard of how it ended. Nobody knows whether it took effect, so people "
-        "are asked."
-    ),
-    LineKind.SETTLED: lambda it: (
-        f"{it.who} said that {it.tool} {'took effect' if it.content.get('yes') else 'did not take effect'}."
-    ),
-    LineKind.RUN_AGAIN_VOTE: lambda it: f"{it.who} wants {it.tool} to run again.{it.votes}",
-    LineKind.RUN_AGAIN: lambda it: f"{it.people or 'Enough people'} decided that {it.tool} runs again.",
-    LineKind.NOBODY_KNOWS: lambda it: f"Nobody said whether {it.tool} took effect. The agent learns that nobody knows.",
-    LineKind.GRANTED: lambda it: f"{it.people or it.who} allowed calls like this {it.tool} for a while.",
-    LineKind.GRANT_USED: lambda it: f"{it.tool} runs without asking, because an earlier approval allows it.",
-    LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
-    LineKind.ASKED_ANEW: lambda it: f"The agent asks about {it.tool} again. Only the newer card counts.",
-    LineKind.PAUSED: lambda it: f"{it.who} paused runs{it.because}. Approved calls start once runs are resumed.",
-    LineKind.RESUMED: lambda it: f"{it.who} resumed runs{it.because}. Approved calls start now.",
-    LineKind.HEARD: "The agent received a message. If somebody puts it back into the mailbox, it does not count.",
-    LineKind.RETRIED: lambda it: f"{it.who} had work retried that had failed too often.",
-    LineKind.PURGED: "An operator removed the contents of old calls. The ledger still verifies.",
-    LineKind.CHECKPOINT: "A signature over all chains. A later change of any line would show.",
+def call(made: CallRecord, names: Names) -> str:
+    tell = _CALLS.get(made.method, f"The app calls {made.method}.")
+    sentence = tell if isinstance(tell, str) else tell(_Call(made.args, made.answer, names))
+    refused = made.error or made.fault
+    return f"{sentence} Slack refused: {refused.replace('_', ' ')}." if refused else sentence
+
+
+_NEVER = {
+    "deleted": "a deactivated account",
+    "is_bot": "a bot",
+    "is_restricted": "a guest",
+    "is_stranger": "a stranger",
 }
 
 
-def _filled_in(it: _Line) -> str:
-    after = as_object(it.content.get("after"))
-    values = join_words([f"{name} {_value(value)}" for name, value in after.items()])
-    return f"{it.who} filled in {values or 'the form'}, and approved that.{it.votes}"
+def _lookup(it: _Call) -> str:
+    user = as_object(it.answer.get("user"))
+    if not user:
+        return f"The app looks up {it.person('user')}."
+    never = next((words for key, words in _NEVER.items() if user.get(key)), "")
+    return f"The app looks up {as_text(user.get('name'))}: {never or 'a member'}."
+
+
+def _group(it: _Call) -> str:
+    people = join_words([it.names.person(each) for each in texts(it.answer.get("users"))])
+    return f"The app asks who is in {it.names.group(it.args.get('usergroup'))} now: {people or 'nobody'}."
+
+
+_SESSION = {
+    "processing": "at work, with a stop button",
+    "suspended": "waiting for people",
+    "active": "waiting for the person's next words",
+    "closed": "closed",
+    "": "an agent's session",
+}
+
+_CALLS: dict[str, str | Callable[[_Call], str]] = {
+    "auth.test": "The app asks Slack which app and workspace its token belongs to.",
+    "chat.postMessage": lambda it: f"The app posts in {it.where}: “{it.text}”",
+    "chat.postEphemeral": lambda it: f"The app shows this to {it.person('user')} only: “{it.text}”",
+    "chat.update": lambda it: f"The app redraws its message in {it.channel}: “{it.text}”",
+    "chat.delete": lambda it: f"The app deletes its message in {it.channel}.",
+    "chat.getPermalink": "The app asks for the link to a message.",
+    "chat.startStream": lambda it: f"The app starts a reply in {it.where} that grows.",
+    "chat.appendStream": "The reply grows.",
+    "chat.stopStream": "The reply is complete.",
+    "assistant.threads.setSuggestedPrompts": "The app suggests what one can say in its direct message.",
+    "agents.sessions.setStatus": lambda it: (
+        f"Slack shows the thread as {_SESSION.get(as_text(it.args.get('status')), 'something else')}."
+    ),
+    "agents.sessions.rename": lambda it: f"The app gives the thread the title “{as_text(it.args.get('title'))}”.",
+    "views.open": lambda it: f"The app opens {it.form}.",
+    "views.update": lambda it: f"The app redraws {it.form}, which is open.",
+    "views.publish": lambda it: f"The app redraws the Home tab of {it.person('user_id')}.",
+    "users.info": _lookup,
+    "users.lookupByEmail": lambda it: f"The app looks for the person with the address {as_text(it.args.get('email'))}.",
+    "usergroups.users.list": _group,
+    "usergroups.list": "The app asks which user groups there are.",
+    "conversations.info": lambda it: f"The app asks what kind of channel {it.channel} is.",
+    "conversations.members": lambda it: (
+        f"The app asks who is in {it.channel}: {len(texts(it.answer.get('members')))} members."
+    ),
+    "conversations.replies": "The app reads a thread.",
+    "conversations.history": lambda it: f"The app reads {it.channel}.",
+    "conversations.open": lambda it: f"The app opens a direct message with {it.person('users')}.",
+    "apps.connections.open": "The app opens a connection over which Slack talks to it.",
+}
 
 
 def join_words(parts: list[str]) -> str:
     """`a, b and c`."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
-
-
-def _changes(content: JsonObject) -> Iterator[str]:
-    before = as_object(content.get("before"))
-    for name, value in as_object(content.get("after")).items():
-        yield f"{name}{f' from {_value(before[name])}' if name in before else ''} to {_value(value)}"
-
-
-def _call(tool: str, arguments: JsonObject) -> str:
-    values = ", ".join(f"{name} {_value(value)}" for name, value in arguments.items())
-    return f"{tool} ({_shorten(values)})" if values else tool
-
-
-def _value(value: Json) -> str:
-    return _shorten(value if isinstance(value, str) else json.dumps(value))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -1,6 +1,6 @@
 """The local Slack with its page: a chat in the browser, in which a visitor can be each person in turn.
 
-    async with Sandbox(port=3030, stage=Stage(roles={...}), observed=...) as slack:
+    async with Sandbox(App(…), port=3030, stage=Stage(roles={...}), observed=...) as slack:
         ...                                # `slack.base` is what to open
 
 It is a `FakeSlack` in every other respect. It listens on loopback only, and is not for production.
@@ -22,16 +22,15 @@ from bot.sandbox.page.guard import HEADERS, guarded
 from bot.sandbox.page.page_gestures import GESTURES, GestureContext
 from bot.sandbox.page.panel import Observed, PanelItems
 from bot.sandbox.page.screen import Screen, Stage, sees
-from bot.sandbox.refusals import ApiRefusal
+from bot.sandbox.reading import Json, JsonObject
+from bot.sandbox.refusals import ApiRefusal, Forbidden, Invalid, NotFound, Refused
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import User
 from bot.sandbox.workspace.registration import App
-from runtime.errors import ConfirmError, Forbidden, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject
 
 _FOLDER = Path(__file__).parent / "assets"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_STATUS: dict[type[ConfirmError], int] = {Forbidden: 403, NotFound: 404, Invalid: 400, ApiRefusal: 409}
+_STATUS: dict[type[Refused], int] = {Forbidden: 403, NotFound: 404, Invalid: 400, ApiRefusal: 409}
 _HEARTBEAT = 15.0
 """Seconds between two signs of life. A browser that went away is noticed when something is written to it."""
 _COME_BACK_AFTER = 500
@@ -44,7 +43,7 @@ class Sandbox(FakeSlack):
 
     def __init__(
         self,
-        app: App | None = None,
+        app: App,
         *,
         team: str = "Acme",
         port: int = 0,
@@ -82,7 +81,7 @@ class Page:
         served.router.add_post("/sandbox/do/{gesture}", guarded(self._do))
 
     def watch(self, observed: Observed) -> asyncio.Task[None]:
-        """Shows the side of this agent from now on. For an agent that starts after the sandbox."""
+        """Shows what happens inside the app from now on. For an app that starts after the sandbox."""
         return self._start(self.items.watch(observed))
 
     async def _open(self, _: web.Application) -> AsyncIterator[None]:
@@ -168,7 +167,7 @@ class Page:
     async def _download(self, request: web.Request) -> web.Response:
         try:
             user = self._who(request.query.get("as", ""))
-        except ConfirmError as error:
+        except Refused as error:
             return _refusal(403, str(error))
         workspace = self._slack.workspace
         file = workspace.files.get(request.match_info["id"])
@@ -193,7 +192,7 @@ class Page:
         except ValidationError as error:
             wrong = error.errors(include_url=False)[0]
             return _refusal(400, f"{'.'.join(map(str, wrong['loc'])) or 'It'}: {wrong['msg']}.")
-        except ConfirmError as error:
+        except Refused as error:
             return _refusal(_STATUS.get(type(error), 400), str(error))
 
     def _who(self, user_id: Json) -> User:

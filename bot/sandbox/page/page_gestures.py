@@ -13,11 +13,10 @@ from bot.sandbox.page.controls import Controls
 from bot.sandbox.page.screen import seen_channel, seen_message
 from bot.sandbox.people import forms, state
 from bot.sandbox.people.people import Person
-from bot.sandbox.reading import label
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from bot.sandbox.refusals import Forbidden, Invalid, NotFound
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import User, View
-from runtime.errors import Forbidden, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 
 @dataclass(frozen=True, slots=True)

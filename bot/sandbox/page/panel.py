@@ -1,43 +1,33 @@
-"""The panel "Behind the scenes" beside the chat. It shows newcomers what happens between Slack, the bot and the agent.
+"""The panel "Behind the scenes" beside the chat. It shows newcomers what happens between Slack and the app.
 
-Slack's side comes from the server's own records. The agent's side and the ledger come from an `Observed`, which a demo
-provides: it follows the runtime's events and the ledger, and makes an `Item` of each.
+Slack's side comes from the server's own records. What happens inside the app comes from an `Observed`, which a demo
+provides.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
-from bot.audit.ledger import LedgerLine, LineKind
 from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page import explanations, slack_explanations
+from bot.sandbox.page import explanations
 from bot.sandbox.page.explanations import Names
-from bot.sandbox.reading import label
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 Kind = Literal["event", "click", "call", "request", "answer", "ledger"]
 _KEPT = 2000
 _PENDING = "…"
-_LEDGER_TITLES = {
-    LineKind.VOTE_FELL: "approval no longer counts",
-    LineKind.LAPSED: "did not start in time",
-    LineKind.BEGUN: "started",
-    LineKind.SETTLED: "outcome reported by people",
-}
-"""The titles of ledger lines whose stored name is not plain English. Others are titled by their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One request, call, event or ledger line. `note` explains it in one sentence."""
+    """One request, call or event. `note` explains it in one sentence."""
 
     kind: Kind
     title: str
@@ -52,50 +42,11 @@ class Item:
 
 
 class Observed(Protocol):
-    """The agent's side of a demo and its ledger."""
+    """What happens inside the app."""
 
     def follow(self) -> AsyncIterator[Item]:
         """Everything so far, oldest first, then everything else as it happens."""
         ...
-
-
-# -- what an `Observed` makes
-
-
-def request_item(event: JsonObject, at: float) -> Item:
-    """An event of a session with one or more requests in it, in either dialect."""
-    parts = objects(as_object(event.get("content")).get("parts"))
-    asked = [as_object(as_object(part.get("functionCall")).get("args")) for part in parts]
-    asked += [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
-    calls = [call for each in asked if (call := as_object(each.get("originalFunctionCall"))).get("name")]
-    names = ", ".join(as_text(call.get("name")) for call in calls)
-    title = f"{names or 'A call'} needs approval"
-    return Item(kind="request", title=title, note=explanations.request(calls), body=event, at=at)
-
-
-def answer_item(message: JsonObject, at: float) -> Item:
-    """The message with the answer, as it goes to the session."""
-    parts = objects(as_object(message.get("newMessage") or message).get("parts"))
-    answers = [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
-    words = ", ".join("confirmed" if each.get("confirmed") is True else "not confirmed" for each in answers)
-    return Item(kind="answer", title=words or "An answer", note=explanations.answer(answers), body=message, at=at)
-
-
-def ledger_item(line: LedgerLine, names: Names, *, answer: bool = False) -> Item:
-    """`answer`: an edit that fills in what the agent asked for."""
-    content: Json = json.loads(line.content) if line.content is not None else "purged"
-    body: JsonObject = {
-        "chain": line.chain, "seq": line.seq, "at": line.at.isoformat(), "kind": line.kind.value,
-        "confirmation": line.confirmation, "tool": line.tool, "content": content, "digest": line.digest,
-        "previous": line.previous, "hash": line.hash,
-    }  # fmt: skip
-    named = _LEDGER_TITLES.get(line.kind, line.kind.value)
-    title = f"{named}: {line.tool}" if line.tool else named
-    note = explanations.ledger(line, names, answer=answer)
-    return Item(kind="ledger", title=title, note=note, body=body, at=line.at.timestamp())
-
-
-# -- what the server itself saw
 
 
 def delivery_item(made: Delivery, names: Names) -> Item:
@@ -103,7 +54,7 @@ def delivery_item(made: Delivery, names: Names) -> Item:
     return Item(
         kind="event" if made.kind == "events_api" else "click",
         title=_title_of(made),
-        note=slack_explanations.delivery(made, names),
+        note=explanations.delivery(made, names),
         body=made.body,
         at=made.at,
         reply=made.json or made.answer or None,
@@ -117,7 +68,7 @@ def call_item(made: CallRecord, names: Names) -> Item:
     return Item(
         kind="call",
         title=made.method,
-        note=slack_explanations.call(made, names),
+        note=explanations.call(made, names),
         body=made.args,
         at=made.at,
         reply=made.answer or None,

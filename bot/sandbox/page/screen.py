@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bot.sandbox.page.controls import Controls, Guide
+from bot.sandbox.reading import Json, JsonObject, as_text
+from bot.sandbox.refusals import Forbidden, NotFound
 from bot.sandbox.workspace.changes import WorkspaceChange
 from bot.sandbox.workspace.records import Channel, Install, Message, User, View
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.errors import Forbidden, NotFound
-from runtime.jsontypes import Json, JsonObject, as_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 
 from bot.sandbox.people.state import SLOTS, state_of
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, objects
 from bot.sandbox.workspace.records import View
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 
 def entered_in(view: View, block: JsonObject) -> JsonObject:

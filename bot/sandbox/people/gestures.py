@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from bot.sandbox.blockkit.elements import interactive
 from bot.sandbox.blockkit.limits import check_blocks, check_text, check_view
 from bot.sandbox.people import forms, state
-from bot.sandbox.refusals import ApiRefusal
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, objects
+from bot.sandbox.refusals import ApiRefusal, Forbidden, Invalid, NotFound
 from bot.sandbox.server.delivery import Delivery, Outbox
 from bot.sandbox.server.payloads import Payloads
 from bot.sandbox.workspace.records import Channel, Install, Message, User, View
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.errors import Forbidden, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 _MENTION = re.compile(r"(<@\w+>)")
 TROUBLE = "We had some trouble connecting. Try again?"

@@ -12,19 +12,18 @@ from bot.sandbox.people.gestures import Gestures
 from bot.sandbox.people.plain import Reader
 from bot.sandbox.people.seen import Home, Modal, Seen, chosen, find_control
 from bot.sandbox.people.waiting import PATIENCE
-from bot.sandbox.reading import label
+from bot.sandbox.reading import Json, as_object, as_text, label
+from bot.sandbox.refusals import NotFound, Refused
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.records import Channel, Message, User
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.errors import ConfirmError, NotFound
-from runtime.jsontypes import Json, as_object, as_text
 
 T = TypeVar("T")
 Place = Channel | Seen | str
 _MENTION = re.compile(r"(?<![\w<@])@([\w-]+)")
 
 
-class AskedFirst(ConfirmError):
+class AskedFirst(Refused):
     """Slack showed its "are you sure" dialog, and the test did not say `sure=True`."""
 
 

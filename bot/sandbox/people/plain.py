@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo
 
 from bot.sandbox.blockkit.elements import element_labels, every_option, interactive
 from bot.sandbox.people.state import SLOTS
-from bot.sandbox.reading import label
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.records import Message, User
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 _SPECIAL = re.compile(r"<([^<>\n]+)>")
 _DATES: dict[str, str] = {

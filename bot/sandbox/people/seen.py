@@ -9,11 +9,10 @@ from bot.sandbox.blockkit.elements import element_labels, every_option, interact
 from bot.sandbox.people.forms import entered_in
 from bot.sandbox.people.gestures import Gestures
 from bot.sandbox.people.plain import Reader, entered_text
-from bot.sandbox.reading import label
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from bot.sandbox.refusals import NotFound
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.records import Message, View
-from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 
 @dataclass(frozen=True, slots=True)

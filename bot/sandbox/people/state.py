@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bot.sandbox.blockkit.elements import interactive
-from runtime.jsontypes import Json, JsonObject, as_text
+from bot.sandbox.reading import Json, JsonObject, as_text
 
 
 class Slot(NamedTuple):

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from bot.sandbox.methods.call import CallRecord
 from bot.sandbox.people.plain import Reader
+from bot.sandbox.refusals import NotFound, Refused
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.records import User
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.errors import ConfirmError, NotFound
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -20,7 +20,7 @@ PATIENCE = 60.0
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
 
 
-class WaitedInVain(ConfirmError, AssertionError):
+class WaitedInVain(Refused, AssertionError):
     """It did not happen in time. The message shows every conversation."""
 
 

@@ -8,13 +8,12 @@ from aiohttp import web
 
 from bot.sandbox.blockkit.limits import check_blocks, check_text
 from bot.sandbox.people.gestures import Gestures
-from bot.sandbox.refusals import ApiRefusal
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text
+from bot.sandbox.refusals import ApiRefusal, NotFound
 from bot.sandbox.server.faults import Faults
 from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.workspace.tickets import Hook
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.errors import NotFound
-from runtime.jsontypes import Json, JsonObject, as_object, as_text
 
 
 class Hooks:

@@ -1,4 +1,4 @@
-"""The local Slack. With `async with FakeSlack() as slack` it listens on a free port of loopback."""
+"""The local Slack. With `async with FakeSlack(App(…)) as slack` it listens on a free port of loopback."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ from bot.sandbox.workspace.directory import UserFlags
 from bot.sandbox.workspace.records import Channel, Install, Team
 from bot.sandbox.workspace.registration import App
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.rest.listening import CannotServe, listen
 
 T = TypeVar("T")
 
 
 class FakeSlack:
-    """One app, installed in one workspace. Tests add more as they need it."""
+    """One app, installed in one workspace. Raises `OSError` if its port is taken."""
 
-    def __init__(self, app: App | None = None, *, team: str = "Acme", port: int = 0) -> None:
+    def __init__(self, app: App, *, team: str = "Acme", port: int = 0) -> None:
         self.workspace = Workspace(app)
         payloads = Payloads(self.workspace)
         self.socket = SocketMode(self.workspace.app, self.workspace.changes)
@@ -54,10 +53,11 @@ class FakeSlack:
         self._runner = web.AppRunner(self.routes(), access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         try:
-            self.base = await listen(self._runner, "127.0.0.1", self._port)
-        except CannotServe:
+            await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        except OSError:
             await self._runner.cleanup()
             raise
+        self.base = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import WSMsgType, web
 
+from bot.sandbox.reading import Json, JsonObject, as_object, as_text
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.registration import App
-from runtime.jsontypes import Json, JsonObject, as_object, as_text
 
 MOST_CONNECTIONS = 10
 

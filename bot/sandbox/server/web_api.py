@@ -9,6 +9,7 @@ from aiohttp import web
 
 from bot.sandbox.methods import access, agents, chat, conversations, people, streams, views
 from bot.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
+from bot.sandbox.reading import JsonObject
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.api_request import ApiRequest, read
 from bot.sandbox.server.faults import Faults
@@ -16,7 +17,6 @@ from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.server.rates import Rates
 from bot.sandbox.workspace.records import Install
 from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import JsonObject
 
 METHODS: Methods = {
     **chat.METHODS,

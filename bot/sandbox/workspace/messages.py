@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 from bot.sandbox.blockkit.elements import interactive
+from bot.sandbox.reading import JsonObject
+from bot.sandbox.refusals import NotFound
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.records import Channel, Install, Message, copied
-from runtime.errors import NotFound
-from runtime.jsontypes import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeVar
 from zoneinfo import ZoneInfo
 
-from runtime.jsontypes import Json, JsonObject
+from bot.sandbox.reading import Json, JsonObject
 
 J = TypeVar("J")
 

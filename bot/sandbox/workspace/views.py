@@ -7,13 +7,13 @@ import secrets
 from typing import Literal
 
 from bot.sandbox.people import state
+from bot.sandbox.reading import JsonObject, as_object, objects
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.changes import Changes, Kind
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.messages import with_ids
 from bot.sandbox.workspace.records import Install, View, copied
-from runtime.jsontypes import JsonObject, as_object, objects
 
 
 class Views:

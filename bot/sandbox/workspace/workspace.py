@@ -15,8 +15,8 @@ from bot.sandbox.workspace.views import Views
 class Workspace:
     """One Slack, with as many workspaces as a test needs."""
 
-    def __init__(self, app: App | None = None) -> None:
-        self.app = app or App()
+    def __init__(self, app: App) -> None:
+        self.app = app
         self.clock = Clock()
         self.changes = Changes()
         self.directory = Directory(self.app, self.changes)

@@ -13,6 +13,7 @@ import pytest
 from bot.config.reload import PolicyReloader, stop_watching
 from bot.config.rules import Rules
 from bot.config.settings import load_settings
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import Staff, config, environment
 from tests.support.service import Service, service
@@ -45,7 +46,7 @@ def policies(quorum: int, barred: str = "") -> str:
 async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "adk-confirm.toml"
     file.write_text(policies(2))
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         env = environment(slack, f"sqlite:///{tmp_path / 'x.db'}")
     rules = Rules(load_settings(file, env).policies)
     file.write_text(policies(1))
@@ -56,7 +57,7 @@ async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> N
 
 async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
     file = tmp_path / "adk-confirm.toml"
-    async with FakeSlack() as slack, serving(slack, tmp_path, 2) as running:
+    async with FakeSlack(our_app()) as slack, serving(slack, tmp_path, 2) as running:
         at = Staff.of(slack, tmp_path / "tools.log")
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
@@ -86,7 +87,7 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
 
 async def test_a_file_that_is_gone_takes_no_policy_away(tmp_path: Path) -> None:
     file = tmp_path / "adk-confirm.toml"
-    async with FakeSlack() as slack, serving(slack, tmp_path, 1) as running:
+    async with FakeSlack(our_app()) as slack, serving(slack, tmp_path, 1) as running:
         at = Staff.of(slack, tmp_path / "tools.log")
         file.unlink()
         assert "there is no such file" in await running.logs("the policies stay as they were")

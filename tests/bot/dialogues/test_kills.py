@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault
 from bot.sandbox.server.server import FakeSlack
@@ -34,7 +35,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 
 @pytest.fixture
 async def at(tmp_path: Path) -> AsyncIterator[Staff]:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         yield Staff.of(slack, tmp_path / "tools.log")
 
 

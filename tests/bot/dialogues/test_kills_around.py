@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
@@ -21,7 +22,7 @@ PATIENCE = 30.0
 
 @pytest.fixture
 async def at(tmp_path: Path) -> AsyncIterator[Staff]:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         yield Staff.of(slack, tmp_path / "tools.log")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from tests.support.foreign.rig import Foreign, foreign, replay
@@ -28,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
 @pytest.fixture
 async def at(server: Foreign, tmp_path: Path) -> AsyncIterator[Staff]:
     server.count_anew()
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         yield Staff.of(slack, tmp_path / "tools.log")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_verify import verify_ledger
 from runtime.jsontypes import JsonObject
@@ -70,7 +71,7 @@ TAKEN_OVER = (
 
 @pytest.fixture
 async def at(tmp_path: Path) -> AsyncIterator[Staff]:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         yield Staff.of(slack, tmp_path / "tools.log")
 
 

@@ -12,6 +12,7 @@ import pytest
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, VoteKind
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import LineFilter, pages
 from bot.store.ledger_lines import write_step
@@ -132,7 +133,7 @@ async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
 
 
 async def test_people_and_channels_have_names(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         asker = slack.person("zoë", id="U0ASKER")
         slack.person("anna", id=ANNA.user)
         slack.channel("deploys", asker, id="C0DEPLOYS")

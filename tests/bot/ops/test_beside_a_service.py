@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
+from bot.demo.slack_app import our_app
 from bot.ops.operate import open_for_reading
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
@@ -50,7 +51,7 @@ class Beside:
 
 @pytest.fixture
 async def beside(database_url: str, tmp_path: Path) -> AsyncIterator[Beside]:
-    async with FakeSlack() as slack, serving(slack, database_url, tmp_path, POLICY, target=TARGET) as bot:
+    async with FakeSlack(our_app()) as slack, serving(slack, database_url, tmp_path, POLICY, target=TARGET) as bot:
         await bot.starts()
         yield Beside(Staff.of(slack, tmp_path / "tools.log"), bot, database_url)
 

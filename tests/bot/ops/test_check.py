@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from bot.cli import main
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from bot.store.open import open_store
 from runtime.store.postgres import SESSION
@@ -73,7 +74,7 @@ class Setup:
 async def at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> AsyncIterator[Setup]:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         yield Setup(slack, tmp_path, monkeypatch, capsys)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 
 FILE = """
@@ -122,7 +123,7 @@ def test_why_none_of_those_before(explained: Explained) -> None:
 async def test_people_and_groups_are_named_and_an_unknown_tool_is_reported(
     explained: Explained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         slack.group("oncall", slack.person("lee", id="U0LEE"), id="S0ONCALL")
         monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
         monkeypatch.setenv("SLACK_API_URL", slack.url)

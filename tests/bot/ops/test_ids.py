@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 
 
@@ -21,7 +22,7 @@ async def test_ids_are_found_by_name(
         assert await asyncio.to_thread(main, ["ids", *arguments]) == 0
         return capsys.readouterr().out.splitlines()
 
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         lee = slack.person("lee", id="U0LEE", email="lee@example.com")
         slack.group("oncall", lee, id="S0ONCALL")
         slack.channel("deploys", lee, id="C0DEPLOYS")

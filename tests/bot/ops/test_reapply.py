@@ -9,6 +9,7 @@ import pytest
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, State, Vote
+from bot.demo.slack_app import our_app
 from bot.ops import command_texts
 from bot.ops.reapply import reapply_all
 from bot.policy.approvers import Approver, Person, Unresolved
@@ -171,7 +172,7 @@ async def test_it_asks_slack(at: Backoffice, monkeypatch: pytest.MonkeyPatch) ->
     deploy, kept = await at.asks(), await at.asks()
     for confirmation, voter in ((deploy, ANNA), (kept, BEN)):
         await at.vote(confirmation, voter)
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         slack.person("anna", id=ANNA.user)
         slack.group("oncall", slack.person("ben", id=BEN.user), id="S0ONCALL")
         monkeypatch.setenv("SLACK_API_URL", slack.url)

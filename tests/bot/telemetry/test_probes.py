@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.app import running_bot
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import AT_ONCE, Opens, configured
 from tests.support.scraping import get
@@ -78,7 +79,7 @@ async def test_a_socket_that_was_cut(open_office: Opens) -> None:
 
 async def test_not_ready_while_it_stops(sqlite_url: str) -> None:
     """The doors stay open until what runs has ended, so that a balancer sees it in time."""
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         ann = slack.person("ann")
         slack.channel("deploys", ann, id="C0DEPLOYS")
         async with running_bot(configured(slack, sqlite_url), limits=AT_ONCE) as bot:

@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import POLICY, Staff
 from tests.support.service import Service, Stopped, service
@@ -43,7 +44,7 @@ class Watch:
 
 @asynccontextmanager
 async def watch(url: str, directory: Path, *, socket: bool) -> AsyncIterator[Watch]:
-    async with FakeSlack() as slack:
+    async with FakeSlack(our_app()) as slack:
         at = Staff.of(slack, directory / "tools.log")
         async with service(slack, url, directory, POLICY, socket=socket) as bot:
             await bot.starts()

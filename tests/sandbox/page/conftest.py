@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.page.page import Sandbox
 from bot.sandbox.page.screen import Shortcut, Stage
 from bot.sandbox.people.people import Person
@@ -36,7 +37,7 @@ class Scene:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def scene() -> AsyncIterator[Scene]:
-    async with Sandbox() as slack:
+    async with Sandbox(our_app()) as slack:
         dana = slack.person("dana", id=samples.DANA, real_name="Dana Ortiz")
         olu = slack.person("olu", id=samples.OPS, real_name="Olu Adeyemi")
         lea = slack.person("lea", id=samples.LEAD, real_name="Lea Moreau", tz="America/New_York")

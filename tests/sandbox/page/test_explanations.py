@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.audit.ledger import Head, LineKind, append
+from bot.demo.explanations import answer_item, explain_line
+from bot.demo.slack_app import our_app
 from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page import explanations, slack_explanations
+from bot.sandbox.page import explanations
 from bot.sandbox.page.explanations import Names
+from bot.sandbox.page.panel import Item
 from bot.sandbox.server.delivery import Delivery, Kind
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
@@ -19,7 +22,7 @@ from tests.support.secret import KEYS
 
 @pytest.fixture
 def names() -> Names:
-    slack = FakeSlack()
+    slack = FakeSlack(our_app())
     people = [slack.person(name, id=f"U0{name.upper()}") for name in ("ana", "ben", "chris")]
     slack.channel("deploys", *people, id="C0DEPLOYS")
     slack.group("oncall", *people[1:], id="S0ONCALL")
@@ -55,20 +58,24 @@ def test_a_ledger_line_is_explained_by_its_content(
     names: Names, kind: LineKind, content: JsonObject, sentence: str
 ) -> None:
     line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
-    assert sentence in explanations.ledger(line, names)
+    assert sentence in explain_line(line, names)
 
 
 @pytest.mark.parametrize("kind", LineKind)
 def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names, kind: LineKind) -> None:
     line = append(Head(), "s", kind, {"who": OLGA}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
-    others = {explanations.ledger(replace(line, kind=each), names) for each in LineKind if each is not kind}
-    assert explanations.ledger(line, names) not in others
+    others = {explain_line(replace(line, kind=each), names) for each in LineKind if each is not kind}
+    assert explain_line(line, names) not in others
 
 
 def test_an_answer_is_explained_as_the_yes_or_no_that_it_is() -> None:
-    assert explanations.answer([{"confirmed": True}]) == "The answer is yes: the agent runs the call."
-    denial: JsonObject = {"confirmed": False, "payload": {"reason": "Too late"}}
-    assert explanations.answer([denial]).endswith("the call does not run. The agent gets the reason “Too late”.")
+    assert answered({"confirmed": True}).note == "The answer is yes: the agent runs the call."
+    denied = answered({"confirmed": False, "payload": {"reason": "Too late"}}).note
+    assert denied.endswith("the call does not run. The agent gets the reason “Too late”.")
+
+
+def answered(response: JsonObject) -> Item:
+    return answer_item({"newMessage": {"parts": [{"functionResponse": {"response": response}}]}}, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +107,7 @@ def test_an_answer_is_explained_as_the_yes_or_no_that_it_is() -> None:
             "message",
             {"event": {"bot_id": "B1", "channel": "C0DEPLOYS"}},
             "",
-            "the app's own message in #deploys. The app ignores it.",
+            "the app's own message in #deploys. Apps ignore those.",
         ),
         (
             "slash_commands",
@@ -115,14 +122,14 @@ def test_a_delivery_is_explained_by_who_did_what(
     names: Names, kind: Kind, what: str, body: JsonObject, answer: str, sentence: str
 ) -> None:
     made = Delivery(kind, what, body, 1.0, status=200, answer=answer)
-    assert sentence in slack_explanations.delivery(made, names)
+    assert sentence in explanations.delivery(made, names)
 
 
 def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
     event = Delivery("events_api", "app_mention", {"event": {"user": "U0ANA"}}, 1.0, reason="connection_failed")
-    assert "could not deliver it (connection failed). It will try again." in slack_explanations.delivery(event, names)
+    assert "could not deliver it (connection failed). It will try again." in explanations.delivery(event, names)
     click = Delivery("interactive", "block_actions", {}, 1.0, reason="http_timeout")
-    assert "The person sees a warning." in slack_explanations.delivery(click, names)
+    assert "The person sees a warning." in explanations.delivery(click, names)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +146,7 @@ def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
             "users.info",
             {"user": "U0BEN"},
             {"user": {"name": "ben", "is_restricted": True}},
-            "ben: a guest, who can never approve.",
+            "ben: a guest.",
         ),
         ("views.open", {}, {"error": "expired_trigger_id"}, "The app opens a form. Slack refused: expired trigger id."),
     ],
@@ -147,4 +154,4 @@ def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
 def test_a_call_is_explained_by_its_arguments_and_answer(
     names: Names, method: str, args: JsonObject, answer: JsonObject, sentence: str
 ) -> None:
-    assert sentence in slack_explanations.call(CallRecord(method, args, 1.0, answer=answer), names)
+    assert sentence in explanations.call(CallRecord(method, args, 1.0, answer=answer), names)

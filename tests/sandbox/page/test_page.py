@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, expect
 
+from bot.demo.slack_app import our_app
 from bot.sandbox.page.page import Sandbox
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
@@ -159,13 +160,13 @@ async def test_a_permalink_leads_to_the_message_in_its_thread(scene: Scene, visi
 async def test_a_sandbox_that_was_away_comes_back(browser: Browser) -> None:
     page = await browser.new_page()
     me = Visitor(page)
-    async with Sandbox() as slack:
+    async with Sandbox(our_app()) as slack:
         address = urlsplit(slack.base)
         slack.channel("deploys", slack.person("dana"))
         await page.goto(slack.base)
         await expect(page.get_by_role("radio", name="dana")).to_have_attribute("aria-checked", "true")
     await me.sees("The sandbox does not answer. Trying again…")
-    async with Sandbox(port=address.port or 0) as slack:
+    async with Sandbox(our_app(), port=address.port or 0) as slack:
         erik = slack.person("erik", id="U0ERIK")
         slack.channel("deploys", erik)
         await expect(page.get_by_role("radio", name="erik")).to_have_attribute("aria-checked", "true")

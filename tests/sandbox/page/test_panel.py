@@ -12,8 +12,10 @@ import pytest
 from playwright.async_api import expect
 
 from bot.audit.ledger import Head, LineKind, append
+from bot.demo.explanations import answer_item, ledger_item, request_item
+from bot.demo.slack_app import our_app
 from bot.sandbox.page.explanations import Names
-from bot.sandbox.page.panel import Item, answer_item, delivery_item, ledger_item, request_item
+from bot.sandbox.page.panel import Item, delivery_item
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import JsonObject
@@ -27,7 +29,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 CALL: JsonObject = {"id": "adk-1", "name": "deploy", "args": {"service": "checkout"}}
 ASKED: JsonObject = {"originalFunctionCall": CALL, "toolConfirmation": {"hint": "Ship it?", "confirmed": False}}
 NAME = "adk_request_confirmation"
-NAMES = Names(Workspace(None).directory)
+NAMES = Names(Workspace(our_app()).directory)
 
 
 class Noted:
