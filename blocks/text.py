@@ -38,9 +38,10 @@ _BLANK = (  # printable for Python, but nothing to be seen
     "\U0001107f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
 _LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳՍՏՕօսհոցɑɡᎠᎡᎢᎪᎫᎬᎳᎷᎻᏀᏃᏒᏙᏚᏞᏟᏢᏦᏴᏻꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
+_LATIN_TWINS += "ⅠⅤⅩⅬⅭⅮⅯⅰⅴⅹⅼⅽⅾⅿ\u212a"  # Roman numerals, and the sign for kelvin
 _DISGUISED = re.compile(rf"(?<!\w)(?=\w*[A-Za-z])(?=\w*[{_LATIN_TWINS}])[A-Za-z0-9_{_LATIN_TWINS}]+(?!\w)")
 _ONLY_TWINS = re.compile(rf"(?<!\w)(?:[0-9_]*[{_LATIN_TWINS}]){{2}}[0-9_{_LATIN_TWINS}]*(?!\w)")
-_ODD = f"(?<={_MARKS}{{5}}){_MARKS}+|{_BLANK}|[\U0001d400-\U0001d7ff]"
+_ODD = f"(?<={_MARKS}{{5}}){_MARKS}+|{_BLANK}|[\u037e\u1fef\U0001d400-\U0001d7ff]"
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
 _NOTABLE = re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}

@@ -45,6 +45,7 @@ def test_every_character_that_nobody_sees_becomes_an_escape() -> None:
         ("a\u3000b \U0001d159\U00016fe4", "a\\u3000b \\ud834\\udd59\\ud81b\\udfe4"),
         ("\u0430pprove pr\u043ed", "\\u0430pprove pr\\u043ed"),
         ("pr\u0585d \uff50rod \U0001d5c9rod", "pr\\u0585d \uff50rod \\ud835\\uddc9rod"),
+        ("\u217eelete \u216frs \u212aing ls\u037erm", "\\u217eelete \\u216frs \\u212aing ls\\u037erm"),
         ("\u0440\u0430\u0443\u043e", "\\u0440\\u0430\\u0443\\u043e"),
         ("to \u0440\u0430\u0443\u043e_2", "to \\u0440\\u0430\\u0443\\u043e_2"),
         ("для ops@\u0440\u0430\u0443.com", "для ops@\\u0440\\u0430\\u0443.com"),
@@ -55,6 +56,7 @@ def test_every_character_that_nobody_sees_becomes_an_escape() -> None:
             for text in ("С утра у реки роса_2", "сахар и соль", "МОСКВА: НЕТ", "5 с", "Ναι, το νέο", "ΝΑΙ")
         ),
         *((text, text) for text in ("東京\u3000本社", "Пётр, API-ключ и SMSка", "Δt = 5 μs", "naïve")),
+        *((text, text) for text in ("第\u2162章", "\u2160 и \u2164")),
         ("👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ❤️ 1️⃣", "👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ❤️ 1️⃣"),
         ("joined\u200dletters", "joined\\u200dletters"),
         ("flag 🏴\U000e0041\U000e007f", "flag 🏴\\udb40\\udc41\\udb40\\udc7f"),
