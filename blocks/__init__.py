@@ -4,9 +4,9 @@ The bot makes a `Shown` (`bot.confirmation.shown`) of a row, calls one function,
 
 1. `card.card`, `thread.thread_messages`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
 
-2. `form.edit_form`, `form.approve_form`, `form.deny_form`, `full_view.everything`, … draw modals.
+2. `form.Form`, `form.approve_form`, `form.deny_form`, `full_view.everything`, … draw modals.
 
-3. A submitted modal is read by the reader next to its builder: `form.read_edit`, `form.read_approval`, …
+3. A submitted modal is read by what drew it: a `form.Form` of the same row.
 
 4. A click's value is read by `ids.parse_ref`. It contains only a confirmation's id and revision.
 

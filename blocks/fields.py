@@ -1,8 +1,8 @@
-"""A field of a form: draws its value as an input, and reads what comes back.
+"""One input of a form: which kind of it shows a value exactly, and what somebody wrote into it.
 
-All kinds follow one rule: what is entered is compared with what was drawn, and only a difference is a change. So a
-value that nobody touched stays exactly the same, even if a text box can't represent it. JSON that people write by hand
-is read strictly: anything that another reader could understand differently is refused.
+What is entered is compared with what was drawn, and only a difference is a change. So a value that nobody touched stays
+exactly the same, even if a text box can't represent it. JSON that people write by hand is read strictly: anything that
+another reader could understand differently is refused.
 """
 
 from __future__ import annotations
@@ -13,20 +13,301 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from enum import Enum
-from typing import Protocol
+from enum import Enum, auto
 
 from pydantic import JsonValue
 
 from blocks import words
 from blocks.ids import Action
-from blocks.kit import label, plain_text
+from blocks.kit import input_block, label, option, plain_text
 from blocks.rich import JsonObject, part
-from blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units
-from blocks.values import json_text, same, spell_on_one_line
+from blocks.schema import Shape
+from blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
+from blocks.values import json_text, spell_on_one_line
+from blocks.values import same as same_json
 from bot.confirmation.shown import ABSENT, Absent
+from runtime.jsontypes import is_deeper
 
+ACTION = Action.FIELD.value
+Value = JsonValue | Absent
+Path = tuple[str | int, ...]
+
+_LABEL, _HINT = 150, 200
+_MULTILINE = 60
+_MENU = 100
+
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
+_PLAIN_DIGITS = 15  # a client that uses doubles would change a larger number
 _DIGITS = 4000  # Python reads no longer integer
+
+_DATES = {
+    "date": (r"\d{4}-\d\d-\d\d", words.FIELD_DATE),
+    "date-time": (r"\d{4}-\d\d-\d\dT\d\d:\d\d.*", words.FIELD_MOMENT),
+}
+"""The formats of a JSON schema that a form checks, as ISO dates."""
+
+
+class Wrong(Exception):
+    """What is wrong with an entry, as a sentence for its field."""
+
+
+class Kind(Enum):
+    TEXT = auto()  # exactly as typed; also a date, without the spaces around it
+    NUMBER = auto()
+    YES_NO = auto()
+    MENU = auto()  # one of a few values, read by its index, so its label may be shortened
+    ONE_OF = auto()  # one of more values than a menu can hold, typed
+    JSON = auto()  # any other value
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value that can be edited, in a block of its own. The path leads to it: the argument's name, and where in it."""
+
+    path: Path
+    label: str
+    block_id: str
+    current: Value
+    shape: Shape
+    kind: Kind
+    drawn: str = ""
+    """What a text box shows at first."""
+    options: tuple[JsonValue, ...] = ()
+    note: str = ""
+
+    @property
+    def chooses(self) -> bool:
+        return self.kind in (Kind.YES_NO, Kind.MENU)
+
+    # Drawing
+
+    def block(self) -> JsonObject:
+        hints = [self.note] if self.note else []
+        hints += [words.HINT_JSON] if self.kind is Kind.JSON else []
+        hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not self.chooses else []
+        hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
+        element = self._choices() if self.chooses else self._box()
+        shown, hint = label(self.label, _LABEL), words.DOT.join(hints)
+        return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)
+
+    @property
+    def _optional(self) -> bool:
+        if self.current is ABSENT:
+            return not self.shape.required
+        unshown = self.kind is Kind.MENU and not any(map(self.is_now, self.options))
+        return self.shape.nullable or self.current in (None, "") or unshown or len(self.path) > 1
+
+    def _box(self) -> JsonObject:
+        if self.kind is Kind.NUMBER:
+            limits = [None if one is None else _digits(one) for one in (self.shape.minimum, self.shape.maximum)]
+            if max(len(one or "") for one in (self.drawn, *limits)) <= _PLAIN_DIGITS:
+                return self._number_box(*limits)
+        multiline = self.kind is Kind.TEXT and ("\n" in self.drawn or units(self.drawn) > _MULTILINE)
+        return part(
+            "plain_text_input",
+            action_id=ACTION,
+            initial_value=fit(self.drawn, INPUT).text or None,
+            multiline=multiline or self.kind is Kind.JSON or None,
+            max_length=INPUT,
+        )
+
+    def _number_box(self, least: str | None, most: str | None) -> JsonObject:
+        """Slack's own input can't show a value that is out of its bounds."""
+        now = Decimal(self.drawn) if self.drawn else None
+        inside = now is None or ((not least or now >= Decimal(least)) and (not most or now <= Decimal(most)))
+        return part(
+            "number_input",
+            action_id=ACTION,
+            is_decimal_allowed=not self._whole,
+            initial_value=self.drawn or None,
+            min_value=least if inside else None,
+            max_value=most if inside else None,
+        )
+
+    def _choices(self) -> JsonObject:
+        yes_no = {True: words.YES, False: words.NO, None: words.NONE} if self.kind is Kind.YES_NO else {}
+        labels = [yes_no[one] if one in yes_no else spell_on_one_line(one) for one in self.options]  # type: ignore[index]  # yes, no or null
+        options = [option(str(index), plain(text, OPTION)) for index, text in enumerate(labels)]
+        initial = next((shown for shown, one in zip(options, self.options, strict=True) if self.is_now(one)), None)
+        if yes_no:
+            return part("radio_buttons", action_id=ACTION, options=[*options], initial_option=initial)
+        pick = words.PICK if initial or self.current is ABSENT else words.NOW.format(value=self.drawn)
+        placeholder = plain_text(plain(pick, PLACEHOLDER))
+        return part(
+            "static_select", action_id=ACTION, options=[*options], initial_option=initial, placeholder=placeholder
+        )
+
+    # Reading
+
+    def read(self, values: Mapping[str, object]) -> Value:
+        """The value that was entered; the very same if nobody changed it. It is not checked against the schema yet.
+        Raises `Wrong`."""
+        if self.block_id not in values:
+            found = self.current
+        else:
+            entry = entry_in(values, self.block_id)
+            if entry is None:
+                raise Wrong(words.FIELD_UNREADABLE)
+            found = self._chosen(entry) if self.chooses else self._typed(_text_of(entry))
+        if found is ABSENT and self.shape.required:
+            raise Wrong(words.FIELD_REQUIRED)
+        return self.current if found is not ABSENT and self.is_now(found) else found
+
+    def is_now(self, value: JsonValue) -> bool:
+        return self.current is not ABSENT and same_json(value, self.current)
+
+    def _chosen(self, entry: Mapping[str, object]) -> Value:
+        chosen = entry.get("selected_option")
+        if chosen is None:
+            return self.current
+        index = chosen.get("value") if isinstance(chosen, Mapping) else None
+        if not isinstance(index, str) or not re.fullmatch("[0-9]{1,2}", index) or int(index) >= len(self.options):
+            raise Wrong(words.FIELD_UNREADABLE)
+        return self.options[int(index)]
+
+    def _typed(self, text: str) -> Value:
+        if as_typed(text) == as_typed(self.drawn):
+            return self.current
+        if self.kind is Kind.ONE_OF:
+            for one in self.options:
+                if text.strip() in (spell_on_one_line(one), one):
+                    return one
+            raise Wrong(words.FIELD_OPTION.format(count=len(self.options)))
+        if self.kind is Kind.TEXT:
+            return self._string(text)
+        if not text.strip():
+            if self.shape.nullable or self.current is None:
+                return None
+            raise Wrong(words.FIELD_REQUIRED)
+        return self._number(text.strip()) if self.kind is Kind.NUMBER else parse_json(text)
+
+    def _string(self, text: str) -> JsonValue:
+        if isinstance(self.current, str) and "\r\n" in self.current:
+            text = as_lines(text).replace("\n", "\r\n")
+        if not text and self.shape.nullable:
+            return None
+        if self.shape.format not in _DATES:
+            return text
+        pattern, sentence = _DATES[self.shape.format]
+        text = text.strip()
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise Wrong(sentence) from None
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise Wrong(sentence)
+        return text
+
+    def _number(self, text: str) -> Value:
+        """A number keeps its type: `1.0` stays `1.0` if left alone, and a float that is changed stays a float."""
+        if not (_WHOLE if self._whole else _NUMBER).fullmatch(text):
+            raise Wrong(words.FIELD_WHOLE if self._whole else words.FIELD_NUMBER)
+        if isinstance(self.current, int | float) and Decimal(text) == Decimal(repr(self.current)):
+            return self.current
+        if self._whole or (_WHOLE.fullmatch(text) and not isinstance(self.current, float)):
+            return int(text)
+        value = float(text)
+        if abs(value) == float("inf"):
+            raise Wrong(words.FIELD_TOO_BIG)
+        return value
+
+    @property
+    def _whole(self) -> bool:
+        return self.shape.kinds == ["integer"]
+
+
+def field_for(path: Path, called: str, block_id: str, current: Value, shape: Shape, note: str = "") -> Field | None:
+    """A field of the best kind that can show the current value exactly. None if it is too long for any."""
+
+    def made(kind: Kind, drawn: str = "", options: tuple[JsonValue, ...] = ()) -> Field:
+        return Field(path, called, block_id, current, shape, kind, drawn, options, note)
+
+    unset, null = current is None or current is ABSENT, (None,) if shape.nullable else ()
+    if shape.options is not None:
+        options = (*shape.options, *null)
+        few = len(options) <= _MENU and len({plain(spell_on_one_line(one), OPTION) for one in options}) == len(options)
+        drawn = "" if current is ABSENT else spell_on_one_line(current)
+        return made(Kind.MENU if few else Kind.ONE_OF, drawn, options)
+    kinds = {*shape.kinds} or _kinds_of(current)
+    if kinds == {"boolean"} and (unset or isinstance(current, bool)):
+        return made(Kind.YES_NO, options=(True, False, *null))
+    if kinds and kinds <= {"integer", "number"}:
+        number = "" if unset else _exact_digits(current, whole=kinds == {"integer"})
+        if number is not None:
+            return made(Kind.NUMBER, number)
+    if kinds == {"string"} and (unset or isinstance(current, str)):
+        text = as_lines(current if isinstance(current, str) else "")
+        if _is_typable(text, current):
+            return made(Kind.TEXT, text)
+    written = "" if current is ABSENT else json_text(current, indented=True)
+    if units(written) > INPUT:
+        written = json_text(current) if current is not ABSENT else ""
+    return made(Kind.JSON, written) if units(written) <= INPUT else None
+
+
+def _kinds_of(current: Value) -> set[str]:
+    """Without a schema: the kind of the value itself."""
+    if isinstance(current, bool):
+        return {"boolean"}
+    return {"string"} if isinstance(current, str) else {"number"} if isinstance(current, int | float) else set()
+
+
+def _exact_digits(current: Value, *, whole: bool) -> str | None:
+    """The digits of a number that an input for it can show."""
+    if isinstance(current, bool) or not isinstance(current, int | float):
+        return None
+    if isinstance(current, int):
+        return _digits(current) if current.bit_length() <= 10_000 else None
+    if abs(current) == float("inf") or current != current or (whole and not current.is_integer()):
+        return None
+    return _digits(current).split(".")[0] if whole else _digits(current)
+
+
+def _digits(value: int | float) -> str:
+    """Digits and at most one point, however Python would write the float."""
+    return format(Decimal(repr(value)), "f")
+
+
+def _is_typable(text: str, current: Value) -> bool:
+    """Whether people can see and type all of a text. Other strings are shown as JSON, with escapes."""
+    mixed = isinstance(current, str) and text != current and text.count("\n") != current.count("\r\n")
+    return visible(text, keep="\n\t") == text and units(text) <= INPUT and not mixed
+
+
+# -- what Slack sends
+
+
+def entry_in(values: Mapping[str, object], block_id: str) -> Mapping[str, object] | None:
+    """What was entered in a block. None if the form has no such block."""
+    block = values.get(block_id)
+    entry = block.get(ACTION) if isinstance(block, Mapping) else None
+    return entry if isinstance(entry, Mapping) else None
+
+
+def text_in(values: Mapping[str, object], block_id: str) -> str:
+    """The text in a block, without the spaces around it."""
+    text = (entry_in(values, block_id) or {}).get("value")
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _text_of(entry: Mapping[str, object]) -> str:
+    text = entry.get("value")
+    if text is not None and not isinstance(text, str):
+        raise Wrong(words.FIELD_UNREADABLE)
+    return text or ""
+
+
+def as_lines(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def as_typed(text: str) -> str:
+    """The text before a text box changed it. Line ends, and spaces at either end, are not the person's doing."""
+    return as_lines(text).strip()
+
+
+# -- JSON that people write
 
 _DEEPEST = 60
 """Levels of lists and objects inside each other in one field: what is deeper can't be shown with the rest of a call."""
@@ -37,23 +318,20 @@ _LONE = re.compile("[\ud800-\udfff]")
 """Half of a character: JSON can spell it, and hardly any program takes it."""
 
 
-class NotJson(Exception):
-    """What is wrong with the text, as a sentence for people."""
-
-
 def parse_json(text: str) -> JsonValue:
+    """Raises `Wrong`."""
     try:
         value: JsonValue = json.loads(
             text, object_pairs_hook=_unique_names, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
         )
     except json.JSONDecodeError as error:
-        raise NotJson(_reading_ended(text[error.pos :].strip())) from error
+        raise Wrong(_reading_ended(text[error.pos :].strip())) from error
     except RecursionError as error:
-        raise NotJson(words.FIELD_JSON_DEEP) from error
-    if _is_deeper(value, _DEEPEST):
-        raise NotJson(words.FIELD_JSON_DEEP)
+        raise Wrong(words.FIELD_JSON_DEEP) from error
+    if is_deeper(value, _DEEPEST):
+        raise Wrong(words.FIELD_JSON_DEEP)
     if _LONE.search(json.dumps(value, ensure_ascii=False)):
-        raise NotJson(words.FIELD_JSON_HALF)
+        raise Wrong(words.FIELD_JSON_HALF)
     return value
 
 
@@ -64,22 +342,17 @@ def _reading_ended(rest: str) -> str:
     return words.FIELD_JSON_QUOTES if rest[0] in _OTHER_QUOTES else words.FIELD_JSON.format(rest=plain(rest, 20))
 
 
-def _is_deeper(value: JsonValue, levels: int) -> bool:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return inside is not None and (levels == 0 or any(_is_deeper(one, levels - 1) for one in inside))
-
-
 def _unique_names(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for name, value in pairs:
         if name in found:
-            raise NotJson(words.FIELD_JSON_TWICE.format(name=plain(name, 60)))
+            raise Wrong(words.FIELD_JSON_TWICE.format(name=plain(name, 60)))
         found[name] = value
     return found
 
 
 def _no_number(text: str) -> JsonValue:
-    raise NotJson(words.FIELD_JSON_NUMBER.format(number=plain(text, 40)))
+    raise Wrong(words.FIELD_JSON_NUMBER.format(number=plain(text, 40)))
 
 
 def _finite(text: str) -> float:
@@ -93,287 +366,3 @@ def _integer(text: str) -> int:
     if len(text) > _DIGITS:
         _no_number(text)
     return int(text)
-
-
-ACTION = Action.FIELD.value
-Entry = Mapping[str, object]
-
-
-class Untouched(Enum):
-    """Nothing was changed in the form."""
-
-    UNTOUCHED = "untouched"
-
-
-UNTOUCHED = Untouched.UNTOUCHED
-
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """What is wrong, as a sentence for the field."""
-
-    sentence: str
-
-
-Read = JsonValue | Untouched | FieldError
-
-
-class Kind(Protocol):
-    """How one kind of value is drawn and read."""
-
-    def draw(self) -> JsonObject: ...
-
-    def read(self, entry: Entry) -> Read: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A string, exactly as typed, but for spaces around a date. Empty means null where null is allowed."""
-
-    current: str | None
-    nullable: bool
-    multiline: bool
-    format: str | None = None
-
-    def draw(self) -> JsonObject:
-        return text_input(as_lines(self.current or ""), multiline=self.multiline)
-
-    def read(self, entry: Entry) -> Read:
-        text = string(entry, "value")
-        if isinstance(text, FieldError) or as_typed(text) == as_typed(self.current or ""):
-            return text if isinstance(text, FieldError) else UNTOUCHED
-        if self.current and "\r\n" in self.current:
-            text = as_lines(text).replace("\n", "\r\n")
-        if not text and self.nullable:
-            return None
-        if self.format not in _DATES:
-            return text
-        pattern, sentence = _DATES[self.format]
-        text = text.strip()
-        return text if re.fullmatch(pattern, text, re.ASCII) and _is_iso(text) else FieldError(sentence)
-
-
-_DATES = {
-    "date": (r"\d{4}-\d\d-\d\d", words.FIELD_DATE),
-    "date-time": (r"\d{4}-\d\d-\d\dT\d\d:\d\d.*", words.FIELD_MOMENT),
-}
-"""The formats of a JSON schema that a form checks."""
-
-
-def _is_iso(text: str) -> bool:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
-_PLAIN_DIGITS = 15  # a client that uses doubles would change a larger number
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number that keeps its type: `1.0` stays `1.0` if left alone, and a float that is changed stays a float."""
-
-    current: int | float | None
-    nullable: bool
-    whole: bool
-    least: int | float | None = None
-    most: int | float | None = None
-
-    def draw(self) -> JsonObject:
-        drawn = "" if self.current is None else plain_number(self.current, whole=self.whole)
-        limits = [_limit(self.least), _limit(self.most)]
-        if max(map(len, [drawn, *(limit or "" for limit in limits)])) > _PLAIN_DIGITS:
-            return text_input(drawn, multiline=False)
-        inside = self.current is None or _in_range(self.current, self.least, self.most)
-        return part(
-            "number_input",
-            action_id=ACTION,
-            is_decimal_allowed=not self.whole,
-            initial_value=drawn or None,
-            min_value=limits[0] if inside else None,
-            max_value=limits[1] if inside else None,
-        )
-
-    def read(self, entry: Entry) -> Read:
-        text = string(entry, "value")
-        if isinstance(text, FieldError):
-            return text
-        text = text.strip()
-        if not text:
-            if self.current is None:
-                return UNTOUCHED
-            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
-        if not (_WHOLE if self.whole else _NUMBER).fullmatch(text):
-            return FieldError(words.FIELD_WHOLE if self.whole else words.FIELD_NUMBER)
-        if self.current is not None and Decimal(text) == Decimal(repr(self.current)):
-            return UNTOUCHED
-        return self._number(text)
-
-    def _number(self, text: str) -> Read:
-        integral = _WHOLE.fullmatch(text) is not None
-        if self.whole or (integral and not isinstance(self.current, float)):
-            return int(text)
-        value = float(text)
-        return value if abs(value) < float("inf") else FieldError(words.FIELD_TOO_BIG)
-
-
-def plain_number(value: int | float, *, whole: bool) -> str:
-    """Digits and at most one point, however Python would write the float."""
-    text = format(Decimal(repr(value)), "f")
-    return text.split(".")[0] if whole and "." in text else text
-
-
-def _in_range(value: int | float, least: int | float | None, most: int | float | None) -> bool:
-    return (least is None or value >= least) and (most is None or value <= most)
-
-
-def _limit(value: int | float | None) -> str | None:
-    return None if value is None else plain_number(value, whole=False)
-
-
-@dataclass(frozen=True, slots=True)
-class JsonField:
-    """Any other value, written as JSON, which is exact."""
-
-    current: JsonValue | Absent
-    nullable: bool = False
-
-    def drawn(self) -> str:
-        """The JSON, indented if there is room. It is too long if it does not fit a text box without indentation."""
-        if self.current is ABSENT:
-            return ""
-        wide = json_text(self.current, indented=True)
-        return wide if units(wide) <= INPUT else json_text(self.current)
-
-    def draw(self) -> JsonObject:
-        return text_input(self.drawn(), multiline=True)
-
-    def read(self, entry: Entry) -> Read:
-        text = string(entry, "value")
-        if isinstance(text, FieldError) or as_typed(text) == as_typed(self.drawn()):
-            return text if isinstance(text, FieldError) else UNTOUCHED
-        if not text.strip():
-            if self.current is None or self.current is ABSENT:
-                return UNTOUCHED
-            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
-        try:
-            value = parse_json(text)
-        except NotJson as error:
-            return FieldError(str(error))
-        return UNTOUCHED if self.current is not ABSENT and same(value, self.current) else value
-
-
-def text_input(drawn: str, *, multiline: bool) -> JsonObject:
-    return part(
-        "plain_text_input",
-        action_id=ACTION,
-        initial_value=fit(drawn, INPUT).text or None,
-        multiline=multiline or None,
-        max_length=INPUT,
-    )
-
-
-def entry_in(values: Mapping[str, object], block_id: str) -> Entry:
-    """What was entered in a block. Empty if the form has no such block."""
-    block = values.get(block_id)
-    entry = block.get(ACTION) if isinstance(block, Mapping) else None
-    return entry if isinstance(entry, Mapping) else {}
-
-
-def text_in(values: Mapping[str, object], block_id: str) -> str:
-    """The text in a block, without the spaces around it."""
-    text = entry_in(values, block_id).get("value")
-    return text.strip() if isinstance(text, str) else ""
-
-
-def string(entry: Entry, key: str) -> str | FieldError:
-    value = entry.get(key)
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else FieldError(words.FIELD_UNREADABLE)
-
-
-def as_lines(text: str) -> str:
-    return text.replace("\r\n", "\n")
-
-
-def as_typed(text: str) -> str:
-    """The text before a text box changed it. Line ends, and spaces at either end, are not the person's doing."""
-    return as_lines(text).strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of a few values. It is read by its index, so its label may be shortened."""
-
-    current: JsonValue | Absent
-    options: tuple[JsonValue, ...]
-    radio: bool = False
-
-    def draw(self) -> JsonObject:
-        options: list[JsonValue] = [
-            {"value": str(index), "text": label(self._label(option), OPTION)}
-            for index, option in enumerate(self.options)
-        ]
-        initial = next((options[i] for i, o in enumerate(self.options) if self._is_current(o)), None)
-        if self.radio:
-            return part("radio_buttons", action_id=ACTION, options=options, initial_option=initial)
-        hint = (
-            words.PICK if initial or self.current is ABSENT else words.NOW.format(value=spell_on_one_line(self.current))
-        )
-        placeholder = plain_text(plain(hint, PLACEHOLDER))
-        return part("static_select", action_id=ACTION, options=options, initial_option=initial, placeholder=placeholder)
-
-    def read(self, entry: Entry) -> Read:
-        chosen = entry.get("selected_option")
-        if chosen is None:
-            return UNTOUCHED
-        index = chosen.get("value") if isinstance(chosen, Mapping) else None
-        if not isinstance(index, str) or not re.fullmatch("[0-9]{1,2}", index) or int(index) >= len(self.options):
-            return FieldError(words.FIELD_UNREADABLE)
-        option = self.options[int(index)]
-        return UNTOUCHED if self._is_current(option) else option
-
-    def _label(self, option: JsonValue) -> str:
-        plain = {True: words.YES, False: words.NO, None: words.NONE}
-        return (
-            plain[option] if self.radio and (option is None or isinstance(option, bool)) else spell_on_one_line(option)
-        )
-
-    def _is_current(self, option: JsonValue) -> bool:
-        return self.current is not ABSENT and same(option, self.current)
-
-    @property
-    def knows_current(self) -> bool:
-        return any(map(self._is_current, self.options))
-
-    @property
-    def distinct(self) -> bool:
-        labels = {plain(spell_on_one_line(option), OPTION) for option in self.options}
-        return len(labels) == len(self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """One of more values than a menu can hold, typed as text."""
-
-    current: JsonValue | Absent
-    options: tuple[JsonValue, ...]
-
-    def draw(self) -> JsonObject:
-        return text_input("" if self.current is ABSENT else spell_on_one_line(self.current), multiline=False)
-
-    def read(self, entry: Entry) -> Read:
-        text = string(entry, "value")
-        if isinstance(text, FieldError):
-            return text
-        if as_typed(text) == as_typed("" if self.current is ABSENT else spell_on_one_line(self.current)):
-            return UNTOUCHED
-        for option in self.options:
-            if text.strip() in (spell_on_one_line(option), option):
-                return option
-        return FieldError(words.FIELD_OPTION.format(count=len(self.options)))

@@ -1,125 +1,247 @@
-"""Forms: turns a view into a modal, and what is submitted into typed changes or errors at the fields.
+"""Forms: a modal for what can be edited or must be answered, and what people entered in it.
 
-A reader gets the same view that the form was drawn from (the row's, at the revision in the private metadata). So it has
-the same fields, and only what differs from their values is a change.
+A `Form` is built once, to draw it or to read it. Whoever reads it builds it from the row that it was drawn from (at the
+revision in the private metadata). So it has the same fields, and only what differs from their values is a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import copy
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import JsonValue
 
 from blocks import words
 from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
-from blocks.fields import ACTION, entry_in, text_in
-from blocks.fieldset import Fieldset, FieldsRead, fieldset
-from blocks.full_view import cut_note, room_beside, split_pages, what_runs
+from blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
+from blocks.full_view import FIELD_BYTES, MOST_FIELDS, cut_note, room_beside, split_pages, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
+from blocks.readable import readable_name
 from blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
-from blocks.schema import FormSchema, Schema
-from bot.confirmation.shown import PAYLOAD, GrantOffer, Shown, payload_fields
+from blocks.schema import Schema, Shape, problems, shapes
+from bot.confirmation.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown, payload_fields
+from runtime.errors import ConfirmError
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
+_MOST_IN_ITEMS = 24
+"""A list of objects with more values than these is one field, as JSON."""
 
 
-# -- Edit…
+class FormErrors(ConfirmError):
+    """What is wrong with a submitted form, by block id."""
+
+    def __init__(self, errors: dict[str, str]) -> None:
+        super().__init__(" ".join(errors.values()))
+        self.errors = errors
 
 
-def _consequence(view: Shown) -> JsonObject:
-    """What submitting the edit does."""
-    return rich([_intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)], "consequence")
+class Form:
+    """The fields of an answer, if the call wants one, and otherwise of its arguments. Raises `UnreadableSchema`."""
+
+    def __init__(self, view: Shown, schema: Schema | None) -> None:
+        self.view, self._schema = view, schema
+        self.fields: list[Field] = []
+        self.inputs: list[JsonObject] = []
+        self._fixed: list[Argument] = []  # what is only shown
+        self._long: list[str] = []  # what could be edited if it were not too long for an input
+        self._crowded = False  # whether something is only shown because a form has no room for more fields
+        self._room = FIELD_BYTES
+        arguments, names = view.arguments, view.editable
+        if view.wants_payload:
+            arguments = view.payload
+            names = (*names, PAYLOAD) if [one.name for one in arguments] == [PAYLOAD] else names
+        self._given = {one.name: one.value for one in arguments}
+        may = dict.fromkeys(names)
+        labels = Counter(readable_name(one) for one in {*self._given, *may})
+        known = shapes(schema, [*may]) if schema is not None and may else {}
+        values: list[tuple[str, Value, bool]] = [(one.name, one.value, one.masked) for one in arguments]
+        # Names that only the schema has come last, empty.
+        values += [(one, ABSENT, False) for one in may if one not in self._given and one in known]
+        for index, (called, value, masked) in enumerate(values):
+            shown = readable_name(called) if labels[readable_name(called)] == 1 else called
+            block_id = f"field.{Ref(view.id, view.revision).encode()}.{index}"
+            added = (
+                not masked and called in may and self._add(called, shown, block_id, value, known.get(called, Shape()))
+            )
+            if value is not ABSENT and not added:
+                self._fixed.append(Argument(called, value, masked))
+
+    def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
+        """Whether there are fields for this value now. Once one had no room, later ones get none either."""
+        whole = field_for((called,), shown, block_id, value, shape)
+        fields = _in_items(called, shown, block_id, value, shape) or ([whole] if whole else [])
+        self._crowded = self._crowded or len(self.fields) + max(len(fields), 1) > MOST_FIELDS
+        if not self._crowded and not fields:
+            self._long.append(called)
+        if self._crowded or not fields:
+            return False
+        inputs = [one.block() for one in fields]
+        self._room -= sum(len(json.dumps(one)) for one in inputs)
+        self._crowded = self._room < 0
+        if not self._crowded:
+            self.fields += fields
+            self.inputs += inputs
+        return not self._crowded
+
+    # Drawing
+
+    def edit_view(self) -> JsonObject:
+        """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited
+        call."""
+        view = self.view
+        intro = content(view.but(arguments=()), WHOLE).intro
+        above = split_pages(intro, "intro", *room_beside(self.inputs))
+        below = split_pages(self.fixed_content(), "page", *above.left)
+        if not (above.whole and below.whole):
+            blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
+            return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
+        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, tool=name(view.tool))
+        blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *self.inputs, *below.blocks]
+        blocks += small_print(self._notes(), "fixed")
+        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if self.inputs else None)
+
+    def answer_blocks(self) -> list[JsonObject]:
+        """The fields of an answer, in the form that approves."""
+        intro = self.inputs and not self.view.question
+        above = [rich([line(words.PAYLOAD_INTRO, tool=name(self.view.tool))], "intro")] if intro else []
+        return [*above, *self.inputs, *small_print(self._notes(), "fixed")]
+
+    def fixed_content(self) -> list[Piece]:
+        if not self._fixed:
+            return []
+        shown = content(self.view.but(arguments=tuple(self._fixed), diff=(), answered=False), WHOLE)
+        return [Line((Say(words.STAYS, bold=True),)), *shown.arguments]
+
+    def _notes(self) -> list[Line]:
+        names = join_list([name(one) for one in self._long[:10]])
+        long = [line(words.TOO_LONG_TO_EDIT, names=names)] if names else []
+        return [*long, *([line(words.TOO_MANY_FIELDS)] if self._crowded else [])]
+
+    # Reading
+
+    def read(self, values: Mapping[str, object], *, must_change: bool = False) -> dict[str, JsonValue]:
+        """The changed values by name. Raises `FormErrors`; also for a form without changes, if that is no edit."""
+        changes: dict[str, JsonValue] = {}
+        errors: dict[str, str] = {}
+        taken_out = self._taken_out(values)
+        for one in self.fields:
+            try:
+                found = one.current if one.path[:2] in taken_out else one.read(values)
+            except Wrong as wrong:
+                errors[one.block_id] = str(wrong)
+            else:
+                if found is not one.current and found is not ABSENT:
+                    self._change(changes, one.path, found)
+        for path in reversed(taken_out):
+            self._change(changes, path, ABSENT)
+        if must_change and self.fields and not changes and not errors:
+            raise FormErrors({self.fields[0].block_id: words.NOTHING_CHANGED})
+        wrong_values = problems(self._schema, changes) if self._schema is not None and changes else {}
+        for called, problem in wrong_values.items():
+            at, inside = self._place(called, problem.where, exactly=not taken_out)
+            errors.setdefault(at, problem.sentence(inside))
+        if errors:
+            raise FormErrors(errors)
+        return changes
+
+    def _taken_out(self, values: Mapping[str, object]) -> list[Path]:
+        """The items of lists of which somebody emptied every text box."""
+        items: dict[Path, list[Field]] = defaultdict(list)
+        for one in self.fields:
+            if len(one.path) > 1 and not one.chooses:
+                items[one.path[:2]].append(one)
+        return [
+            path
+            for path, boxes in items.items()
+            if any(one.drawn.strip() for one in boxes)
+            if all(one.block_id in values and not text_in(values, one.block_id) for one in boxes)
+        ]
+
+    def _change(self, changes: dict[str, JsonValue], path: Path, value: Value) -> None:
+        """Everything else keeps its exact value. Absent: the value goes."""
+        called, *inside = path
+        if not inside and value is not ABSENT:
+            changes[str(called)] = value
+            return
+        holder: Any = changes.setdefault(str(called), copy.deepcopy(self._given[str(called)]))
+        for step in inside[:-1]:
+            holder = holder[step]
+        if value is ABSENT:
+            del holder[inside[-1]]
+        else:
+            holder[inside[-1]] = value
+
+    def _place(self, called: str, where: Path, *, exactly: bool) -> tuple[str, int]:
+        """The block of a value, and how much of the way to it the block's label says."""
+        here = [one for one in self.fields if one.path[0] == called]
+        for one in here if exactly else ():
+            if one.path[1:] == where[: len(one.path) - 1]:
+                return one.block_id, len(one.path) - 1
+        return here[0].block_id, 0
+
+    def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
+        """Errors by block id, from sentences by name. One without a field here goes to the first field."""
+        ids = {one.path[0]: one.block_id for one in reversed(self.fields)}
+        errors: dict[str, str] = {}
+        for called, sentence in sentences.items():
+            at = ids.get(called) or (self.fields[0].block_id if self.fields else "")
+            errors[at] = f"{errors[at]} {sentence}" if at in errors else sentence
+        return errors
 
 
-def edit_fields(view: Shown, schema: FormSchema | None) -> Fieldset:
-    return fieldset(view.arguments, view.editable, schema, Ref(view.id, view.revision))
+def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
+    """A field for each value in a short list of flat objects. None for any other value."""
+    items = value if isinstance(value, list) and shape.options is None and {*shape.kinds} <= {"array"} else []
+    flat = [
+        item
+        for item in items
+        if isinstance(item, dict) and not any(isinstance(one, dict | list) for one in item.values())
+    ]
+    if len(flat) < len(items) or not all(flat) or sum(map(len, flat)) > _MOST_IN_ITEMS:
+        return []
+    found = []
+    for number, item in enumerate(flat):
+        labels = Counter(map(readable_name, item))
+        for at, (inner, one) in enumerate(item.items()):
+            title = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
+            found.append(
+                field_for(
+                    (called, number, inner),
+                    words.IN_ITEM.format(list=shown, number=number + 1, name=title),
+                    f"{block_id}.{number}.{at}",
+                    one,
+                    shape.items.get(inner, Shape()),
+                    "" if at else words.HINT_TAKE_OUT,
+                )
+            )
+    fields = [one for one in found if one is not None]
+    return fields if len(fields) == len(found) else []
 
 
-def edit_form(view: Shown, schema: FormSchema | None) -> JsonObject:
-    """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited call."""
-    fields = edit_fields(view, schema)
-    inputs = [one.block() for one in fields.fields]
-    intro = content(view.but(arguments=()), WHOLE).intro
-    above = split_pages(intro, "intro", *room_beside(inputs))
-    below = split_pages(_fixed_content(view, fields), "page", *above.left)
-    if not (above.whole and below.whole):
-        blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
-        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
-    blocks = [_heading(view), *above.blocks, _consequence(view), *inputs, *below.blocks]
-    blocks += small_print(_fixed_notes(fields), "fixed")
-    return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
-
-
-def read_edit(view: Shown, schema: FormSchema | None, values: Mapping[str, object]) -> FieldsRead:
-    """The changed arguments by name. A form without changes is sent back, since it is not an edit."""
-    fields = edit_fields(view, schema)
-    reading = fields.read(values)
-    if not reading.errors and not reading.changes and fields.fields:
-        return FieldsRead({}, {fields.fields[0].block_id: words.NOTHING_CHANGED})
-    return reading
-
-
-def _fixed_notes(fields: Fieldset) -> list[Line]:
-    names = join_list([name(one) for one in fields.long[:10]])
-    long = [line(words.TOO_LONG_TO_EDIT, names=names)] if names else []
-    return [*long, *([line(words.TOO_MANY_FIELDS)] if fields.crowded else [])]
+def _has_inside(item: JsonObject) -> bool:
+    return any(isinstance(one, dict | list) for one in item.values())
 
 
 # -- Approve
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """A submitted Approve form: the payload's changed fields, and whether similar calls are allowed next."""
-
-    changes: dict[str, JsonValue] = field(default_factory=dict)
-    grant: bool = False
-    errors: dict[str, str] = field(default_factory=dict)
-
-
-def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:
-    """The payload with a form's changes. Everything else keeps its exact value."""
-    if isinstance(payload, dict) and payload_fields(payload, schema) is payload:
-        return {**payload, **changes}
-    return changes.get(PAYLOAD, payload)
-
-
-def approve_fields(view: Shown, schema: FormSchema | None) -> Fieldset:
-    if not view.wants_payload:
-        return Fieldset((), (), (), crowded=False)
-    whole = (PAYLOAD,) if [argument.name for argument in view.payload] == [PAYLOAD] else ()
-    return fieldset(view.payload, (*view.editable, *whole), schema, Ref(view.id, view.revision))
-
-
-def approve_form(view: Shown, payload_schema: FormSchema | None = None) -> JsonObject:
-    """What Approve opens if a click is not enough: everything that would run, and what the approver must add."""
-    fields = approve_fields(view, payload_schema)
-    inputs = [one.block() for one in fields.fields]
-    parts = [*what_runs(view.but(answered=False)), *_fixed_content(view, fields)]
-    pages = split_pages(parts, "page", *room_beside(inputs))
+def approve_form(view: Shown, form: Form | None = None) -> JsonObject:
+    """What Approve opens if a click is not enough: everything that would run, and the form of the answer if the call
+    wants one."""
+    inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
+    pages = split_pages([*what_runs(view.but(answered=False)), *fixed], "page", *room_beside(inputs))
     blocks = [_heading(view), *pages.blocks, *cut_note(pages)]
     if pages.whole:
-        blocks += _payload_blocks(view, fields, inputs)
+        blocks += form.answer_blocks() if form else []
         blocks += _grant_blocks(view, view.grant_offer) if view.grant_offer is not None else []
     title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.TITLE_APPROVE, words.APPROVE)
     return _modal(Callback.APPROVE, title, blocks, view, submit if pages.whole else None)
-
-
-def read_approval(view: Shown, payload_schema: FormSchema | None, values: Mapping[str, object]) -> Approval:
-    reading = approve_fields(view, payload_schema).read(values)
-    if reading.errors:
-        return Approval(errors=reading.errors)
-    return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked_values(values, GRANT))
-
-
-def _payload_blocks(view: Shown, fields: Fieldset, inputs: Sequence[JsonObject]) -> list[JsonObject]:
-    intro = bool(inputs) and not view.question
-    blocks: list[JsonObject] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
-    return [*blocks, *inputs, *small_print(_fixed_notes(fields), "fixed")]
 
 
 def _grant_blocks(view: Shown, offer: GrantOffer) -> list[JsonObject]:
@@ -130,36 +252,38 @@ def _grant_blocks(view: Shown, offer: GrantOffer) -> list[JsonObject]:
     return [offered, *small_print([scope], "grant_scope")]
 
 
-# -- Deny
+def gives_grant(view: Shown, values: Mapping[str, object]) -> bool:
+    """Whether the box is ticked that allows similar calls next."""
+    ticked = (entry_in(values, GRANT) or {}).get("selected_options")
+    boxes = ticked if isinstance(ticked, list) else []
+    return view.grant_offer is not None and any(isinstance(one, Mapping) and one.get("value") == GRANT for one in boxes)
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
-    reason: str | None = None
-    errors: dict[str, str] = field(default_factory=dict)
+def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:
+    """The payload with a form's changes. Everything else keeps its exact value."""
+    if isinstance(payload, dict) and payload_fields(payload, schema) is payload:
+        return {**payload, **changes}
+    return changes.get(PAYLOAD, payload)
+
+
+# -- Deny and Withdraw
 
 
 def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
-    blocks = [_heading(view), reason_input(required=required)]
-    return _modal(Callback.DENY, words.TITLE_DENY, blocks, view, words.DENY)
-
-
-def reason_input(*, required: bool) -> JsonObject:
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
-    return input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
+    reason = input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
+    return _modal(Callback.DENY, words.TITLE_DENY, [_heading(view), reason], view, words.DENY)
 
 
-def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
+def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
+    """The reason. Raises `FormErrors`."""
     reason = text_in(values, REASON)
     if len(reason) > REASON_LENGTH:
-        return Denial(errors={REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
+        raise FormErrors({REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
     if required and not reason:
-        return Denial(errors={REASON: words.REASON_REQUIRED})
-    return Denial(reason or None)
-
-
-# -- Withdraw
+        raise FormErrors({REASON: words.REASON_REQUIRED})
+    return reason or None
 
 
 def withdraw_form(view: Shown) -> JsonObject:
@@ -169,33 +293,11 @@ def withdraw_form(view: Shown) -> JsonObject:
     return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
 
 
-# -- shared parts
-
-
 def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
-
-
-def _intro(template: str, view: Shown) -> Line:
-    return line(template, tool=name(view.tool))
-
-
-def _fixed_content(view: Shown, fields: Fieldset) -> list[Piece]:
-    if not fields.fixed:
-        return []
-    shown = content(view.but(arguments=fields.fixed, diff=(), answered=False), WHOLE)
-    return [Line((Say(words.STAYS, bold=True),)), *shown.arguments]
 
 
 def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:
     metadata = Ref(view.id, view.revision).encode()
     close = words.CANCEL if submit else words.CLOSE
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)
-
-
-def ticked_values(values: Mapping[str, object], block_id: str) -> set[str]:
-    """The values of the boxes that are ticked in a block."""
-    options = entry_in(values, block_id).get("selected_options")
-    found = options if isinstance(options, list) else []
-    named = (option.get("value") for option in found if isinstance(option, Mapping))
-    return {value for value in named if isinstance(value, str)}

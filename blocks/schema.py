@@ -1,12 +1,12 @@
 """A JSON schema of a tool or a payload, as a form uses it.
 
-A stranger may have written the schema so that reading it takes hours. So a `FormSchema` passes each question to a
-function, and the bot's runs `runtime/bounded/schemas.py` in a process with limits.
+A stranger may have written it so that reading it takes hours. So it is read in a process with limits
+(`runtime/bounded/schemas.py`), and both functions here block until that has answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,20 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.text import plain
+from runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
+from runtime.errors import ConfirmError
 
 Schema = Mapping[str, JsonValue]
-AskSchema = Callable[[str, dict[str, JsonValue], Any], Any]
-"""Asks for the `shapes` of names in a schema, or for the `problems` of values. JSON in, JSON out."""
 
 _NAME, _PROBLEM = 60, 300
+_CHECKED = BoundedCheck(SCHEMAS)
+
+
+class UnreadableSchema(ConfirmError):
+    """No form can be made from this schema."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(words.FORM_UNREADABLE.format(why=why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +42,46 @@ class Shape:
     required: bool = True
     minimum: float | int | None = None
     maximum: float | int | None = None
+    items: dict[str, Shape] = field(default_factory=dict)
+    """Of a list of objects: the shapes of what each of them holds."""
 
 
 @dataclass(frozen=True, slots=True)
-class FormSchema:
-    root: dict[str, JsonValue]
-    ask: AskSchema
+class Problem:
+    """What is wrong with a value that was entered, and where inside it."""
 
-    def shapes(self, names: Sequence[str]) -> dict[str, Shape]:
-        """The shapes of those names that the schema has."""
-        return {name: Shape(**shape) for name, shape in self.ask("shapes", self.root, [*names]).items()}
+    where: tuple[str | int, ...]
+    what: str
 
-    def problems(self, values: Mapping[str, JsonValue]) -> dict[str, str]:
-        """What is wrong with values, as a sentence for each name."""
-        return {name: _sentence(*wrong) for name, wrong in self.ask("problems", self.root, {**values}).items()}
+    def sentence(self, inside: int = 0) -> str:
+        """For a field that holds what is `inside` so many steps of the place."""
+        where = self.where[inside:]
+        places = [plain(one, _NAME) if isinstance(one, str) else words.ITEM.format(number=one + 1) for one in where]
+        if where and isinstance(where[0], int):
+            places[0] = places[0].capitalize()
+        return plain(f"{': '.join(places) or words.THIS} {self.what}.", _PROBLEM)
 
 
-def _sentence(where: Sequence[str | int], problem: str) -> str:
-    places = [plain(one, _NAME) if isinstance(one, str) else words.ITEM.format(number=one + 1) for one in where]
-    if where and isinstance(where[0], int):
-        places[0] = places[0].capitalize()
-    return plain(f"{': '.join(places) or words.THIS} {problem}.", _PROBLEM)
+def shapes(schema: Schema, names: Sequence[str]) -> dict[str, Shape]:
+    """The shapes of those names that the schema has. Raises `UnreadableSchema`."""
+    try:
+        found: Any = _CHECKED("shapes", {**schema}, [*names])
+    except (TooCostly, CheckBroke) as error:
+        raise UnreadableSchema(str(error)) from error
+    return {name: _shape(one) for name, one in found.items()}
+
+
+def _shape(found: dict[str, Any]) -> Shape:
+    return Shape(**found | {"items": {name: _shape(one) for name, one in found["items"].items()}})
+
+
+def problems(schema: Schema, values: Mapping[str, JsonValue]) -> dict[str, Problem]:
+    """What is wrong first in each of the values. What can't be checked counts as wrong."""
+    try:
+        found: Any = _CHECKED("problems", {**schema}, {**values})
+    except (TooCostly, CheckBroke):
+        return {name: Problem((), words.FIELD_UNCHECKED) for name in values}
+    return {name: Problem((*where,), what) for name, (where, what) in found.items()}
 
 
 def property_names(schema: Schema | None) -> tuple[str, ...]:

@@ -287,6 +287,7 @@ NOW = "Now: {value}"
 PICK = "Choose"
 HINT_JSON = "Written as JSON: keep its quotes and brackets"
 HINT_EMPTY_NULL = "Leave empty for no value"
+HINT_TAKE_OUT = "Empty all fields of an item to take it out"
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_WHOLE = "Write a whole number, such as 3."
@@ -307,6 +308,7 @@ FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 THIS = "This"
 ITEM = "item {number}"
+IN_ITEM = "{list}, item {number}: {name}"
 
 # -- the thread and the history
 

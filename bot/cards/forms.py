@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from blocks import form, full_view, verdict, words
+from blocks import form, full_view, verdict
 from blocks.ids import Ref, parse_ref
 from blocks.ledger_lines import shown_line
-from blocks.schema import FormSchema
 from blocks.thread import history
 from bot.audit.ledger import LedgerLine
 from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
@@ -17,46 +16,12 @@ from bot.confirmation.edits import apply_edit, check_edit
 from bot.confirmation.model import Confirmation, Edit, State, VoteKind
 from bot.confirmation.shown import Shown
 from bot.policy.model import Policies
-from runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
-from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, JsonObject, as_object
-
-_CHECKED = BoundedCheck(SCHEMAS)
-
-
-class UnreadableSchema(ConfirmError):
-    """No form can be made from this schema."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(words.FORM_UNREADABLE.format(why=why))
-
-
-def form_schema(schema: JsonObject | None) -> FormSchema | None:
-    """Reads a schema. `shapes` raises `UnreadableSchema`. Both methods block until the process has answered. A value
-    that can't be checked counts as wrong."""
-    return None if schema is None else FormSchema(schema, _ask)
-
-
-def _ask(what: str, root: JsonObject, asked: Json) -> Json:
-    try:
-        return _CHECKED(what, root, asked)
-    except (TooCostly, CheckBroke) as error:
-        if what == "shapes":
-            raise UnreadableSchema(str(error)) from error
-        return {name: [[], words.FIELD_UNCHECKED] for name in as_object(asked)}
-
+from runtime.jsontypes import JsonObject, as_object
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
 OVER = "This has already been decided. The card shows the result."
 MOST_METADATA = 3000
-
-
-@dataclass(frozen=True)
-class FormErrors:
-    """What is wrong with a submitted form, by block id."""
-
-    errors: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +34,21 @@ class SubmittedForm:
     grant: bool = False
 
 
+def form_of(row: Confirmation) -> form.Form:
+    """The fields of the row's answer, or of its arguments. Blocks until its schema is read, which may fail with
+    `UnreadableSchema`."""
+    return form.Form(Shown(row), row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
+
+
 def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.approve_form(Shown(row), form_schema(row.asked.payload_schema))
+    wants = row.asked.wants_payload
+    return _while_waiting(row, ref) or form.approve_form(Shown(row), form_of(row) if wants else None)
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.edit_form(Shown(row), form_schema(row.asked.tool_schema))
+    if row.asked.wants_payload:  # then people change the answer, beside everything that it is about
+        return approve_view(row, ref)
+    return _while_waiting(row, ref) or form_of(row).edit_view()
 
 
 def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
@@ -109,31 +83,27 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
     return verdict.notice_modal(CHANGED) if ref.revision != row.revision.number else None
 
 
-def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
-    """Reads the changed fields, if the policy allows these changes."""
-    view, schema = Shown(row), form_schema(row.asked.tool_schema)
-    reading = form.read_edit(view, schema, values)
-    if reading.errors:
-        return FormErrors(reading.errors)
-    edit = Edit(arguments=reading.changes)
-    wrong = _problems(row, edit, policies)
-    if wrong:
-        return FormErrors(form.edit_fields(view, schema).errors_at(wrong))
-    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit)
+def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
+    """The changed values, if the policy allows these changes. Raises `FormErrors`."""
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=_read_changes(row, values, policies, must_change=True))
 
 
-def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm | FormErrors:
-    schema = form_schema(row.asked.payload_schema)
-    read = form.read_approval(Shown(row), schema, values)
-    if read.errors:
-        return FormErrors(read.errors)
-    if not row.asked.wants_payload:
-        return SubmittedForm(kind=VoteKind.APPROVE, grant=read.grant)
-    edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, read.changes))
-    wrong = _problems(row, edit, policies)
-    if wrong:
-        return FormErrors(form.approve_fields(Shown(row), schema).errors_at(wrong))
-    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, grant=read.grant)
+def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
+    answer = _read_changes(row, values, policies) if row.asked.wants_payload else None
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=answer, grant=form.gives_grant(Shown(row), values))
+
+
+def _read_changes(
+    row: Confirmation, values: Mapping[str, object], policies: Policies, *, must_change: bool = False
+) -> Edit:
+    fields = form_of(row)
+    changes = fields.read(values, must_change=must_change)
+    edit = Edit(arguments=changes)
+    if row.asked.wants_payload:
+        edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, changes))
+    if wrong := _problems(row, edit, policies):
+        raise form.FormErrors(fields.errors_at(wrong))
+    return edit
 
 
 def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, str]:
@@ -148,9 +118,9 @@ def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, st
     return dict.fromkeys((change.name for change in after.changes), EDIT_TOO_LONG)
 
 
-def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedForm | FormErrors:
-    read = form.read_denial(values, required=row.policy.deny_reason == "required")
-    return FormErrors(read.errors) if read.errors else SubmittedForm(kind=VoteKind.DENY, reason=read.reason)
+def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedForm:
+    reason = form.read_denial(values, required=row.policy.deny_reason == "required")
+    return SubmittedForm(kind=VoteKind.DENY, reason=reason)
 
 
 def with_target(view: JsonObject, target: JsonObject) -> JsonObject:

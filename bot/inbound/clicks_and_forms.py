@@ -18,10 +18,12 @@ from functools import partial
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from blocks import verdict
+from blocks.form import FormErrors
 from blocks.ids import Action, Callback, Ref, parse_id
+from blocks.schema import UnreadableSchema
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
-from bot.cards.forms import FormErrors, SubmittedForm, UnreadableSchema
+from bot.cards.forms import SubmittedForm
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.effects import Verdict
@@ -221,8 +223,8 @@ class ClicksAndForms:
         except UnreadableSchema as error:
             await ack(response_action="update", view=verdict.notice_modal(str(error)))
             return
-        if isinstance(submitted, FormErrors):
-            await ack(response_action="errors", errors=submitted.errors)
+        except FormErrors as found:
+            await ack(response_action="errors", errors=found.errors)
             return
         voter = person_of(body)
         ballot = SubmittedVote(
@@ -272,9 +274,7 @@ _SAYS = {
 }
 
 
-def _read(
-    callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies
-) -> SubmittedForm | FormErrors:
+def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> SubmittedForm:
     """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
     it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:

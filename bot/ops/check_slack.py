@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from blocks.card import card
-from blocks.form import deny_form, edit_form
+from blocks.form import Form, deny_form
 from blocks.home import HomeView, home_tab
 from bot.config.environment import Environment
 from bot.config.settings import Settings
@@ -192,7 +192,7 @@ def layouts() -> Iterator[tuple[str, JsonObject]]:
     for stage in (*State, *OutcomeKind):
         one = call.but(stage=stage, result={"status": "deployed"}, error="It did not answer.")
         yield f"the card “{stage.value}”", {"message": card(one).payload()}
-    yield "the form to edit", {"view": edit_form(call, None)}
+    yield "the form to edit", {"view": Form(call, None).edit_view()}
     yield "the form to deny", {"view": deny_form(call, required=True)}
     yield "the Home tab", {"view": home_tab(HomeView(version=1, waiting=(call,), asked=(call,)))}
 

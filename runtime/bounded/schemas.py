@@ -194,16 +194,23 @@ def _listed(value: Any) -> list[Any]:  # a stranger's
 
 def _shapes(root: Rules, names: list[str]) -> dict[str, Rules]:
     """What a form needs to know of the values with these names."""
-    required, properties = _listed(_followed(root, root)[0].get("required")), _properties(root)
-    return {
-        name: {**_shape(properties[name], root), "required": name in required}
-        for name in names
-        if isinstance(properties.get(name), dict)
-    }
+    return _shapes_in(_followed(root, root)[0], root, names)
 
 
-def _shape(rules: Rules, root: Rules) -> Rules:
-    rules, nullable = _followed(rules, root)
+def _shapes_in(rules: Rules, root: Rules, names: list[str] | None = None) -> dict[str, Rules]:
+    """The shapes of an object's members. Without names, those of an object in a list, whose own lists stay closed."""
+    required, found = _listed(rules.get("required")), {}
+    properties = rules.get("properties", {})
+    for name in properties if names is None else names:
+        if isinstance(properties.get(name), dict):
+            inner, nullable = _followed(properties[name], root)
+            found[name] = {**_shape(inner, nullable), "required": name in required, "items": {}}
+            if names is not None and isinstance(items := inner.get("items"), dict):
+                found[name]["items"] = _shapes_in(_followed(items, root)[0], root)
+    return found
+
+
+def _shape(rules: Rules, nullable: bool) -> Rules:
     options = [rules["const"]] if "const" in rules else rules.get("enum")
     nullable = nullable or None in (options or ())
     if options is not None and len(json.dumps(options)) > _MOST_OPTIONS:

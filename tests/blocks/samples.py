@@ -9,7 +9,6 @@ from pydantic import JsonValue
 from blocks.home import HomeView
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import ShownLine
-from blocks.schema import FormSchema
 from bot.audit.ledger import Head, append
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.decision import open_confirmation
@@ -17,7 +16,6 @@ from bot.confirmation.effects import Verdict
 from bot.confirmation.model import OutcomeKind, State
 from bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
 from bot.policy.approvers import Approver
-from runtime.bounded.schemas import check
 from tests.support import deciding
 from tests.support.secret import KEYS
 
@@ -373,7 +371,7 @@ HISTORY = WAITING.but(
 )
 LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
 EMPTY = HomeView(version=1)
-_SCHEMA: dict[str, JsonValue] = {
+SCHEMA: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
         "service": {"type": "string"},
@@ -385,7 +383,6 @@ _SCHEMA: dict[str, JsonValue] = {
     },
     "required": ["service", "version"],
 }
-SCHEMA = FormSchema(_SCHEMA, check)
 EDITABLE = WAITING.but(editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
     "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),

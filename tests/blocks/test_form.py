@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from blocks import form
-from blocks.fields import NotJson, parse_json
+from blocks.fields import Wrong, parse_json
 from blocks.full_view import MOST_FIELDS, can_be_shown
 from blocks.ids import Action
 from blocks.kit import JsonObject
-from blocks.schema import FormSchema
 from blocks.values import json_text, same
 from bot.confirmation.model import State
 from bot.confirmation.shown import Argument, Shown, payload_fields
-from runtime.bounded.schemas import check
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 
@@ -27,33 +25,31 @@ Schema = dict[str, JsonValue]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
-def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[Shown, FormSchema | None]:
+def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[Shown, Schema | None]:
     """A call with these arguments, all of them open to edits."""
     names = tuple(Argument(name, value) for name, value in arguments.items())
-    root = None if schema is None else FormSchema({"type": "object", "properties": schema}, check)
+    root: Schema | None = None if schema is None else {"type": "object", "properties": schema}
     return samples.WAITING.but(arguments=names, editable=(*arguments, *(schema or {}))), root
 
 
 class Editor:
     """Somebody with the Edit… form of a call before them."""
 
-    def __init__(self, view: Shown, schema: FormSchema | None) -> None:
+    def __init__(self, view: Shown, schema: Schema | None) -> None:
         self.view, self.schema = view, schema
-        payload = form.edit_form(view, schema)
+        payload = form.Form(view, schema).edit_view()
         limits.check(payload, "modal")
         self.form = OpenForm(payload)
 
     def submit(self) -> dict[str, JsonValue]:
-        reading = form.read_edit(self.view, self.schema, self.form.state)
-        assert reading.errors == {}
-        return reading.changes
+        return form.Form(self.view, self.schema).read(self.form.state, must_change=True)
 
     def refused(self, label: str) -> str:
         """The sentence at a field; there is no other error, and nothing else came through."""
-        reading = form.read_edit(self.view, self.schema, self.form.state)
-        assert reading.changes == {}
-        assert list(reading.errors) == [self.form.block_id(label)]
-        return reading.errors[self.form.block_id(label)]
+        with pytest.raises(form.FormErrors) as caught:
+            self.submit()
+        assert list(caught.value.errors) == [self.form.block_id(label)]
+        return caught.value.errors[self.form.block_id(label)]
 
 
 def edit(schema: Schema | None = None, /, **arguments: JsonValue) -> Editor:
@@ -75,15 +71,14 @@ def test_a_form_that_nobody_touches_changes_nothing(arguments: tuple[Argument, .
     properties = {
         argument.name: SCHEMAS[kind] for argument, kind in zip(arguments, kinds, strict=False) if kind in SCHEMAS
     }
-    schema = FormSchema({"properties": properties}, check)
+    schema: Schema = {"properties": properties}
     unique = tuple({argument.name: argument for argument in arguments}.values())
     view = samples.WAITING.but(arguments=unique, editable=tuple(argument.name for argument in unique))
-    payload = form.edit_form(view, schema)
+    payload = form.Form(view, schema).edit_view()
     limits.check(payload, "modal")
     inert.check(payload, strategies.OURS | OURS)
     shown = OpenForm(payload)
-    reading = form.edit_fields(view, schema).read(shown.state)
-    assert (reading.changes, reading.errors) == ({}, {})
+    assert form.Form(view, schema).read(shown.state) == {}
 
 
 OURS = {samples.DANA, samples.LEAD}
@@ -356,8 +351,48 @@ def test_a_value_of_another_kind_than_its_schema_says_is_shown_as_json() -> None
     assert lead.submit() == {"n": 6, "other": 2}
 
 
+EXPENSES: JsonValue = [{"item": "Train", "amount": 148.5}, {"item": "Hotel", "amount": 1320, "paid": True}]
+
+
+def test_a_list_of_flat_objects_is_edited_field_by_field() -> None:
+    lead = edit(expenses=EXPENSES, n=1)
+    assert lead.form.labels[:2] == ["expenses, item 1: item", "expenses, item 1: amount"]
+    assert lead.form.labels[2:] == [f"expenses, item 2: {name}" for name in ("item", "amount", "paid")] + ["n"]
+    lead.form.type("n", "2")
+    assert lead.submit() == {"n": 2}
+    lead.form.type("expenses, item 2: amount", "1200").choose("expenses, item 2: paid", "no")
+    after: JsonValue = [{"item": "Train", "amount": 148.5}, {"item": "Hotel", "amount": 1200, "paid": False}]
+    assert same(lead.submit()["expenses"], after)
+
+
+def test_an_item_whose_fields_are_emptied_is_taken_out() -> None:
+    lead = edit(expenses=EXPENSES)
+    lead.form.clear("expenses, item 1: item")
+    assert lead.submit()["expenses"] == [{"item": "", "amount": 148.5}, {"item": "Hotel", "amount": 1320, "paid": True}]
+    lead.form.clear("expenses, item 1: amount")
+    assert lead.submit() == {"expenses": [{"item": "Hotel", "amount": 1320, "paid": True}]}
+    lead.form.type("expenses, item 1: item", "Bus")
+    assert lead.refused("expenses, item 1: amount") == "Fill this in."
+
+
+def test_what_is_wrong_in_an_item_is_said_at_its_field() -> None:
+    item: Schema = {"type": "object", "properties": {"amount": {"type": "integer", "maximum": 9, "description": "€"}}}
+    schema: Schema = {"rows": {"type": "array", "minItems": 2, "items": {"$ref": "#/properties/row"}}, "row": item}
+    lead = edit(schema, rows=[{"amount": 1}, {"amount": 2}])
+    assert lead.form.element("rows, item 2: amount")["type"] == "number_input"
+    lead.form.type("rows, item 2: amount", "10")
+    assert lead.refused("rows, item 2: amount") == "This must be 9 or less."
+    lead.form.clear("rows, item 2: amount")
+    assert lead.refused("rows, item 1: amount") == "This needs at least 2 items."
+
+
+@pytest.mark.parametrize("value", [[{"a": [1]}], [{"a": 1}, 2], [{}], [], [{"a": n} for n in range(25)], ["x"]])
+def test_other_lists_are_json(value: JsonValue) -> None:
+    assert edit(rows=value).form.labels == ["rows"]
+
+
 def test_integers_longer_than_python_reads_are_refused() -> None:
-    with pytest.raises(NotJson, match="is not a number in JSON"):
+    with pytest.raises(Wrong, match="is not a number in JSON"):
         parse_json("9" * 5000)
 
 
@@ -407,7 +442,9 @@ def test_a_form_without_room_for_the_rest_of_the_call_has_no_fields() -> None:
 def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: Shown) -> None:
     editable = tuple(argument.name for argument in (view.payload if view.wants_payload else view.arguments))
     view = view.but(stage=State.WAITING, editable=editable)
-    assert not can_be_shown(view) or "submit" in form.approve_form(view)
+    assert not can_be_shown(view) or "submit" in form.approve_form(
+        view, form.Form(view, None) if view.wants_payload else None
+    )
 
 
 def test_an_argument_that_the_call_lacks_can_be_added() -> None:
@@ -428,10 +465,11 @@ def test_labels_are_the_arguments_own_names_made_inert() -> None:
 
 def test_an_entry_that_is_no_entry_is_refused() -> None:
     view, _ = asked(n=1)
-    block_id = form.edit_fields(view, None).fields[0].block_id
+    block_id = form.Form(view, None).fields[0].block_id
     for entry in ({}, {Action.FIELD.value: "x"}, {Action.FIELD.value: {"value": 5}}):
-        reading = form.read_edit(view, None, {block_id: entry})
-        assert reading.errors == {block_id: "This could not be read. Close the form and open it again."}
+        with pytest.raises(form.FormErrors) as caught:
+            form.Form(view, None).read({block_id: entry})
+        assert caught.value.errors == {block_id: "This could not be read. Close the form and open it again."}
 
 
 # -- Approve with an answer, Approve with a grant
@@ -442,7 +480,6 @@ PAYLOAD_SCHEMA: Schema = {
     "properties": {"approved_days": {"type": "integer", "minimum": 0}, "note": {"type": "string"}},
     "required": ["approved_days"],
 }
-PAYLOAD = FormSchema(PAYLOAD_SCHEMA, check)
 
 
 def fields_of(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]:
@@ -450,28 +487,29 @@ def fields_of(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]
 
 
 def test_an_answer_may_stay_as_it_was_proposed() -> None:
-    shown = OpenForm(form.approve_form(samples.TIME_OFF, PAYLOAD))
-    read = form.read_approval(samples.TIME_OFF, PAYLOAD, shown.state)
-    assert (read.changes, read.errors) == ({}, {})
+    answer = form.Form(samples.TIME_OFF, PAYLOAD_SCHEMA)
+    assert answer.read(OpenForm(form.approve_form(samples.TIME_OFF, answer)).state) == {}
 
 
 def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
     view = samples.TIME_OFF.but(payload=fields_of({}, PAYLOAD_SCHEMA), editable=("approved_days", "note"))
-    shown = OpenForm(form.approve_form(view, PAYLOAD))
+    answer = form.Form(view, PAYLOAD_SCHEMA)
+    shown = OpenForm(form.approve_form(view, answer))
     assert shown.labels == ["approved days", "note"]
-    read = form.read_approval(view, PAYLOAD, shown.state)
-    assert read.errors == {shown.block_id("approved days"): "Fill this in."}
+    with pytest.raises(form.FormErrors) as caught:
+        answer.read(shown.state)
+    assert caught.value.errors == {shown.block_id("approved days"): "Fill this in."}
     shown.type("approved days", "3")
-    assert form.read_approval(view, PAYLOAD, shown.state).changes == {"approved_days": 3}
+    assert answer.read(shown.state) == {"approved_days": 3}
 
 
 @pytest.mark.parametrize("payload", [None, 5, "text", [1, 2], {}])
 def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
     view = samples.TIME_OFF.but(payload=fields_of(payload, None), editable=())
-    shown = OpenForm(form.approve_form(view))
+    shown = OpenForm(form.approve_form(view, form.Form(view, None)))
     assert shown.labels == ["answer"]
     shown.type("answer", "7")
-    changes = form.read_approval(view, None, shown.state).changes
+    changes = form.Form(view, None).read(shown.state)
     after = form.payload_with(payload, None, changes)
     assert after == ("7" if isinstance(payload, str) else 7)
     assert form.payload_with(payload, None, {}) == payload
@@ -484,12 +522,15 @@ def test_deny_asks_for_a_reason() -> None:
     payload = form.deny_form(samples.WAITING, required=True)
     limits.check(payload, "modal")
     shown = OpenForm(payload)
-    assert form.read_denial(shown.state, required=True).errors == {"reason": "Say why: the policy asks for a reason."}
-    assert form.read_denial(shown.state, required=False) == form.Denial(None)
+    with pytest.raises(form.FormErrors, match="Say why: the policy asks for a reason"):
+        form.read_denial(shown.state, required=True)
+    assert form.read_denial(shown.state, required=False) is None
     shown.type("Reason", "  Not during the sale. \n")
-    assert form.read_denial(shown.state, required=True) == form.Denial("Not during the sale.")
+    assert form.read_denial(shown.state, required=True) == "Not during the sale."
     shown.type("Reason", "x" * 1001)
-    assert form.read_denial(shown.state, required=False).errors == {"reason": "Use at most 1000 characters."}
+    with pytest.raises(form.FormErrors) as caught:
+        form.read_denial(shown.state, required=False)
+    assert caught.value.errors == {"reason": "Use at most 1000 characters."}
 
 
 # -- whatever goes in
@@ -501,8 +542,8 @@ def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None
     editable = tuple(argument.name for argument in view.arguments)
     payable = tuple(argument.name for argument in view.payload)
     payloads: list[JsonObject] = [
-        form.edit_form(view.but(editable=editable), None),
-        form.approve_form(view.but(editable=payable)),
+        form.Form(view.but(editable=editable, wants_payload=False), None).edit_view(),
+        form.approve_form(view, form.Form(view.but(editable=payable), None) if view.wants_payload else None),
         form.deny_form(view, required=True),
         form.withdraw_form(view),
     ]

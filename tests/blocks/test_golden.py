@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blocks.card import card, pointer
-from blocks.form import approve_form, deny_form, edit_form, withdraw_form
+from blocks.form import Form, approve_form, deny_form, withdraw_form
 from blocks.full_view import everything as everything_view
 from blocks.full_view import run_again_form
 from blocks.home import approvals, help_message, home_tab
@@ -33,9 +33,9 @@ SENT: dict[str, JsonObject] = {
     "modal_everything_done": everything_view(samples.DONE),
     "modal_everything_hostile": everything_view(samples.HOSTILE),
     "modal_run_again": run_again_form(samples.UNKNOWN),
-    "modal_edit": edit_form(samples.EDITABLE, samples.SCHEMA),
-    "modal_edit_without_schema": edit_form(samples.LONG_EDITABLE, None),
-    "modal_approve_payload": approve_form(samples.TIME_OFF),
+    "modal_edit": Form(samples.EDITABLE, samples.SCHEMA).edit_view(),
+    "modal_edit_without_schema": Form(samples.LONG_EDITABLE, None).edit_view(),
+    "modal_approve_payload": approve_form(samples.TIME_OFF, Form(samples.TIME_OFF, None)),
     "modal_approve_grant": approve_form(samples.OFFERED),
     "modal_approve_cut": approve_form(samples.LONG),
     "modal_withdraw": withdraw_form(samples.WAITING),
@@ -46,7 +46,7 @@ SENT: dict[str, JsonObject] = {
     "modal_verdict": verdict_modal(*samples.VERDICTS["decided"]),
     "modal_verdict_late": verdict_modal(*samples.VERDICTS["late"]),
     "modal_notice": notice_modal(GONE),
-    "modal_edit_voted": edit_form(samples.EDITABLE.but(voted=samples.ONE_VOTE.voted), samples.SCHEMA),
+    "modal_edit_voted": Form(samples.EDITABLE.but(voted=samples.ONE_VOTE.voted), samples.SCHEMA).edit_view(),
     "home": home_tab(samples.HOME),
     "home_empty": home_tab(samples.EMPTY),
     "home_private_grant": home_tab(replace(samples.EMPTY, grants=(samples.GRANT,))),

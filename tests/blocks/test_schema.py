@@ -9,8 +9,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
-from blocks.schema import FormSchema, Shape, property_names
-from runtime.bounded.schemas import check
+from blocks.schema import Shape, problems, property_names, shapes
 
 
 class Env(StrEnum):
@@ -36,14 +35,13 @@ class Deploy(BaseModel):
 
 
 SCHEMA: dict[str, JsonValue] = Deploy.model_json_schema()
-FORM = FormSchema(SCHEMA, check)
 
 
 def test_references_choices_and_nulls_are_followed() -> None:
     assert property_names(SCHEMA) == ("env", "limits", "note", "when", "size", "either", "share")
 
-    shapes = FORM.shapes([*property_names(SCHEMA), "nothing"])
-    assert {name: (set(shape.kinds), shape.nullable) for name, shape in shapes.items()} == {
+    found = shapes(SCHEMA, [*property_names(SCHEMA), "nothing"])
+    assert {name: (set(shape.kinds), shape.nullable) for name, shape in found.items()} == {
         "env": ({"string"}, False),
         "note": ({"string"}, True),
         "when": ({"string"}, True),
@@ -52,10 +50,10 @@ def test_references_choices_and_nulls_are_followed() -> None:
         "either": (set(), False),
         "share": ({"number"}, False),
     }
-    assert shapes["env"].options == ["dev", "prod"]
-    assert shapes["size"].options == ["s", "m"]
-    assert shapes["when"].format == "date"
-    assert [name for name, shape in shapes.items() if shape.required] == ["env", "limits"]
+    assert found["env"].options == ["dev", "prod"]
+    assert found["size"].options == ["s", "m"]
+    assert found["when"].format == "date"
+    assert [name for name, shape in found.items() if shape.required] == ["env", "limits"]
 
 
 @pytest.mark.parametrize(
@@ -79,19 +77,23 @@ def test_other_ways_to_say_it(schema: dict[str, JsonValue], kinds: set[str], nul
         "definitions": {"a/b": {"type": "boolean"}, "loop": {"$ref": "#/definitions/loop"}},
         "properties": {"x": schema},
     }
-    shape = FormSchema(root, check).shapes(["x"])["x"]
+    shape = shapes(root, ["x"])["x"]
     assert (set(shape.kinds), shape.nullable) == (kinds, nullable)
 
 
 def test_without_a_schema_there_is_nothing_to_say() -> None:
-    assert FormSchema({"properties": {"x": True}}, check).shapes(["x"]) == {}
+    assert shapes({"properties": {"x": True}}, ["x"]) == {}
     assert property_names({"type": "object"}) == ()
     assert property_names(None) == ()
-    assert FormSchema({}, check).shapes(["x"]) == {}
+    assert shapes({}, ["x"]) == {}
 
 
 def problem(value: JsonValue, schema: JsonValue, **root: JsonValue) -> str | None:
-    return FormSchema({"properties": {"x": schema}, **root}, check).problems({"x": value}).get("x")
+    return told({"properties": {"x": schema}, **root}, x=value).get("x")
+
+
+def told(schema: dict[str, JsonValue], **values: JsonValue) -> dict[str, str]:
+    return {name: found.sentence() for name, found in problems(schema, values).items()}
 
 
 @pytest.mark.parametrize(
@@ -119,22 +121,22 @@ def problem(value: JsonValue, schema: JsonValue, **root: JsonValue) -> str | Non
     ],
 )
 def test_a_wrong_value_gets_a_sentence_that_names_the_place(name: str, value: JsonValue, sentence: str | None) -> None:
-    assert FORM.problems({name: value}).get(name) == sentence
+    assert told(SCHEMA, **{name: value}).get(name) == sentence
 
 
 def test_what_no_form_has_room_for_is_left_out() -> None:
     many: list[JsonValue] = [f"option-{number}" for number in range(10_000)]
     properties: dict[str, JsonValue] = {"x": {"enum": many, "description": "d" * 100_000, "format": "f" * 100}}
     root: dict[str, JsonValue] = {"properties": properties}
-    shape = FormSchema(root, check).shapes(["x"])["x"]
+    shape = shapes(root, ["x"])["x"]
     assert shape == Shape(description="d" * 500, required=False)
-    assert FormSchema(root, check).problems({"x": "option-1"}) == {}
-    assert "one of: option-0, option-1" in FormSchema(root, check).problems({"x": "y"})["x"]
+    assert told(root, x="option-1") == {}
+    assert "one of: option-0, option-1" in told(root, x="y")["x"]
 
 
 def test_a_reference_to_the_whole_is_followed_only_so_far() -> None:
-    assert FormSchema({"$ref": "#"}, check).shapes(["a"]) == {}
-    assert FormSchema({"$ref": "#"}, check).problems({"a": 1}) == {}
+    assert shapes({"$ref": "#"}, ["a"]) == {}
+    assert told({"$ref": "#"}, a=1) == {}
 
 
 def test_a_large_schema_of_an_honest_tool_is_read() -> None:

@@ -13,7 +13,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.card import card
-from blocks.form import deny_form, edit_form, read_denial, read_edit
+from blocks.form import Form, FormErrors, deny_form, read_denial
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import LineKind
@@ -109,31 +109,31 @@ class SmallApp:
 
     async def _on_denied(self, ack: AsyncAck, body: Body) -> None:
         self.submitted.append(body["view"]["state"]["values"])
-        denial = read_denial(body["view"]["state"]["values"], required=True)
-        if denial.reason == "no":
+        reason = read_denial(body["view"]["state"]["values"], required=True)
+        if reason == "no":
             await ack(response_action="errors", errors={"reason": "Say a little more than that."})
             return
         await ack(response_action="update", view=notice_modal("Counting…"))
         by = (body["user"]["id"],)
         self.counting_in = body["view"]["id"]
         await self.redraws(
-            self.view.but(stage=State.DENIED, version=self.view.version + 1, decided_by=by, reason=denial.reason)
+            self.view.but(stage=State.DENIED, version=self.view.version + 1, decided_by=by, reason=reason)
         )
 
     async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        await self.client.views_open(trigger_id=body["trigger_id"], view=edit_form(self.view, samples.SCHEMA))
+        await self.client.views_open(trigger_id=body["trigger_id"], view=Form(self.view, samples.SCHEMA).edit_view())
 
     async def _on_edited(self, ack: AsyncAck, body: Body) -> None:
         values = body["view"]["state"]["values"]
         self.submitted.append(values)
-        reading = read_edit(self.view, samples.SCHEMA, values)
-        if reading.errors:
-            await ack(response_action="errors", errors=reading.errors)
+        try:
+            changes = Form(self.view, samples.SCHEMA).read(values, must_change=True)
+        except FormErrors as wrong:
+            await ack(response_action="errors", errors=wrong.errors)
             return
         await ack()
         old = {argument.name: argument.value for argument in self.view.arguments}
-        changes = reading.changes
         arguments = tuple(replace(each, value=changes.get(each.name, each.value)) for each in self.view.arguments)
         diff = tuple(FieldDiff(name, old.get(name), new) for name, new in changes.items())
         who = body["user"]["id"]
