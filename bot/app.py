@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.api import CallLimits, Slack, slack_session
 from bot.slack.directory import Directory
 from bot.slack.identity import BotIdentity, identify, slack_client
+from bot.store.known_names import SeenNames
 from bot.store.open import open_store
 from bot.store.transactions import follow_call
 from bot.telemetry.metrics import Metrics
@@ -45,7 +46,7 @@ from bot.telemetry.readiness import Readiness, add_probes, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.checkpoint_job import CheckpointJob
 from bot.worker.shutdown import Shutdown, StopDeadline
-from bot.worker.supervision import RestartPauses, Supervisor
+from bot.worker.supervision import RestartPauses, Supervisor, TaskFunction
 from bot.worker.worker import Worker
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Database
@@ -99,13 +100,16 @@ async def running_bot(
         monotonic = clock or time.monotonic
         slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=monotonic)
         rules = Rules(settings.policies, settings.limits)
-        directory = Directory(slack, rules, patience=limits.lookups, clock=monotonic)
+        names = SeenNames(database)
+        directory = Directory(slack, rules, patience=limits.lookups, clock=monotonic, seen=names.note)
         parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, slack, directory, rules)
         readiness.watch("store", store_probe(database))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
-        reloading = None if file is None else PolicyReloader(file, os.environ, rules)
-        async with _running_loops(stop, readiness, metrics, parts, reloading, pauses or RestartPauses()):
+        until_the_end = {"names": names.run}
+        if file is not None:
+            until_the_end["reloading"] = PolicyReloader(file, os.environ, rules).run
+        async with _running_loops(stop, readiness, metrics, parts, until_the_end, pauses or RestartPauses()):
             yield Bot(url, database, host, parts.bolt)
 
 
@@ -177,14 +181,14 @@ async def _running_loops(
     readiness: Readiness,
     metrics: Metrics,
     parts: _Parts,
-    reloader: PolicyReloader | None,
+    until_the_end: Mapping[str, TaskFunction],
     pauses: RestartPauses,
 ) -> AsyncIterator[None]:
     """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, metrics, pauses)
     working = [supervisor.begin(name, run) for name, run in parts.worker.loops.items()]
     checkpoints = supervisor.begin("checkpoints", parts.checkpoints.run)
-    reloading = None if reloader is None else supervisor.begin("reloading", reloader.run)
+    endless = [supervisor.begin(name, run) for name, run in until_the_end.items()]
     readiness.started()
     try:
         yield
@@ -199,8 +203,8 @@ async def _running_loops(
         )
         parts.checkpoints.stop()  # after the others: the last checkpoint covers what they did
         await stop.wait_for_tasks(checkpoints, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)
-        if reloading is not None:
-            await stop_watching(reloading)
+        for task in endless:  # there is nothing to finish
+            await stop_watching(task)
 
 
 def _secret(settings: Settings) -> str:

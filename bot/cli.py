@@ -29,15 +29,15 @@ class CommandEntry(NamedTuple):
 
 COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("demo", "try it in a local workspace: no Slack, no API key, no database"),
-    "init": CommandEntry("init", "write a commented adk-confirm.toml"),
+    "init": CommandEntry("setup", "write a commented adk-confirm.toml"),
     "manifest": CommandEntry("setup", "print the manifest to create the Slack app from"),
-    "ids": CommandEntry("ids_command", "find the ids of people, groups and channels for the settings"),
-    "check": CommandEntry("check_command", "check settings, Slack, store and agent before starting"),
+    "ids": CommandEntry("look", "find the ids of people, groups and channels for the settings"),
+    "check": CommandEntry("look", "check settings, Slack, store and agent before starting"),
     "serve": CommandEntry("serve", "run the Slack app in front of your agent"),
-    "api": CommandEntry("api", "serve agents over ADK's HTTP API"),
-    "explain": CommandEntry("explain_command", "show which policy covers a call, and who may decide"),
+    "api": CommandEntry("serve", "serve agents over ADK's HTTP API"),
+    "explain": CommandEntry("look", "show which policy covers a call, and who may decide"),
     "pending": CommandEntry("look", "list what waits for approval, and what failed too often"),
-    "grants": CommandEntry("grants_command", "list the grants in force"),
+    "grants": CommandEntry("look", "list the grants in force"),
     "withdraw": CommandEntry("changes", "withdraw a call that waits for approval"),
     "revoke": CommandEntry("changes", "end a grant, so that such calls ask again"),
     "reapply": CommandEntry("changes", "put waiting calls under the policies as they are in the file now"),
@@ -45,7 +45,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "pause": CommandEntry("changes", "hold approved calls until you resume"),
     "resume": CommandEntry("changes", "start approved calls again"),
     "audit": CommandEntry("audit", "read, export, verify or purge the audit"),
-    "completion": CommandEntry("completion", "print the completion script for bash, zsh or fish"),
+    "completion": CommandEntry("setup", "print the completion script for bash, zsh or fish"),
 }
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
-from bot.ops import command_texts
-from bot.ops.command import CommandLine, names_option, options, paint, standard_output, tell, tell_all
+from bot.ops.command import CommandLine, Told, options, paint, progress, standard_output, tell, tell_all
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
     from bot.audit.verification import Report
-    from bot.ops.names import Namer
-    from bot.store.audit_log import LineFilter
-    from runtime.jsontypes import JsonObject
+    from bot.store.known_names import KnownNames
+    from bot.store.purge import PurgeResult
     from runtime.store.database import Database
     from runtime.store.seal import Seal
 
@@ -32,9 +30,6 @@ def audit() -> None:
     """Read, export, verify or purge the audit: the append-only ledger of everything that happened."""
 
 
-# Export
-
-
 @audit.command()
 @click.option("--since", metavar="DATE", help=f"Lines from then on: {_EXAMPLES}.")
 @click.option("--until", metavar="DATE", help="Lines before then; of a day, to its end.")
@@ -44,8 +39,7 @@ def audit() -> None:
 @click.option("--session", metavar="ID", help="Lines of one session, or of the system.")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
-@names_option
-@options()
+@options(names=True)
 def export(
     call: CommandLine,
     since: str | None,
@@ -54,60 +48,43 @@ def export(
     session: str | None,
     form: Literal["jsonl", "csv"],
     output: Path | None,
-    names: bool,
 ) -> int:
     """Export the ledger's lines for other programs."""
-    from bot.ops.operator_times import parse_end, parse_start
-    from bot.store.audit_log import LineFilter
-
-    at = call.now()
-    wanted = LineFilter(
-        since=parse_start(since, "--since", at) if since else None,
-        until=parse_end(until, "--until", at) if until else None,
-        tool=tool,
-    )
-    with _writing(output) as out:
-        count = asyncio.run(_write(call, wanted, session, form, out, names=names))
-    given = {"--since": since, "--until": until, "--tool": tool, "--session": session}
-    if count == 0:
-        filters = " ".join(f"{name} {value}" for name, value in given.items() if value)
-        click.echo(command_texts.NO_LINES.format(filters=f" {filters}" if filters else ""), err=True)
-    elif output is not None:
-        tell(command_texts.EXPORTED.format(count=count, path=output))
-    return 0
-
-
-async def _write(
-    call: CommandLine, wanted: LineFilter, session: str | None, form: str, out: TextIO, *, names: bool
-) -> int:
-    """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
     from dataclasses import replace
 
-    from bot.ops.names import Namer
-    from bot.store.audit_log import find_chain
+    from bot.ops.audit_export import csv_header, csv_row, jsonl_row
+    from bot.ops.times import parse_end, parse_start
+    from bot.store.audit_log import LineFilter, count_lines, find_chain, pages
 
-    count = 0
-    async with call.reading() as database:
-        if session is not None:
-            wanted = replace(wanted, chain=await database.read(find_chain, session))
-        namer = Namer(call.settings) if names else None
-        async for rows in _rows(database, wanted, form, namer):
-            count += len(rows)
-            if not tell_all(rows, out):
-                break
-    return count - (form == "csv")
+    at = call.now()
+    start = parse_start(since, "--since", at) if since else None
+    wanted = LineFilter(since=start, until=parse_end(until, "--until", at) if until else None, tool=tool)
 
+    async def write(out: TextIO) -> int:
+        """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
+        count = 0
+        async with call.reading() as database:
+            chain = None if session is None else await database.read(find_chain, session)
+            lines, names = replace(wanted, chain=chain), await call.known_names(database)
+            length = 0 if output is None else await database.read(count_lines, lines)
+            tell_all([csv_header()] if form == "csv" else [], out)
+            with progress("Exporting", length) as more:
+                async for page in pages(database, lines, progress=more if output is not None else lambda _: None):
+                    count += len(page)
+                    rows = (csv_row(one, names) if form == "csv" else f"{jsonl_row(one, names)}\n" for one in page)
+                    if not tell_all(rows, out):
+                        break
+        return count
 
-async def _rows(database: Database, wanted: LineFilter, form: str, namer: Namer | None) -> AsyncIterator[list[str]]:
-    from bot.ops.audit_export import csv_header, csv_row, ids_of, jsonl_row
-    from bot.ops.names import NO_NAMES
-    from bot.store.audit_log import pages
-
-    if form == "csv":
-        yield [csv_header()]
-    async for page in pages(database, wanted):
-        names = await namer.learn(one for line in page for one in ids_of(line)) if namer else NO_NAMES
-        yield [csv_row(line, names) if form == "csv" else f"{jsonl_row(line, names)}\n" for line in page]
+    with _writing(output) as out:
+        count = asyncio.run(write(out))
+    given = {"--since": since, "--until": until, "--tool": tool, "--session": session}
+    if count == 0:
+        filters = "".join(f" {name} {value}" for name, value in given.items() if value)
+        click.echo(f"No line of the audit matches{filters}.", err=True)
+    elif output is not None:
+        tell(f"{count} lines are in {output}.")
+    return 0
 
 
 @contextmanager
@@ -130,66 +107,45 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
             part.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise StoreError(command_texts.OUTPUT_UNWRITABLE.format(path=path, why=error.strerror or error)) from error
-
-
-# List and show
+        why = error.strerror or error
+        raise StoreError(f"{path} can't be written: {why}. Name another file with --output.") from error
 
 
 @audit.command("list")
 @click.option("--tool", metavar="NAME", help="Calls of one tool.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
-@names_option
-@options(json=True)
-def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
+@options(json=True, names=True)
+def list_(call: CommandLine, tool: str | None, limit: int) -> int:
     """List the calls that people were asked about, the newest first."""
     from bot.ops.audit_text import list_line, list_object
-    from bot.ops.names import NO_NAMES, Namer
     from bot.store.audit_log import read_recent
 
-    async def read() -> tuple[JsonObject, list[str]]:
-        async with call.reading() as database:
-            rows = await database.read(read_recent, tool, limit)
-            calls = [row.asked for row in rows]
-            ids = [id_ for asked in calls for id_ in (asked.asked_by.user, asked.channel or "")]
-            known = await Namer(call.settings).learn(ids) if names and not call.json else NO_NAMES
-            return {"calls": [list_object(row) for row in rows]}, [list_line(row, known) for row in rows]
+    async def look(database: Database, names: KnownNames) -> Told:
+        rows = await database.read(read_recent, tool, limit)
+        lines = [list_line(row, names) for row in rows]
+        return {"calls": [list_object(row) for row in rows]}, lines or [
+            f"Nobody was asked about a call of {tool or 'any tool'} yet."
+        ]
 
-    done, lines = asyncio.run(read())
-    call.tell(done, *(lines or [command_texts.NO_CALLS.format(tool=tool or "any tool")]))
-    return 0
+    return call.show(look)
 
 
 @audit.command()
 @click.argument("id")
 @click.option("--full", is_flag=True, help="With everything that each line holds.")
-@names_option
-@options()
-def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A002  (the argument's name)
+@options(names=True)
+def show(call: CommandLine, id: str, full: bool) -> int:  # noqa: A002  (the argument's name)
     """Show what happened to a call or in a session, step by step.
 
     ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
     """
-    from bot.ops.audit_export import ids_of
     from bot.ops.audit_text import record_text
-    from bot.ops.names import NO_NAMES, Namer
-    from bot.policy.model import may_decide
     from bot.store.audit_log import read_record
 
-    async def read() -> list[str]:
-        async with call.reading() as database:
-            record = await database.read(read_record, id)
-            named = [one for line in record.lines for one in ids_of(line)]
-            named += [row.asked.channel for row in record.rows.values() if row.asked.channel]
-            named += [one.value for row in record.rows.values() for one in may_decide(row.policy, True)]
-            known = await Namer(call.settings).learn(named) if names else NO_NAMES
-            return list(record_text(record, known, full=full))
+    async def look(database: Database, names: KnownNames) -> Told:
+        return {}, list(record_text(await database.read(read_record, id), names, full=full))
 
-    tell(*asyncio.run(read()))
-    return 0
-
-
-# Verify
+    return call.show(look)
 
 
 @audit.command()
@@ -200,6 +156,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     from blocks.text import visible
     from bot.confirmation.decision_texts import verification_result
     from bot.ops.operate import secret_of
+    from bot.store.audit_log import LineFilter, count_lines
     from bot.store.audit_verify import verify_ledger
     from runtime.store.seal import Seal
 
@@ -208,7 +165,8 @@ def verify(call: CommandLine, anchor: str | None) -> int:
 
     async def look() -> Report:
         async with call.reading() as database:
-            return await database.read(verify_ledger, seal, known)
+            with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
+                return await database.read(verify_ledger, seal, known, more)
 
     report = asyncio.run(look())
     tell(paint(visible(verification_result(report)), "green" if report.broken is None else "red"))
@@ -222,12 +180,9 @@ def _anchor(name: str, seal: Seal) -> Anchor:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        why = error.strerror or error
-        raise Invalid(command_texts.ANCHOR_UNREADABLE.format(path=name, why=why)) from error
+        said = f"{name} can't be read as an anchor: {error.strerror or error}. "
+        raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
     return Anchor.parse(text, seal)
-
-
-# Purge
 
 
 @audit.command()
@@ -235,14 +190,24 @@ def _anchor(name: str, seal: Seal) -> Anchor:
 @options()
 def purge(call: CommandLine, before: str) -> int:
     """Delete the contents of sessions that ended long ago. The ledger still verifies."""
-    from bot.ops.operator_times import parse_start
-    from bot.store.purge import purge
+    from bot.ops.times import format_time, parse_start
+    from bot.store.purge import count_sessions, purge
     from runtime.errors import Invalid
 
     at = call.now()
     until = parse_start(before, "--before", at)
     if until > at:
-        raise Invalid(command_texts.FUTURE.format(text=before))
-    purged = call.change(lambda database: purge(database, until))
-    tell(*command_texts.purged(purged, until))
+        said = "Only what has ended can be purged: name an earlier time."
+        raise Invalid(f"--before {before} is in the future. {said}")
+
+    async def work(database: Database) -> PurgeResult:
+        with progress("Purging", await database.read(count_sessions, until)) as more:
+            return await purge(database, until, more)
+
+    gone, then = call.change(work), f"from before {format_time(until)}"
+    tell(f"F{then[1:]} is purged: {gone}." if gone.any else f"Nothing is left to purge {then}.")
+    if gone.kept:
+        tell(f"{gone.kept} {'session is' if gone.kept == 1 else 'sessions are'} still in use, and kept whole.")
+    if gone.any:
+        tell("Messages in Slack, backups of the store and an agent's own server keep what they have: purge those too.")
     return 0

@@ -8,13 +8,15 @@ import json
 from collections.abc import Iterator
 
 from bot.audit.ledger import LedgerLine, stamp
-from bot.ops.names import NO_NAMES, KnownNames, channel_of, ids_in
+from bot.ops.times import channel_of
+from bot.store.known_names import KnownNames
 from runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
     *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
     *("who_name", "channel_name"),
 )
+UNNAMED = KnownNames()
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
@@ -22,12 +24,27 @@ def ids_of(line: LedgerLine) -> Iterator[str]:
     """The ids for which a name would help."""
     if (channel := channel_of(line.chain)) is not None:
         yield channel
-    yield from ids_in(_content(line))
+    yield from _ids_in(_content(line))
 
 
-def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
+def _ids_in(content: Json) -> Iterator[str]:
+    """The people and groups that a ledger line names."""
+    match content:
+        case {"team": str(), "user": str() as user}:
+            yield user
+        case dict():
+            for part in content.values():
+                yield from _ids_in(part)
+        case list():
+            for part in content:
+                yield from _ids_in(part)
+        case str() if content.startswith(("group:", "user:")):
+            yield content.rpartition(":")[2]
+
+
+def export_object(line: LedgerLine, names: KnownNames = UNNAMED) -> JsonObject:
     """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
-    known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for id_ in ids_of(line)}
+    known = {id_: names.alone(id_) for id_ in ids_of(line)}
     return {
         "at": stamp(line.at),
         "session": line.chain,
@@ -44,7 +61,7 @@ def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
     }
 
 
-def jsonl_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
+def jsonl_row(line: LedgerLine, names: KnownNames = UNNAMED) -> str:
     return json.dumps(export_object(line, names), allow_nan=False)
 
 
@@ -52,7 +69,7 @@ def csv_header() -> str:
     return _row(COLUMNS)
 
 
-def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
+def csv_row(line: LedgerLine, names: KnownNames = UNNAMED) -> str:
     content = _content(line)
     said = as_object(content)
     who = said.get("who")

@@ -20,9 +20,9 @@ from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind, stamp
 from bot.confirmation.model import Confirmation
 from bot.confirmation.shown import Shown, stage_of
-from bot.ops.names import NO_NAMES, KnownNames
-from bot.ops.operator_times import format_time
+from bot.ops.times import format_time
 from bot.store.audit_log import AuditRecord
+from bot.store.known_names import KnownNames
 from bot.store.ledger_lines import content_of
 from bot.store.repository import moment
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
@@ -43,7 +43,7 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
         yield from _read(line, calls.get(line.confirmation or ""), names, full=full)
 
 
-def list_line(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
+def list_line(row: Confirmation, names: KnownNames) -> str:
     """One line for a list."""
     tool = row.asked.tool
     asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
-from bot.ops import command_texts
 from bot.ops.command import CommandLine, options
+
+if TYPE_CHECKING:
+    from runtime.jsontypes import JsonObject
 
 
 @click.command()
@@ -18,11 +21,11 @@ def pause(call: CommandLine) -> int:
     Calls that are already running continue. People can still approve and deny. Messages to the agent wait as well.
     The card of each held call says that runs are paused.
     """
-    from bot.ops.pause import pause
+    from bot.ops.operate import pause
 
-    by = call.operator
-    changed = call.change(lambda database: pause(database, by.person, by.reason))
-    call.tell({"changed": changed}, command_texts.PAUSED[changed])
+    changed = call.change(lambda database: pause(database, call.person, call.reason))
+    now = "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so."
+    call.tell({"changed": changed}, now if changed else "Runs were already paused.")
     return 0
 
 
@@ -30,12 +33,18 @@ def pause(call: CommandLine) -> int:
 @options(changes=True)
 def resume(call: CommandLine) -> int:
     """Start approved calls again, after `adk-confirm pause`."""
-    from bot.ops.pause import resume
+    from bot.ops.operate import resume
 
-    by = call.operator
-    changed = call.change(lambda database: resume(database, by.person, by.reason))
-    call.tell({"changed": changed}, command_texts.RESUMED[changed])
+    changed = call.change(lambda database: resume(database, call.person, call.reason))
+    now = "Runs are resumed. Approved calls start now."
+    call.tell({"changed": changed}, now if changed else "Runs were not paused.")
     return 0
+
+
+_WAITS = (
+    "The {what} {id} is stored. Votes that came before it are counted first; `adk-confirm audit show {id}` shows the "
+    "result."
+)
 
 
 @click.command()
@@ -48,10 +57,9 @@ def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's 
     """
     from bot.ops.operate import withdraw
 
-    done = call.change(lambda database: withdraw(database, call.settings.policies, id, call.operator))
-    call.tell(
-        done, (command_texts.WITHDRAWN if done["counted"] else command_texts.WITHDRAWAL_WAITS).format(id=done["id"])
-    )
+    done = call.change(lambda database: withdraw(database, call.settings.policies, id, call.person, call.reason))
+    now = f"Confirmation {done['id']} is withdrawn. The call did not run, and the agent learns why."
+    call.tell(done, now if done["counted"] else _WAITS.format(what="withdrawal of confirmation", id=done["id"]))
     return 0
 
 
@@ -65,10 +73,9 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
     """
     from bot.ops.operate import revoke
 
-    done = call.change(lambda database: revoke(database, call.settings.policies, id, call.operator))
-    call.tell(
-        done, (command_texts.REVOKED if done["counted"] else command_texts.REVOCATION_WAITS).format(id=done["id"])
-    )
+    done = call.change(lambda database: revoke(database, call.settings.policies, id, call.person, call.reason))
+    now = f"Grant {done['id']} is revoked. Calls like it ask again."
+    call.tell(done, now if done["counted"] else _WAITS.format(what="revocation of grant", id=done["id"]))
     return 0
 
 
@@ -81,16 +88,14 @@ def retry(call: CommandLine, name: str | None) -> int:
     NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
     """
     from blocks.text import visible
-    from bot.ops.waiting import retry
+    from bot.ops.operate import retry
     from runtime.errors import NotFound
 
-    by = call.operator
-    done = call.change(lambda database: database.run(retry, name, by.person, by.reason))
-    if name is not None and not done:
+    rows = call.change(lambda database: database.run(retry, name, call.person, call.reason))
+    if name is not None and not rows:
         raise NotFound(f"No failed work has a name that begins with {name}. `adk-confirm pending` lists what failed.")
-    rows = [one.to_json() for one in done]
-    again = [visible(command_texts.RETRIED.format_map(row)) for row in rows]
-    call.tell({"again": [*rows]}, *(again or [command_texts.NOTHING_TO_RETRY]))
+    lines = [f"{one['kind']} {one['name']} is retried. It had stopped because: {one['trouble']}" for one in rows]
+    call.tell({"again": [*rows]}, *(map(visible, lines) if lines else ["Nothing needs a retry."]))
     return 0
 
 
@@ -105,19 +110,21 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     could not be changed.
     """
     from bot.ops.operate import open_for_reading, open_to_change
-    from bot.ops.reapply import ReapplyResult, people_of, reapply_all
+    from bot.ops.reapply import people_of, reapplied_line, reapply_all
 
     settings, clock = call.settings, call.clock
+    opened = open_for_reading(settings.store_url, clock) if dry_run else open_to_change(settings, clock)
 
-    async def run() -> list[ReapplyResult]:
-        opened = open_for_reading(settings.store_url, clock) if dry_run else open_to_change(settings, clock)
+    async def run() -> list[JsonObject]:
         async with opened as database:
-            found = reapply_all(database, people_of(settings), settings.policies, dry_run=dry_run, by=call.operator)
+            people = people_of(settings)
+            found = reapply_all(database, people, settings.policies, call.person, call.reason, dry_run=dry_run)
             return [row async for row in found]
 
     rows = asyncio.run(run())
-    left = sum(row.trouble is not None for row in rows)
-    lines = [command_texts.reapplied(row, dry_run=dry_run) for row in rows] or [command_texts.NOTHING_TO_REAPPLY]
-    lines += [command_texts.LEFT.format(count=left)] if left else []
-    call.tell({"rows": [row.to_json() for row in rows]}, *lines)
+    left = sum(row["trouble"] is not None for row in rows)
+    lines = [reapplied_line(row, dry_run=dry_run) for row in rows]
+    lines = lines or ["Every waiting call is already under the policies in the file."]
+    lines += [f"{left} left as they were: fix what is said above, then run this again."] if left else []
+    call.tell({"rows": [*rows]}, *lines)
     return 1 if left else 0

@@ -1,4 +1,4 @@
-"""The checks of `adk-confirm check`: the store, the agent, the policies, and Slack."""
+"""What `adk-confirm check` does: it checks the settings, the store, the agent, the policies, and Slack."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from glob import escape
 from typing import TypeVar
 
-from bot.config.settings import Settings
+from blocks.text import visible
+from bot.config.settings import Settings, serving_problems
 from bot.hosts import open_host
 from bot.ops.agent_tools import Tools, tools_of
 from bot.ops.check_slack import check_app_token, check_workspace
-from bot.ops.coverage import Coverage, coverage, coverage_findings
-from bot.ops.findings import Finding, Severity, either, fine, fix, note, warn
-from bot.ops.names import KnownNames, names_of
+from bot.ops.command import CommandLine, paint, tell
+from bot.ops.findings import Coverage, Finding, Severity, coverage, coverage_findings, fine, fix, note, table, warn
 from bot.policy.approvers import Approver, ApproverKind
 from bot.slack.identity import slack_client
+from bot.store.known_names import KnownNames
 from bot.store.open import SCHEMAS, sqlite_file
 from runtime.errors import ConfirmError
 from runtime.store.database import Database, Tx
@@ -29,38 +29,75 @@ from runtime.target import load_object
 R = TypeVar("R")
 PATIENCE = 30.0
 """Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable."""
+WIDTH = 17
+_COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow", Severity.FIX: "red"}
 
 
-@dataclass(frozen=True)
-class CheckResult:
-    """`coverage` is empty if the agent's tools can't be listed."""
+async def check(call: CommandLine) -> int:
+    """Prints each finding as soon as it is known."""
+    found: list[Finding] = []
+    checks = Checks(call.settings)
+    width = max([WIDTH, *map(len, checks.named)])
+    async for finding in checks.all():
+        found.append(finding)
+        if not call.json:
+            mark = paint(f"{finding.mark:<4}", _COLOURS[finding.mark])
+            # Servers choose the names of their tools.
+            tell(f"{mark} {visible(f'{finding.what:<{width}}  {finding.said}', keep=chr(10))}")
+    broken = sum(finding.mark is Severity.FIX for finding in found)
+    lines = ["", *map(visible, table(checks.coverage, KnownNames(checks.names)))] if checks.coverage else []
+    call.tell(
+        {
+            "findings": [{"what": one.what, "mark": str(one.mark), "said": one.said} for one in found],
+            "tools": [one.to_json() for one in checks.coverage],
+        },
+        *(*lines, "", f"{broken} to fix." if broken else "Nothing to fix."),
+    )
+    return 1 if broken else 0
 
-    findings: list[Finding]
-    coverage: list[Coverage]
-    names: KnownNames
 
+class Checks:
+    """All checks, which are made even if some fail. They fill `coverage`, if the agent's tools can be listed, and
+    `names`, with what Slack calls those whom the policies name."""
 
-async def check_all(settings: Settings) -> CheckResult:
-    """Runs all checks, even if some fail."""
-    found = [finding async for finding in _store(settings)]
-    found += [finding async for finding in _agent(settings)]
-    tools = await _tools(settings, found)
-    found += _policies(settings)
-    if tools is not None:
-        found += coverage_findings(settings.policies, tools)
-    rows = [] if tools is None else coverage(settings.policies, tools)
-    found += [finding async for finding in _slack(settings)]
-    entries = [str(entry) for policy in settings.policies.entries for entry in policy.approvers]
-    client = slack_client(settings, patient=True) if settings.environment.bot_token is not None else None
-    return CheckResult(found, rows, await names_of(client, entries if rows else ()))
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.coverage: list[Coverage] = []
+        self.names: dict[str, str] = {}
 
+    @property
+    def named(self) -> Iterator[str]:
+        """What findings are about, as far as the settings name it."""
+        for index, policy in enumerate(self._settings.policies.entries):
+            yield f"policy[{index}].tools"
+            yield from map(str, (*policy.approvers, *policy.escalate_to, *policy.barred, *policy.notify))
 
-async def _slack(settings: Settings) -> AsyncIterator[Finding]:
-    if settings.environment.app_token is not None:
-        yield await check_app_token(settings.environment)
-    if settings.environment.bot_token is not None:
-        async for finding in check_workspace(slack_client(settings, patient=True), settings):
+    async def all(self) -> AsyncIterator[Finding]:
+        settings = self._settings
+        for problem in serving_problems(settings, os.environ):
+            yield fix("settings", str(problem))
+        for warning in settings.warnings:
+            yield warn("settings", str(warning))
+        async for finding in _store(settings):
             yield finding
+        loads = True
+        async for finding in _agent(settings):
+            loads = loads and finding.mark is not Severity.FIX
+            yield finding
+        tools, about = await _tools(settings) if loads else (None, None)
+        if about is not None:
+            yield about
+        for finding in _policies(settings):
+            yield finding
+        if tools is not None:
+            self.coverage = coverage(settings.policies, tools)
+            for finding in coverage_findings(settings.policies, tools):
+                yield finding
+        if settings.environment.app_token is not None:
+            yield await check_app_token(settings.environment)
+        if settings.environment.bot_token is not None:
+            async for finding in check_workspace(slack_client(settings, patient=True), settings, self.names):
+                yield finding
 
 
 # The store
@@ -149,18 +186,13 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
         yield note("agent", said)
 
 
-async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
-    """The agent's tools. None if they can't be listed. An agent that can't be loaded has a finding already."""
-    if settings.agent is None or any(finding.what == "agent" and finding.mark is Severity.FIX for finding in found):
-        return None
+async def _tools(settings: Settings) -> tuple[Tools | None, Finding | None]:
+    """The agent's tools. None if they can't be listed."""
     try:
-        tools = await _within_patience(tools_of(settings.agent))
+        tools = None if settings.agent is None else await _within_patience(tools_of(settings.agent))
     except ConfirmError as error:
-        found.append(fix("tools", str(error)))
-        return None
-    if tools is not None:
-        found.append(fine("tools", ", ".join(sorted(tools)) or "none"))
-    return tools
+        return None, fix("tools", str(error))
+    return tools, None if tools is None else fine("tools", ", ".join(sorted(tools)) or "none")
 
 
 async def _within_patience(work: Awaitable[R]) -> R:
@@ -190,8 +222,9 @@ def _importable(entry: Approver) -> Finding:
         found = load_object(entry.value)
     except ConfirmError as error:
         return fix(str(entry), str(error))
-    said = "can be called" if callable(found) else "is not a function: name one that takes a call and returns user ids"
-    return either(callable(found))(str(entry), said)
+    if callable(found):
+        return fine(str(entry), "can be called")
+    return fix(str(entry), "is not a function: name one that takes a call and returns user ids")
 
 
 _RISKS = {

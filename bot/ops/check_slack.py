@@ -4,6 +4,7 @@ exist."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -20,14 +21,14 @@ from bot.config.settings import Settings
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.model import AskedCall, OutcomeKind, SessionKey, State
 from bot.confirmation.shown import Shown
-from bot.ops.findings import Finding, either, fine, fix, note
-from bot.ops.names import KnownNames
+from bot.ops.findings import Finding, fine, fix, note
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import Policy
 from bot.slack.errors import PATIENT, why_unreached
 from bot.slack.identity import scopes_for
-from bot.slack.names import person_name
-from runtime.jsontypes import JsonObject
+from bot.slack.names import handles, person_name
+from bot.store.known_names import KnownNames
+from runtime.jsontypes import JsonObject, as_object, as_text
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -40,10 +41,13 @@ async def check_app_token(environment: Environment) -> Finding:
     assert environment.app_token is not None
     client = AsyncWebClient(base_url=environment.api_url, retry_handlers=PATIENT)
     token = environment.app_token.get_secret_value()
-    return await _check("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
+    return await _check(
+        "SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN, {}
+    )
 
 
-async def check_workspace(client: AsyncWebClient, settings: Settings) -> AsyncIterator[Finding]:
+async def check_workspace(client: AsyncWebClient, settings: Settings, names: dict[str, str]) -> AsyncIterator[Finding]:
+    """Puts the names of people and groups, which Slack says along the way, into `names`."""
     try:
         answer = await client.auth_test()
     except SlackApiError as error:
@@ -65,7 +69,10 @@ async def check_workspace(client: AsyncWebClient, settings: Settings) -> AsyncIt
     elif granted:
         yield fine("scopes", "all there")
     for what, ask, judge in _questions(client, settings):
-        yield await _check(what, ask, judge, _FIXES)
+        yield await _check(what, ask, judge, _FIXES, names)
+    with suppress(SlackApiError, *UNREACHABLE):
+        groups = (await client.usergroups_list(include_disabled=True)).get("usergroups")
+        names.update({group: f"@{handle}" for group, handle in handles(groups) if handle})
     try:
         yield await check_layouts(client)
     except UNREACHABLE as error:
@@ -97,7 +104,11 @@ def _questions(
 
 
 async def _check(
-    what: str, ask: Callable[[], Awaitable[AsyncSlackResponse]], judge: Judge, fixes: dict[str, str]
+    what: str,
+    ask: Callable[[], Awaitable[AsyncSlackResponse]],
+    judge: Judge,
+    fixes: dict[str, str],
+    names: dict[str, str],
 ) -> Finding:
     try:
         answer = await ask()
@@ -108,8 +119,10 @@ async def _check(
         return fix(what, fixes.get(code, f"Slack says {code}"))
     except UNREACHABLE as error:
         return fix(what, f"Slack could not be asked, {why_unreached(error)}: run this again")
+    if user := as_object(answer.get("user")):
+        names[as_text(user.get("id"))] = person_name(user)
     ok, said = judge(answer)
-    return either(ok)(what, said)
+    return fine(what, said) if ok else fix(what, said)
 
 
 _FIXES = {

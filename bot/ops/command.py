@@ -1,7 +1,7 @@
 """What the commands share: the options that several of them have, and how they print.
 
     @click.command()
-    @options(json=True)
+    @options(json=True, names=True)
     def pending(call: CommandLine) -> int: ...
 
 Modules of commands import at their top only what `--help` needs. The rest is imported inside the functions, because it
@@ -16,20 +16,25 @@ import io
 import json as json_module
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, TextIO, TypeAlias, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from click._termui_impl import ProgressBar
+
     from bot.config.settings import Settings
-    from bot.ops.operate import Operator
+    from bot.policy.approvers import Person
+    from bot.store.known_names import KnownNames
     from runtime.jsontypes import JsonObject
     from runtime.store.database import Database
 
@@ -37,7 +42,12 @@ DEFAULT_FILE = "adk-confirm.toml"
 PORT = click.IntRange(0, 65535)
 FILE = click.Path(path_type=Path)
 
+UNSHOWN = 1.0
+"""Seconds."""
+
 R = TypeVar("R")
+Told: TypeAlias = "tuple[JsonObject, list[str]]"
+"""What a command found: for programs, and in lines for people."""
 
 
 @dataclass
@@ -48,6 +58,7 @@ class CommandLine:
     json: bool = False
     by: str | None = None
     reason: str | None = None
+    names: bool = False
     clock: Callable[[], float] | None = None
 
     @cached_property
@@ -65,11 +76,28 @@ class CommandLine:
 
         return open_for_reading(self.settings.store_url, self.clock)
 
-    @property
-    def operator(self) -> Operator:
-        from bot.ops.operate import Operator
+    async def known_names(self, database: Database) -> KnownNames:
+        from bot.store.known_names import KnownNames, read_names
 
-        return Operator.named(self.by, self.reason)
+        return await database.read(read_names) if self.names else KnownNames()
+
+    def show(self, look: Callable[[Database, KnownNames], Awaitable[Told]]) -> int:
+        """Prints what this finds in the store."""
+
+        async def run() -> Told:
+            async with self.reading() as database:
+                return await look(database, await self.known_names(database))
+
+        done, lines = asyncio.run(run())
+        self.tell(done, *lines)
+        return 0
+
+    @property
+    def person(self) -> Person:
+        """Who runs the command."""
+        from bot.policy.approvers import OPERATOR, operator
+
+        return OPERATOR if self.by is None else operator(self.by)
 
     def change(self, work: Callable[[Database], Awaitable[R]]) -> R:
         """Does this with the store."""
@@ -87,11 +115,12 @@ class CommandLine:
 
 
 def options(
-    *, json: bool = False, changes: bool = False
+    *, json: bool = False, changes: bool = False, names: bool = False
 ) -> Callable[[Callable[Concatenate[CommandLine, ...], R]], Callable[..., R]]:
     """Gives a command `--config`, and a `CommandLine` as its first argument.
 
-    `changes`: it changes something, so it has `--as`, `--reason` and `--json` as well.
+    `changes`: it changes something, so it has `--as`, `--reason` and `--json` as well. `names`: it shows
+    names beside the ids, unless `--no-names` is given.
     """
 
     def add(run: Callable[Concatenate[CommandLine, ...], R]) -> Callable[..., R]:
@@ -101,14 +130,17 @@ def options(
             json: bool = False,
             by: str | None = None,
             reason: str | None = None,
+            names: bool = False,
             **own: Any,
         ) -> R:
             clock = click.get_current_context().find_root().obj
-            return run(CommandLine(config, json, by, reason, clock), **own)
+            return run(CommandLine(config, json, by, reason, names, clock), **own)
 
         added = [click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The settings.")]
         if json or changes:
             added.append(click.option("--json", is_flag=True, help="Print one JSON object, for programs."))
+        if names:
+            added.append(click.option("--names/--no-names", default=True, help=_NAMES))
         if changes:
             added.append(click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it."))
             name = "Your name, which cards, threads and the audit show. Default: your account's."
@@ -121,9 +153,7 @@ def options(
     return add
 
 
-names_option = click.option(
-    "--names/--no-names", default=True, help="Ask Slack for the names of people and channels.  [default: --names]"
-)
+_NAMES = "Show the names of people and channels, as far as the service has seen them.  [default: --names]"
 
 
 def account() -> str | None:
@@ -151,6 +181,26 @@ def _check_name(_: click.Context, __: click.Parameter, name: str | None) -> str 
 
 def tell(*lines: str) -> None:
     tell_all([f"{line}\n" for line in lines], standard_output())
+
+
+@contextmanager
+def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
+    """Takes how much more of `length` is done. It is shown on a terminal once it takes longer than a second, and never
+    in a pipe."""
+    began, done = time.monotonic(), 0
+    shown: ProgressBar[int] | None = None
+    with ExitStack() as stack:
+
+        def more(count: int) -> None:
+            nonlocal done, shown
+            done += count
+            if shown is not None:
+                shown.update(count)
+            elif time.monotonic() - began > UNSHOWN and sys.stdout.isatty() and sys.stderr.isatty():
+                shown = stack.enter_context(click.progressbar(length=length, label=label, file=sys.stderr))
+                shown.update(done)
+
+        yield more
 
 
 def paint(text: str, colour: str) -> str:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.ops import command_texts
 from bot.ops.command import PORT
 from runtime.errors import ConfirmError
 
@@ -24,6 +23,14 @@ if TYPE_CHECKING:
     from bot.demo.stage import Demo
 
 DEMO_PORT = 3030
+
+_SHOWN = """
+  adk-confirm's sandbox: {url}
+
+  The page says what to do next, step by step.
+  This stands in for Slack on this machine only. It is not for production, and forgets everything when it ends.
+  Ctrl-C ends it.
+"""
 
 
 class DemoFailed(ConfirmError):
@@ -46,7 +53,7 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
         return asyncio.run(_show(port, browser=not no_browser))
     except OSError as error:
         why = why_not_listening(error, "127.0.0.1", port)
-        raise DemoFailed(command_texts.DEMO_ELSEWHERE.format(why=why, port=port + 1)) from error
+        raise DemoFailed(f"{why} With make: `make demo PORT={port + 1}`.") from error
 
 
 async def _show(port: int, *, browser: bool) -> int:
@@ -57,12 +64,12 @@ async def _show(port: int, *, browser: bool) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running_demo(port) as demo:
-        print(command_texts.DEMO.format(url=demo.url), flush=True)
+        print(_SHOWN.format(url=demo.url), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.
             threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
         elif browser:
-            print(command_texts.DEMO_UNSEEN, flush=True)
+            print("  No browser can be opened here: open the address yourself.\n", flush=True)
         await stop.wait()
     return 0
 

@@ -1,30 +1,70 @@
-"""`adk-confirm explain`: which policy governs a call, why the policies before it do not, and what follows. Pure."""
+"""`adk-confirm explain`: which policy governs a call, why the policies before it do not, and what follows."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
+from blocks.text import visible
 from blocks.values import spell_on_one_line
+from bot.config.settings import Settings
 from bot.confirmation import decision_texts
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable_names
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey
-from bot.ops.names import NO_NAMES, KnownNames
+from bot.ops.agent_tools import tools_of
+from bot.ops.command import CommandLine, paint
+from bot.ops.operate import open_for_reading
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.durations import spell_duration
 from bot.policy.model import CallFacts, GoverningPolicy, Policies, Policy, may_decide
 from bot.policy.redaction import Redactor
+from bot.store.known_names import KnownNames, read_names
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
 
 
-def ids_in(policies: Policies, call: CallFacts) -> Iterator[str]:
-    """The ids of people, groups and channels that an explanation names."""
-    yield call.asker
-    for policy in policies.entries:
-        yield from (entry.value for entry in (*policy.approvers, *policy.escalate_to, *policy.barred))
-        if policy.channel is not None:
-            yield policy.channel
+async def explain(call: CommandLine, facts: CallFacts) -> int:
+    """Prints which policy governs a call. Names and tools are shown as far as they can be found out."""
+    settings = call.settings
+    found = explanation(settings.policies, facts, await _known_names(settings))
+    unknown = await _unknown_tool(settings, facts)
+    lines = [*map(visible, found.lines)]
+    done: JsonObject = {"governed": found.governed, "lines": [*unknown, *lines]}
+    call.tell(done, *(paint(line, "red") for line in unknown), *lines)
+    about = ("policy", *(f"policy[{index}]" for index in found.concerned))
+    for warning in settings.warnings:
+        if warning.key in about:
+            print(f"Warning: {warning}", file=sys.stderr)
+    return 0 if found.governed else 1
+
+
+async def _known_names(settings: Settings) -> KnownNames:
+    try:
+        async with open_for_reading(settings.store_url) as database:
+            return await database.read(read_names)
+    except ConfirmError:  # there may be no store yet
+        return KnownNames()
+
+
+async def _unknown_tool(settings: Settings, facts: CallFacts) -> list[str]:
+    """A sentence, if the agent is known to have no such tool."""
+    try:
+        tools = None if settings.agent is None else await tools_of(settings.agent)
+    except ConfirmError as error:
+        print(f"The agent's tools can't be listed: {error}", file=sys.stderr)
+        tools = None
+    if tools is None or facts.question or facts.tool in tools:
+        return []
+    near = get_close_matches(facts.tool, tools, n=1)
+    meant = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(tools)) or 'none'}."
+    return [f"The agent has no tool {visible(facts.tool)}. {meant}"]
+
+
+# What it says. Pure
 
 
 @dataclass(frozen=True)
@@ -35,7 +75,7 @@ class Explanation:
     """The policies for this tool. Warnings about others say nothing about the call."""
 
 
-def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -> Explanation:
+def explanation(policies: Policies, call: CallFacts, names: KnownNames) -> Explanation:
     found = policies.resolve(call)
     last = found.index if found.index is not None else len(policies.entries)
     earlier = [
@@ -48,7 +88,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
     policy = found.policy
     said = [
         _governing(found, call),
-        *(_who_answers if call.question else _who_decides)(policies, policy, call, names),
+        *_who_decides(policies, policy, call, names),
         *_when_words(policy),
         *_what_is_shown(policy, call, names),
     ]
@@ -65,12 +105,6 @@ def _governing(found: GoverningPolicy, call: CallFacts) -> str:
     return (
         f"policy[{found.index}] applies to this {'question' if call.question else 'call'}{_conditions(found.policy)}."
     )
-
-
-def _who_answers(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
-    barred = policies.barred(call)
-    yield f"Who may answer: {_name_entries(may_decide(policy, escalated=False), barred, names)}."
-    yield from _others(policy, barred, names)
 
 
 def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> Iterator[str]:
@@ -102,9 +136,14 @@ def _conditions(policy: Policy) -> str:
 
 def _who_decides(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     barred = policies.barred(call)
+    entries = _name_entries(may_decide(policy, escalated=False), barred, names)
+    if call.question:
+        yield f"Who may answer: {entries}."
+        yield from _others(policy, barred, names)
+        return
     people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
     yield f"{people} to approve. One Deny is enough to stop it."
-    yield f"Who may decide: {_name_entries(may_decide(policy, escalated=False), barred, names)}."
+    yield f"Who may decide: {entries}."
     yield from _others(policy, barred, names)
     yield from _requester(policy, call, names)
 

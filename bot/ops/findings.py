@@ -1,10 +1,21 @@
-"""The findings of `adk-confirm check`."""
+"""The findings of `adk-confirm check`, and how the policies cover the agent's tools. Pure.
+
+If a pattern is misspelt, calls fall to a laxer policy further down. A pattern that matches no tool is therefore an
+error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from bot.ops.agent_tools import Tools
+from bot.policy.model import Policies, Policy
+from bot.store.known_names import KnownNames
+from runtime.jsontypes import JsonObject
 
 
 class Severity(StrEnum):
@@ -39,5 +50,85 @@ def fix(what: str, said: str) -> Finding:
     return Finding(what, Severity.FIX, said)
 
 
-def either(ok: bool) -> Callable[[str, str], Finding]:
-    return fine if ok else fix
+# How the policies cover the tools
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One line of the table: a tool and a policy that may govern its calls. `None` if no policy does."""
+
+    tool: str
+    index: int | None = None
+    policy: Policy | None = None
+
+    def to_json(self) -> JsonObject:
+        if self.policy is None:
+            return {"tool": self.tool, "policy": None}
+        return {
+            "tool": self.tool,
+            "policy": self.index,
+            "when": self.policy.when,
+            "approvers": [str(entry) for entry in self.policy.approvers],
+            "quorum": self.policy.quorum,
+        }
+
+
+def covering_policies(policies: Policies, tool: str) -> list[tuple[int, Policy]]:
+    """The policies that may govern a call of the tool: in order, up to the first that governs all of them."""
+    found = []
+    for index, policy in enumerate(policies.entries):
+        if any(fnmatchcase(tool, pattern) for pattern in policy.tools):
+            found.append((index, policy))
+            if policy.when is None:
+                break
+    return found
+
+
+def coverage(policies: Policies, tools: Tools) -> list[Coverage]:
+    """The policies of each tool that may ask people."""
+    rows: list[Coverage] = []
+    for tool in sorted(name for name, may_ask in tools.items() if may_ask):
+        found = covering_policies(policies, tool)
+        rows += [Coverage(tool, index, policy) for index, policy in found] or [Coverage(tool)]
+    return rows
+
+
+def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
+    """Patterns without a tool, and tools without a policy."""
+    for index, policy in enumerate(policies.entries):
+        for pattern in policy.tools:
+            if pattern != "*" and not any(fnmatchcase(tool, pattern) for tool in tools):
+                yield fix(
+                    f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
+                )
+    for tool in sorted(name for name, may_ask in tools.items() if may_ask):
+        found = covering_policies(policies, tool)
+        if not found:
+            said = f'no policy covers it, so each of its calls is refused. Write one with tools = ["{tool}"]'
+            yield fix(tool, said)
+        elif all(policy.when is not None for _, policy in found):
+            said = "is refused where no `when` is true: no policy without a `when` covers it"
+            yield warn(tool, said)
+
+
+def _suggestion(pattern: str, tools: Tools) -> str:
+    near = get_close_matches(pattern.strip("*"), tools, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; it has {', '.join(sorted(tools))}" if tools else ", which has no tools"
+
+
+def table(rows: list[Coverage], names: KnownNames) -> Iterator[str]:
+    """The table as text: tool, policy, when, approvers, quorum."""
+    cells = [("tool", "policy", "approvals", "who may approve")]
+    for before, row in zip([None, *rows], rows, strict=False):
+        tool = row.tool if before is None or before.tool != row.tool else ""
+        if row.policy is None:
+            cells.append((tool, "none", "", "nobody: its calls are refused"))
+            continue
+        who = ", ".join(names.of(str(entry)) for entry in row.policy.approvers) or "nobody: its calls are refused"
+        conditions = [f"if {row.policy.when}"] if row.policy.when is not None else []
+        cells.append((tool, f"policy[{row.index}]", str(row.policy.quorum), "; ".join([who, *conditions])))
+    widths = [max(len(row[column]) for row in cells) for column in range(3)]
+    for row_cells in cells:
+        yield "  ".join((*(cell.ljust(width) for cell, width in zip(row_cells, widths, strict=False)), row_cells[3]))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.config.environment import Environment
 from bot.slack.errors import PATIENT, why_unreached
 from bot.slack.names import person_name
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject, as_object, as_text, objects
+from runtime.errors import ConfirmError, Invalid
+from runtime.jsontypes import as_object, as_text, objects
 
 PAGE = 1000
 PAGES = 50
@@ -23,21 +23,18 @@ class LookupFailed(ConfirmError):
     """Slack did not answer the question; the message says what to do."""
 
 
-@dataclass(frozen=True)
-class NamedId:
+def _found(entry: str, name: str, note: str = "") -> dict[str, str]:
     """`entry` is what the settings need: `user:…` or `group:…` for approvers, or a channel's bare id."""
-
-    entry: str
-    name: str
-    note: str = ""
-
-    def to_json(self) -> JsonObject:
-        return asdict(self)
+    return {"entry": entry, "name": name, "note": note}
 
 
-async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
+async def find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
     """Everything whose name, address or id contains `wanted`, in any case: groups, then channels, then people."""
-    client = AsyncWebClient(token, base_url=api_url, retry_handlers=PATIENT)
+    environment = Environment.read(env)
+    if environment.bot_token is None:
+        raise Invalid("SLACK_BOT_TOKEN is not set, so Slack can't be asked. Set it as the service has it.")
+    token = environment.bot_token.get_secret_value()
+    client = AsyncWebClient(token, base_url=environment.api_url, retry_handlers=PATIENT)
     try:
         found = [one async for one in _groups(client)]
         found += [one async for one in _channels(client)]
@@ -50,18 +47,17 @@ async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
     except (aiohttp.ClientError, OSError) as error:
         raise LookupFailed(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
     text = wanted.lower().lstrip("@#")
-    return [one for one in found if text in f"{one.entry} {one.name} {one.note}".lower()]
+    return [one for one in found if text in " ".join(one.values()).lower()]
 
 
-async def _groups(client: AsyncWebClient) -> AsyncIterator[NamedId]:
+async def _groups(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
     answer = await client.usergroups_list(include_count=True)
     for group in objects(answer.get("usergroups")):
-        yield NamedId(
-            f"group:{as_text(group.get('id'))}", f"@{as_text(group.get('handle'))}", as_text(group.get("name"))
-        )
+        handle = f"@{as_text(group.get('handle'))}"
+        yield _found(f"group:{as_text(group.get('id'))}", handle, as_text(group.get("name")))
 
 
-async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
+async def _channels(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
     """The channels that the app sees: all public ones, and the private ones that it is in."""
     cursor = ""
     for _ in range(PAGES):
@@ -70,13 +66,13 @@ async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
         )
         for channel in objects(answer.get("channels")):
             inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
-            yield NamedId(as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", inside)
+            yield _found(as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", inside)
         cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return
 
 
-async def _people(client: AsyncWebClient) -> AsyncIterator[NamedId]:
+async def _people(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
     """People who may decide: no bots, guests or deactivated accounts."""
     cursor = ""
     for _ in range(PAGES):
@@ -85,7 +81,7 @@ async def _people(client: AsyncWebClient) -> AsyncIterator[NamedId]:
             other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
             if not any(user.get(flag) for flag in other) and as_text(user.get("id")) != "USLACKBOT":
                 address = as_text(as_object(user.get("profile")).get("email"))
-                yield NamedId(f"user:{as_text(user.get('id'))}", person_name(user), address)
+                yield _found(f"user:{as_text(user.get('id'))}", person_name(user), address)
         cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return

@@ -1,70 +1,114 @@
-"""`adk-confirm pending`: the calls that wait for people, and the work that failed too often."""
+"""The commands that only look: check, explain, pending, grants and ids. What they find is in the modules that they
+import when they run."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from typing import TYPE_CHECKING
 
 import click
 
-from bot.ops import command_texts
-from bot.ops.command import CommandLine, names_option, options, paint
+from bot.ops.command import CommandLine, options, tell
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from bot.ops.names import KnownNames
-    from bot.ops.waiting import ParkedRow, Pending
-    from bot.store.mailbox import PausedRuns
+    from runtime.jsontypes import JsonObject
 
 
 @click.command()
-@names_option
-@options(json=True)
-def pending(call: CommandLine, names: bool) -> int:
+@options(json=True, names=True)
+def pending(call: CommandLine) -> int:
     """List the calls that wait for approval: who may decide, since when, and until when.
 
     It also lists work that failed so often that it is not retried, and says whether runs are paused.
     """
-    from bot.audit.ledger import stamp
+    from bot.ops.waiting import pending
 
-    found, known = asyncio.run(_find(call, names=names and not call.json))
-    pause = found.pause
-    lines = [paint(command_texts.paused(pause), "yellow")] if pause is not None else []
-    lines += [line for one in found.waiting for line in command_texts.waits(one, found.at, known)] or [
-        command_texts.NOTHING_WAITS
-    ]
-    lines += [paint(command_texts.parked(one), "red") for one in found.parked]
-    call.tell(
-        {
-            "paused_since": None if pause is None else stamp(pause.since),
-            "paused_by": None if pause is None else pause.by,
-            "waiting": [one.to_json() for one in found.waiting],
-            "parked": [one.to_json() for one in found.parked],
-        },
-        *lines,
-    )
+    return call.show(pending)
+
+
+@click.command()
+@options(json=True, names=True)
+def grants(call: CommandLine) -> int:
+    """List the grants in force: which calls run without asking, until when, who allowed it, and how often it was used.
+
+    `adk-confirm revoke ID` ends one.
+    """
+    from bot.ops.waiting import grants
+
+    return call.show(grants)
+
+
+@click.command()
+@options(json=True)
+def check(call: CommandLine) -> int:
+    """Check settings, Slack, store and agent before starting.
+
+    It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
+    """
+    from bot.ops.check import check
+
+    return asyncio.run(check(call))
+
+
+@click.command()
+@click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
+@click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
+@click.option("--args", "given", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
+@click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
+@click.option("--channel", default="", metavar="ID", help="The session's channel.")
+@click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
+@click.option("--agent", default="", metavar="NAME", help="The agent, for policies that look at it.")
+@click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
+@options(json=True)
+def explain(call: CommandLine, tool: str, asking: str, given: str, **facts: str) -> int:
+    """Show which policy covers a call or a question, why none before it does, and who may decide.
+
+    The exit code is 1 if the call would be refused without asking anybody.
+    """
+    if bool(tool) == bool(asking):
+        raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
+    from bot.ops.explain import explain
+    from bot.policy.model import CallFacts
+
+    asked = CallFacts(tool=tool or asking, args=_arguments(given), question=bool(asking), **facts)
+    return asyncio.run(explain(call, asked))
+
+
+def _arguments(text: str) -> JsonObject:
+    from bot.confirmation.exact_json import check_json
+    from runtime.errors import Invalid
+
+    try:
+        arguments = json.loads(text)
+        if not isinstance(arguments, dict):
+            raise ValueError(f"it is {'a list' if isinstance(arguments, list) else 'one value'}")
+    except (ValueError, RecursionError) as error:
+        said = f'--args is not a JSON object: {error}. Write for example --args \'{{"env": "prod"}}\'.'
+        raise Invalid(said) from error
+    check_json(arguments, "--args")
+    return arguments
+
+
+@click.command()
+@click.argument("text", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+def ids(text: str, as_json: bool) -> int:
+    """Find the ids of people, groups and channels for the settings, by a part of their name or address.
+
+    It needs SLACK_BOT_TOKEN, and no settings file yet.
+    """
+    from blocks.text import visible
+    from bot.ops.ids import find
+
+    found = asyncio.run(find(os.environ, text))
+    if as_json:
+        tell(json.dumps({"found": found}, indent=2))
+        return 0
+    width = max((len(one["entry"]) for one in found), default=0)
+    notes = [f"  ({one['note']})" if one["note"] else "" for one in found]
+    lines = [f"{one['entry']:<{width}}  {one['name']}{note}" for one, note in zip(found, notes, strict=True)]
+    nobody = f"Nobody, no group and no channel that the app sees has “{text}” in its name."
+    tell(*(map(visible, lines) if lines else [nobody]))
     return 0
-
-
-class _Found:
-    def __init__(self, at: datetime, pause: PausedRuns | None) -> None:
-        self.at, self.pause = at, pause
-        self.waiting: list[Pending] = []
-        self.parked: list[ParkedRow] = []
-
-
-async def _find(call: CommandLine, *, names: bool) -> tuple[_Found, KnownNames]:
-    from bot.ops.names import NO_NAMES, Namer
-    from bot.ops.waiting import Pending, read_parked
-    from bot.ops.waiting import find_pending as waiting
-    from bot.store.mailbox import read_pause
-    from bot.store.repository import now
-
-    async with call.reading() as database:
-        found = _Found(await database.read(now), await database.read(read_pause))
-        async for one in waiting(database):
-            found.waiting.append(one) if isinstance(one, Pending) else found.parked.append(one)
-        found.parked += await database.read(read_parked)
-        ids = (one for waits in found.waiting for one in waits.ids)
-        return found, await Namer(call.settings).learn(ids) if names else NO_NAMES

@@ -1,7 +1,7 @@
-"""Opens the store for a command, and does what a few of them change.
+"""Opens the store for a command, and does what operators change.
 
     async with open_to_change(settings) as store:
-        await withdraw(store, "0a1b2c")
+        await withdraw(store, policies, "0a1b2c", OPERATOR, None)
 
 A command writes to the store itself. On SQLite it does so beside the service, if one runs, and the service notices
 within a second. On PostgreSQL it works like one more replica.
@@ -12,19 +12,24 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from uuid import uuid4
 
+from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.config.settings import Settings
+from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
-from bot.policy.approvers import OPERATOR, Person, operator
+from bot.confirmation.states import Transition, next_version
+from bot.policy.approvers import OPERATOR, Person
 from bot.policy.model import Policies
+from bot.policy.redaction import own_words
 from bot.store.audit_log import find_confirmation, too_short
 from bot.store.casting import CastResult, SubmittedVote, cast
+from bot.store.ledger_lines import write_step
+from bot.store.mailbox import PAUSED
 from bot.store.open import SCHEMAS, open_beside, sqlite_file
-from bot.store.repository import lock_confirmation
+from bot.store.repository import ATTENDED, lock_confirmation, moment, now, save
 from runtime.errors import Conflict, Invalid, NotFound, StoreError
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Database, Tx
 from runtime.store.schema import lay_out
 
@@ -38,21 +43,6 @@ NO_STORE = (
     "There is no store at {path} yet. `adk-confirm serve` makes it when it first starts. If the service uses another "
     "one, name its settings with --config."
 )
-
-
-@dataclass(frozen=True)
-class Operator:
-    """Who runs a command, and why."""
-
-    person: Person = OPERATOR
-    reason: str | None = None
-
-    @classmethod
-    def named(cls, name: str | None, reason: str | None) -> Operator:
-        return cls(OPERATOR if name is None else operator(name), reason)
-
-
-NOBODY_NAMED = Operator()
 
 
 # The store
@@ -95,21 +85,21 @@ def secret_of(settings: Settings) -> str:
     return settings.secret.get_secret_value()
 
 
-# What
+# Withdraw and revoke
 
 
-async def withdraw(database: Database, policies: Policies, name: str, by: Operator) -> JsonObject:
-    found, done = await database.run(cast_as_operator, VoteKind.WITHDRAW, name, by, policies)
+async def withdraw(database: Database, policies: Policies, name: str, by: Person, reason: str | None) -> JsonObject:
+    found, done = await database.run(cast_as_operator, VoteKind.WITHDRAW, name, by, reason, policies)
     if done.refusal is not None:
         state = done.refusal.state or done.row.state
         raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
     return {"id": found, "state": str(done.row.state), "counted": done.counted}
 
 
-async def revoke(database: Database, policies: Policies, name: str, by: Operator) -> JsonObject:
+async def revoke(database: Database, policies: Policies, name: str, by: Person, reason: str | None) -> JsonObject:
     """A grant has the id of the confirmation that it was given with."""
     try:
-        found, done = await database.run(cast_as_operator, VoteKind.REVOKE, name, by, policies)
+        found, done = await database.run(cast_as_operator, VoteKind.REVOKE, name, by, reason, policies)
     except NotFound as error:
         said = f"There is no grant {name}.{too_short(name)} `adk-confirm grants` lists those in force."
         raise NotFound(said) from error
@@ -118,7 +108,9 @@ async def revoke(database: Database, policies: Policies, name: str, by: Operator
     return {"id": found, "counted": done.counted}
 
 
-def cast_as_operator(tx: Tx, kind: VoteKind, name: str, by: Operator, policies: Policies) -> tuple[str, CastResult]:
+def cast_as_operator(
+    tx: Tx, kind: VoteKind, name: str, by: Person, reason: str | None, policies: Policies
+) -> tuple[str, CastResult]:
     """Casts the operator's vote. It waits its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, name)
     try:
@@ -130,8 +122,109 @@ def cast_as_operator(tx: Tx, kind: VoteKind, name: str, by: Operator, policies: 
         confirmation=confirmation,
         revision=row.revision.number,
         kind=kind,
-        voter=by.person,
-        reason=by.reason,
+        voter=by,
+        reason=reason,
         way="command",
     )
     return confirmation, cast(tx, ballot, policies)
+
+
+# Pause and resume: a switch that stops all runs, and that the cards show
+
+AT_ONCE = 50
+"""How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
+
+
+async def pause(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
+    """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
+    return await _switch(database, pause_runs, by, reason)
+
+
+async def resume(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
+    """Ends the pause. Returns False if runs were not paused."""
+    return await _switch(database, resume_runs, by, reason)
+
+
+async def _switch(
+    database: Database, turn: Callable[[Tx, Person, str | None], bool], by: Person, reason: str | None
+) -> bool:
+    changed = await database.run(turn, by, reason)
+    after: str | None = ""
+    while after is not None:  # even if nothing changed, since an earlier command may have been stopped halfway
+        after = await database.run(mark_for_drawing, after)
+    return changed
+
+
+def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
+    named = by.user if by != OPERATOR else None
+    row = {"name": PAUSED, "value": canonical({"at": stamp(now(tx)), "by": named, "reason": reason})}
+    if not tx.insert("bot_switches", row, if_absent=True):
+        return False
+    _write(tx, LineKind.PAUSED, by, reason)
+    return True
+
+
+def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
+    if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
+        return False
+    _write(tx, LineKind.RESUMED, by, reason)
+    return True
+
+
+def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
+    """Marks the cards of calls that wait, or are approved and have not started, for drawing. Returns where to
+    continue."""
+    ids = tx.column(_OPEN, after=after, most=at_once)
+    for confirmation in ids:
+        session, row = lock_confirmation(tx, confirmation)
+        save(tx, session, Transition(row=next_version(row, now(tx))))
+    return str(ids[-1]) if len(ids) == at_once else None
+
+
+_OPEN = """
+    SELECT id FROM bot_confirmations
+    WHERE (state = 'waiting' OR (state = 'approved' AND outcome IS NULL)) AND id > :after ORDER BY id LIMIT :most
+"""
+
+
+def _write(tx: Tx, kind: LineKind, by: Person, said: str | None) -> None:
+    write_step(tx, SYSTEM, Step(kind=kind, at=now(tx), who=by, text=own_words(said) if said else None))
+
+
+# Retry
+
+NAMED = 20
+"""How many rows a ledger line names when all are retried."""
+
+_PARKED = """
+    SELECT {key} AS name, parked_at, trouble FROM {table} WHERE parked_at IS NOT NULL ORDER BY parked_at
+"""
+_RETRY = "UPDATE {table} SET parked_at = NULL, failures = 0, trouble = NULL, due_at = :now WHERE {key} = :name"
+
+
+def read_parked(tx: Tx) -> list[JsonObject]:
+    """What failed so often that it is not retried."""
+    return [
+        {
+            "kind": kind,
+            "name": str(row.name),
+            "since": stamp(moment(row.parked_at)),
+            "trouble": row.trouble or "it does not say why",
+        }
+        for kind, attended in ATTENDED.items()
+        for row in tx.all(_PARKED.format(table=attended.table, key=attended.key))
+    ]
+
+
+def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[JsonObject]:
+    """Retries parked rows whose name begins with `name`, or all of them, as if they had never failed."""
+    found = [one for one in read_parked(tx) if name is None or str(one["name"]).startswith(name)]
+    for one in found:
+        attended = ATTENDED[str(one["kind"])]
+        tx.run(_RETRY.format(table=attended.table, key=attended.key), name=one["name"], now=tx.now())
+        tx.notify(attended.topic)
+    if found:
+        named = ", ".join(f"{one['kind']} {one['name']}" for one in found[:NAMED])
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        _write(tx, LineKind.RETRIED, by, f"{named}{more}" + (f": {reason}" if reason else ""))
+    return found

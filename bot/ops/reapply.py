@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from blocks.text import visible
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import decision_texts
@@ -16,14 +17,13 @@ from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
-from bot.ops.operate import NOBODY_NAMED, Operator
 from bot.ops.waiting import stored_confirmations
-from bot.policy.approvers import OPERATOR, Unresolved
+from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.redaction import own_words
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
 from bot.store.rows import load
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, texts
 from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
@@ -35,20 +35,33 @@ _TIMES = 5
 _TURNS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReapplyResult:
-    """What happened, or would happen, to one confirmation. With `trouble`, nothing was changed."""
+def _result(
+    id_: str,
+    tool: str,
+    state: State,
+    quorum: int,
+    fell: Sequence[str] = (),
+    *,
+    why: str | None = None,
+    trouble: str | None = None,
+) -> JsonObject:
+    """What happened, or would happen, to one confirmation. `fell`: whose votes ended. `why`: no policy covers it any
+    more. With `trouble`, nothing was changed."""
+    named: JsonObject = {"id": id_, "tool": tool, "state": str(state), "quorum": quorum}
+    return {**named, "fell": [*fell], "why": why, "trouble": trouble}
 
-    id: str
-    tool: str
-    state: State
-    quorum: int
-    fell: tuple[str, ...] = ()  # whose votes ended
-    why: str | None = None  # no policy covers it any more
-    trouble: str | None = None
 
-    def to_json(self) -> JsonObject:
-        return {**asdict(self), "state": str(self.state), "fell": [*self.fell]}
+def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
+    begins = f"{one['id']}  {one['tool']}: "
+    if one["trouble"] is not None:
+        return visible(f"{begins}left as it was; {one['trouble']}")
+    is_now, stop = ("would be", "would stop") if dry_run else ("is now", "stopped")
+    parts = [f"{is_now} under the file's policy" if one["why"] is None else str(one["why"])]
+    if fell := texts(one["fell"]):
+        parts.append(f"the approval{'s' if len(fell) > 1 else ''} of {', '.join(fell)} {stop} counting")
+    if one["state"] != State.WAITING:
+        parts.append(f"it {is_now} {one['state']}")
+    return visible(begins + "; ".join(parts))
 
 
 def people_of(settings: Settings) -> PeopleLookup:
@@ -65,13 +78,14 @@ async def reapply_all(
     database: Database,
     people: PeopleLookup,
     policies: Policies,
+    by: Person = OPERATOR,
+    reason: str | None = None,
     *,
     dry_run: bool = False,
-    by: Operator = NOBODY_NAMED,
-) -> AsyncIterator[ReapplyResult]:
+) -> AsyncIterator[JsonObject]:
     """Each waiting confirmation that these policies would treat differently."""
     async for stored in stored_confirmations(database, "c.state = 'waiting'"):
-        done = await _reapply_one(database, people, policies, stored, by, dry_run=dry_run)
+        done = await _reapply_one(database, people, policies, stored, by, reason, dry_run=dry_run)
         if done is not None:
             yield done
 
@@ -81,28 +95,29 @@ async def _reapply_one(
     people: PeopleLookup,
     policies: Policies,
     stored: Any,
-    by: Operator,
+    by: Person,
+    reason: str | None,
     *,
     dry_run: bool,
-) -> ReapplyResult | None:
+) -> JsonObject | None:
     row = await database.read(load, stored)
     if row is None:
         trouble = "somebody changed it in the database"
-        return ReapplyResult(id=stored.id, tool="?", state=State.WAITING, quorum=0, trouble=trouble)
+        return _result(stored.id, "?", State.WAITING, 0, trouble=trouble)
     if not await asyncio.to_thread(_is_affected, row, policies):
         return None
     for _ in range(_TIMES):
         facts = await _facts_in_turn(people, row, policies)
         unknown = _unknown(facts)
         if unknown is not None:
-            return _report_unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
+            return _unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
         if dry_run:
             return _report(await database.read(would_reapply, row, facts, policies))
-        found = await database.run(reapply_row, row.id, facts, policies, by)
+        found = await database.run(reapply_row, row.id, facts, policies, by, reason)
         if not isinstance(found, Confirmation):
             return _report(found) if found is not None else None
         row = found  # somebody voted meanwhile, and has to be looked up as well
-    return _report_unchanged(row, "people vote on it right now")
+    return _unchanged(row, "people vote on it right now")
 
 
 def _is_affected(row: Confirmation, policies: Policies) -> bool:
@@ -138,7 +153,7 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 
 
 def reapply_row(
-    tx: Tx, confirmation: str, facts: Mapping[str, Facts], policies: Policies, by: Operator
+    tx: Tx, confirmation: str, facts: Mapping[str, Facts], policies: Policies, by: Person, reason: str | None
 ) -> Transition | Confirmation | None:
     """Applies the policies and returns the change. Returns the row if it has votes whose authors were not looked up.
     None: it no longer waits."""
@@ -150,18 +165,16 @@ def reapply_row(
     change = reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
     if change.row is row:
         return None
-    save(tx, session, _with_operator(change, by))
+    save(tx, session, _with_operator(change, by, reason))
     return change
 
 
-def _with_operator(change: Transition, by: Operator) -> Transition:
+def _with_operator(change: Transition, by: Person, reason: str | None) -> Transition:
     """The change with who made it."""
-    if by.person == OPERATOR:
+    if by == OPERATOR:
         return change
     named = (
-        replace(step, who=by.person, reason=own_words(by.reason) if by.reason else None)
-        if step.kind is LineKind.REAPPLIED
-        else step
+        replace(step, who=by, reason=own_words(reason) if reason else None) if step.kind is LineKind.REAPPLIED else step
         for step in change.steps
     )
     return replace(change, steps=tuple(named))
@@ -185,21 +198,15 @@ def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) 
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 
-def _report(change: Transition) -> ReapplyResult:
+def _report(change: Transition) -> JsonObject:
     row = change.row
-    fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
-    ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
-    return ReapplyResult(
-        id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, fell=fell, why=ungoverned
-    )
+    fell = [step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None]
+    why = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
+    return _result(row.id, row.asked.tool, row.state, row.policy.quorum, fell, why=why)
 
 
-def _report_unchanged(row: Confirmation, trouble: str) -> ReapplyResult:
-    return ReapplyResult(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, trouble=trouble)
-
-
-def _tool(row: Confirmation) -> str:
-    return row.asked.tool
+def _unchanged(row: Confirmation, trouble: str) -> JsonObject:
+    return _result(row.id, row.asked.tool, row.state, row.policy.quorum, trouble=trouble)
 
 
 # The change. Pure.

@@ -1,4 +1,4 @@
-"""`adk-confirm serve`: runs the Slack app."""
+"""`adk-confirm serve` runs the Slack app, `adk-confirm api` serves agents over ADK's HTTP API."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from bot.ops.command import CommandLine, options
+from bot.ops.command import PORT, CommandLine, options
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings
@@ -83,3 +83,54 @@ def _stop_future() -> asyncio.Future[None]:
 def _has_threads_left() -> bool:
     """Whether a thread would keep the process from ending."""
     return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
+
+
+# The API
+
+
+@click.command()
+@click.option("--agent", "agents", multiple=True, required=True, metavar="MODULE:NAME", help="An agent; repeatable.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Other machines need ADK_CONFIRM_API_TOKEN set.")
+@click.option("--port", type=PORT, default=8000, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--store", default="sqlite:///adk-confirm.db", metavar="URL", show_default=True, help="Where sessions are kept."
+)
+@click.option(
+    "--dialect",
+    type=click.Choice(["call", "response"]),
+    default="call",
+    show_default=True,
+    help="How requests for confirmation look: as a call, or as a response.",
+)
+@click.option(
+    "--shared-state", is_flag=True, help="Clients may write app: state that a bot on this store uses in Slack."
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A page that may use the API from a browser, such as http://localhost:4200; repeatable.",
+)
+def api(
+    agents: tuple[str, ...],
+    host: str,
+    port: int,
+    store: str,
+    dialect: Literal["call", "response"],
+    shared_state: bool,
+    origins: tuple[str, ...],
+) -> int:
+    """Serve agents over ADK's HTTP API, such as --agent examples.oncall:agent."""
+    from bot.config.environment import Environment
+    from bot.config.settings import sealing_secret
+    from runtime.rest.guard import TOKEN_VARIABLE, Guard
+    from runtime.rest.serve import ServerOptions, serve_until_stopped
+    from runtime.store.seal import Seal
+    from runtime.target import load_agent
+
+    secret = sealing_secret(Environment.read(os.environ))
+    seal = None if secret is None else Seal(secret.get_secret_value())
+    guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
+    loaded = [load_agent(target) for target in agents]
+    return serve_until_stopped(ServerOptions(loaded, guard, port, store, dialect, shared_state, seal))

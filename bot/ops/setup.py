@@ -1,4 +1,4 @@
-"""`adk-confirm manifest`: the Slack app's manifest, for Socket Mode or for HTTP, with a reason for each scope."""
+"""The commands to begin with: init, manifest and completion."""
 
 from __future__ import annotations
 
@@ -7,10 +7,56 @@ from importlib import resources
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
-from runtime.errors import Invalid
+from bot.ops.command import DEFAULT_FILE, FILE, tell
+from runtime.errors import Conflict, Invalid, StoreError
 
-_CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@click.command()
+@click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The file to write.")
+@click.option("--agent", metavar="MODULE:NAME", help="Your agent.  [default: examples.oncall:agent, the demo's]")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+def init(config: Path, agent: str | None, force: bool) -> int:
+    """Write a settings file with every key, explained, and example policies.
+
+    `adk-confirm check` says what is still missing in it.
+    """
+    text = (_CHECKOUT / "examples" / "adk-confirm.toml").read_text(encoding="utf-8")
+    if agent is not None:
+        text = text.replace('target = "examples.oncall:agent"', f'target = "{agent}"')
+    try:
+        with config.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        said = f"{config} exists already. Name another file with --config, or use --force to replace it."
+        raise Conflict(said) from error
+    except OSError as error:
+        raise StoreError(f"{config} can't be written: {error.strerror}. Name another file with --config.") from error
+    missing = "Put the ids of your people and channels into it; `adk-confirm check` says what is missing."
+    tell(f"{config} is written. {missing}")
+    return 0
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> int:
+    """Print the completion script for bash, zsh or fish.
+
+    \b
+    bash  add to ~/.bashrc:  eval "$(adk-confirm completion bash)"
+    zsh   add to ~/.zshrc:   eval "$(adk-confirm completion zsh)"
+    fish  adk-confirm completion fish > ~/.config/fish/completions/adk-confirm.fish
+    """
+    program = ctx.find_root()
+    kind = get_completion_class(shell)
+    assert kind is not None
+    name = program.info_name or "adk-confirm"
+    click.echo(kind(program.command, {}, name, f"_{name}_COMPLETE".replace("-", "_").upper()).source())
+    return 0
 
 
 @click.command()
@@ -23,17 +69,13 @@ def manifest(http: str | None) -> int:
 
 def manifest_text(url: str | None = None) -> str:
     """`manifest.yml`. With a URL, changed for an app that Slack reaches there."""
-    return _text() if url is None else _over_http(_text(), _address(url))
-
-
-def _address(url: str) -> str:
+    kept = _CHECKOUT / "manifest.yml"  # in a checkout; installed, it is in the package
+    text = (kept if kept.is_file() else resources.files("bot").joinpath("manifest.yml")).read_text(encoding="utf-8")
+    if url is None:
+        return text
     if not re.fullmatch(r"https://[^\s/]+(/\S*)?", url):
         raise Invalid(f"{url!r} is not an address that Slack can reach. Write https://your.host.")
-    return url.rstrip("/")
-
-
-def _over_http(text: str, address: str) -> str:
-    events = f"{address}/slack/events"
+    events = f"{url.rstrip('/')}/slack/events"
     comment = re.compile(r"^# It is for Socket Mode.*\n", re.MULTILINE)
     text = comment.sub(f"# It is for HTTP: Slack reaches the bot at {events}.\n", text)
     text = text.replace("  event_subscriptions:\n", f"  event_subscriptions:\n    request_url: {events}\n")
@@ -42,10 +84,3 @@ def _over_http(text: str, address: str) -> str:
     )
     text = text.replace("    - command: /approvals\n", f"    - command: /approvals\n      url: {events}\n")
     return text.replace("  socket_mode_enabled: true\n", "  socket_mode_enabled: false\n")
-
-
-def _text() -> str:
-    """The file is beside the package in a checkout, and inside the package when installed."""
-    if _CHECKOUT.is_file():
-        return _CHECKOUT.read_text(encoding="utf-8")
-    return resources.files("bot").joinpath("manifest.yml").read_text(encoding="utf-8")

@@ -1,80 +1,53 @@
-"""`adk-confirm pending` and `retry`: what waits for people, and what failed so often that it is no longer retried."""
+"""What `adk-confirm pending` and `grants` show: the same for programs and for people."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
-from bot.audit.ledger import SYSTEM, LineKind, stamp
-from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, VoteKind
-from bot.policy.approvers import Person
+from blocks.text import visible
+from blocks.values import json_text, spell_on_one_line
+from bot.audit.ledger import stamp
+from bot.confirmation.model import Confirmation, Grant, VoteKind
+from bot.ops.command import Told, paint
+from bot.ops.operate import read_parked
+from bot.ops.times import format_duration, format_time, place_of
 from bot.policy.model import may_decide
-from bot.policy.redaction import own_words
-from bot.store.ledger_lines import write_step
-from bot.store.repository import ATTENDED, moment, now
+from bot.policy.redaction import Redactor
+from bot.store.grants_in_force import all_grants, uses_of
+from bot.store.known_names import KnownNames
+from bot.store.mailbox import PausedRuns, read_pause
+from bot.store.repository import now, read_confirmation
 from bot.store.rows import STORED, load
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_object, texts
 from runtime.store.database import Database, Tx
 
 PAGE = 200
-NAMED = 20
-"""How many rows a ledger line names when all are retried."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pending:
-    """A confirmation that waits for people, masked: for "approval", or "outcome" (did the call take effect?)."""
-
-    id: str
-    waits_for: str
-    tool: str
-    arguments: JsonObject
-    hidden: int
-    session: str
-    asked_by: str
-    since: datetime
-    until: datetime
-    approvers: tuple[str, ...]
-    votes: tuple[str, ...]
-    quorum: int
-    revision: int
-    channel: str | None
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids for which a name would help."""
-        return (*self.approvers, *self.votes, self.asked_by, self.channel or "")
-
-    def to_json(self) -> JsonObject:
-        shown = {**asdict(self), "since": stamp(self.since), "until": stamp(self.until)}
-        del shown["channel"]
-        return shown
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParkedRow:
-    """A row that failed so often that it is not retried, or one that this version can't read."""
-
-    kind: str
-    name: str
-    since: datetime | None
-    trouble: str
-
-    def to_json(self) -> JsonObject:
-        since = None if self.since is None else stamp(self.since)
-        return {**asdict(self), "since": since}
-
-
-async def find_pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
-    """What waits, oldest first. A confirmation that somebody changed is returned as `ParkedRow`: this program
-    can't read it."""
+async def pending(database: Database, names: KnownNames) -> Told:
+    at, pause = await database.read(now), await database.read(read_pause)
+    waiting: list[JsonObject] = []
+    parked: list[JsonObject] = []
+    lines = [paint(_paused(pause), "yellow")] if pause is not None else []
     async for stored in stored_confirmations(database, "(c.state = 'waiting' OR c.outcome = 'unknown')"):
         row = await database.read(load, stored)
-        trouble = "Somebody changed it in the database. It ends when it is looked at."
-        yield _pending_row(row) if row else ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=trouble)
+        if row is None:
+            trouble = "Somebody changed it in the database. It ends when it is looked at."
+            parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
+        else:
+            waiting.append(_waits(row))
+            lines += _waits_lines(row, waiting[-1], at, names)
+    parked += await database.read(read_parked)
+    lines += [] if waiting else ["Nothing waits for approval."]
+    lines += [paint(_parked_line(one), "red") for one in parked]
+    return {
+        "paused_since": None if pause is None else stamp(pause.since),
+        "paused_by": None if pause is None else pause.by,
+        "waiting": [*waiting],
+        "parked": [*parked],
+    }, lines
 
 
 async def stored_confirmations(database: Database, which: str) -> AsyncIterator[Any]:
@@ -95,52 +68,102 @@ async def stored_confirmations(database: Database, which: str) -> AsyncIterator[
         at, id_ = found[-1].created, found[-1].id
 
 
-def _pending_row(row: Confirmation) -> Pending:
+def _paused(pause: PausedRuns) -> str:
+    by = f" by {visible(pause.by)}" if pause.by else ""
+    why = f" ({visible(pause.reason)})" if pause.reason else ""
+    return f"Runs have been paused since {format_time(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
+
+
+def _waits(row: Confirmation) -> JsonObject:
+    """A confirmation that waits for people, masked: for "approval", or "outcome" (did the call take effect?)."""
     arguments, hidden = row.redactor.mask_call(row.revision.arguments)
     unknown = row.unknown and row.outcome is not None
     votes = row.standing_votes(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)
-    return Pending(
-        id=row.id,
-        waits_for="outcome" if unknown else "approval",
-        tool=row.asked.tool,
-        arguments=arguments,
-        hidden=hidden,
-        session=row.asked.session.id,
-        asked_by=row.asked.asked_by.user,
-        since=row.outcome.at if unknown and row.outcome else row.asked_at,
-        until=row.unknown_until or row.deadline if unknown else row.deadline,
-        approvers=tuple(map(str, may_decide(row.policy, row.escalated))),
-        votes=tuple(dict.fromkeys(vote.voter.user for vote in votes)),
-        quorum=row.policy.quorum,
-        revision=row.revision.number,
-        channel=row.asked.channel,
-    )
+    return {
+        "id": row.id,
+        "waits_for": "outcome" if unknown else "approval",
+        "tool": row.asked.tool,
+        "arguments": arguments,
+        "hidden": hidden,
+        "session": row.asked.session.id,
+        "asked_by": row.asked.asked_by.user,
+        "since": stamp(row.outcome.at if unknown and row.outcome else row.asked_at),
+        "until": stamp(row.unknown_until or row.deadline if unknown else row.deadline),
+        "approvers": [*map(str, may_decide(row.policy, row.escalated))],
+        "votes": [*dict.fromkeys(vote.voter.user for vote in votes)],
+        "quorum": row.policy.quorum,
+        "revision": row.revision.number,
+    }
 
 
-_PARKED = """
-    SELECT {key} AS name, parked_at, trouble FROM {table} WHERE parked_at IS NOT NULL ORDER BY parked_at
-"""
-_RETRY = "UPDATE {table} SET parked_at = NULL, failures = 0, trouble = NULL, due_at = :now WHERE {key} = :name"
+def _waits_lines(row: Confirmation, one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
+    """Three lines about one confirmation: what, for whom, since and until when."""
+    unknown, quorum = one["waits_for"] == "outcome", row.policy.quorum
+    again = " (did it take effect?)" if unknown else ""
+    yield f"{row.id}  {visible(row.asked.tool)}{again}  {json_text(one['arguments'])}"
+    votes = [names.of(voter) for voter in texts(one["votes"])]
+    what = "votes to run it again" if unknown else "approvals" if quorum > 1 else "approval"
+    counted = f"{len(votes)} of {quorum} {what}" + (f" ({', '.join(votes)})" if votes else "")
+    approvers = ", ".join(map(names.of, texts(one["approvers"]))) or "nobody"
+    asked = f"asked for by {names.of(row.asked.asked_by.user)} in {place_of(row.asked.session.id, names)}"
+    yield visible(f"    for {approvers}; {counted}; {asked}")
+    since, until = (datetime.fromisoformat(str(one[name])) for name in ("since", "until"))
+    left = f"{format_duration(until - now)} left" if until > now else "which is now over"
+    ago = format_duration(now - since)
+    yield f"    since {format_time(since)}, {ago} ago; until {format_time(until)}, {left}"
 
 
-def read_parked(tx: Tx) -> list[ParkedRow]:
-    return [
-        ParkedRow(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
-        for kind, attended in ATTENDED.items()
-        for row in tx.all(_PARKED.format(table=attended.table, key=attended.key))
-    ]
+def _parked_line(one: JsonObject) -> str:
+    since = one["since"]
+    what = f"is not retried since {format_time(datetime.fromisoformat(str(since)))}" if since else "can't be read"
+    return visible(f"{one['kind']} {one['name']} {what}: {one['trouble']}")
 
 
-def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[ParkedRow]:
-    """Retries parked rows whose name begins with `name`, or all of them, as if they had never failed."""
-    found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
-    for one in found:
-        attended = ATTENDED[one.kind]
-        tx.run(_RETRY.format(table=attended.table, key=attended.key), name=one.name, now=tx.now())
-        tx.notify(attended.topic)
-    if found:
-        named = [f"{one.kind} {one.name}" for one in found[:NAMED]]
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        text = f"{', '.join(named)}{more}" + (f": {reason}" if reason else "")
-        write_step(tx, SYSTEM, Step(kind=LineKind.RETRIED, at=now(tx), who=by, text=own_words(text)))
-    return found
+# Grants
+
+
+async def grants(database: Database, names: KnownNames) -> Told:
+    found, at = await database.read(_grants), await database.read(now)
+    lines = [line for grant, one in found for line in _grant_lines(grant, one, at, names)]
+    return {"grants": [one for _, one in found]}, lines or ["No grants are in force: every call needs approval."]
+
+
+def _grants(tx: Tx) -> list[tuple[Grant, JsonObject]]:
+    """The grants in force, by when they end."""
+    return [(grant, _grant(tx, grant)) for grant in all_grants(tx)]
+
+
+def _grant(tx: Tx, grant: Grant) -> JsonObject:
+    """A grant, masked. `on`: the arguments that must be the same. `uses`: how many calls it let through so far, of
+    `most`; None if the ledger can't say."""
+    row = read_confirmation(tx, grant.id)
+    redactor = row.redactor if row is not None else Redactor(("*",))
+    return {
+        "id": grant.id,
+        "tool": grant.tool,
+        "on": redactor.mask_call(grant.on)[0],
+        "given_by": [giver.user for giver in grant.given_by],
+        "given_at": stamp(grant.given_at),
+        "until": stamp(grant.until),
+        "session": grant.session.id,
+        "uses": uses_of(tx, grant),
+        "most": grant.uses,
+    }
+
+
+def _grant_lines(grant: Grant, one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
+    """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
+    on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items())
+    yield f"{grant.id}  {visible(grant.tool)}{f'  with {on}' if on else ''}"
+    match one["uses"]:
+        case None:
+            used = "uses not known, since the ledger was changed (`adk-confirm audit verify` says where)"
+        case uses if grant.uses is not None:
+            used = f"{uses} of {grant.uses} uses"
+        case 0:
+            used = "not used yet"
+        case uses:
+            used = f"used {uses} time{'' if uses == 1 else 's'}"
+    until = f"until {format_time(grant.until)}, {format_duration(grant.until - now)} left"
+    given_by = ", ".join(names.of(giver.user) for giver in grant.given_by)
+    yield visible(f"    given by {given_by} in {place_of(grant.session.id, names)}; {until}; {used}")

@@ -23,7 +23,7 @@ from bot.slack.api import Slack
 from bot.slack.errors import Gone
 from bot.slack.limits import BY_EMAIL, CHANNEL_INFO, CHANNEL_MEMBERS, GROUP_USERS, GROUPS, USERS_INFO, Method
 from bot.slack.lookups import PATIENCE, Lookups, Sleep
-from bot.slack.names import NameLookup
+from bot.slack.names import NameLookup, Seen
 from runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
 KNOWN_FOR = 30.0
@@ -57,8 +57,9 @@ class Directory:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
+        seen: Seen | None = None,
     ) -> None:
-        self.names, self._rules = NameLookup(slack, clock), rules
+        self.names, self._rules = NameLookup(slack, clock, seen), rules
         self._python_approvers = python_approvers or PythonApprovers()
         self._slack = slack
         self._lookups = Lookups(KNOWN_FOR, patience=patience, clock=clock, pause=pause)
@@ -184,6 +185,8 @@ class Directory:
 
     async def _ask_channel(self, channel: str) -> ChannelFacts:
         found = as_object((await self._ask(CHANNEL_INFO, channel=channel)).get("channel"))
+        name = as_text(found.get("name"))
+        self.names.seen(channel, name and f"#{name}")
         private = any(found.get(flag) for flag in ("is_private", "is_im", "is_mpim", "is_group"))
         return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
 

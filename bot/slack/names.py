@@ -1,7 +1,8 @@
 """Names of people and user groups, for messages that name somebody without notifying them.
 
 Decisions need Slack's rate limits more than names do, so Slack is asked for names only while calls are to spare.
-Somebody without a known name is mentioned instead. For names in the output of commands, see `bot/ops/names.py`.
+Somebody without a known name is mentioned instead. What Slack says is also
+kept in the store, for the output of commands: `seen` takes it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from bot.slack.limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
 from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 from runtime.recent_dict import RecentDict
 
+Seen = Callable[[str, str], None]
+
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
 KNOWN_FOR = 3600.0
@@ -24,8 +27,8 @@ _KEEP = 5000
 
 
 class NameLookup:
-    def __init__(self, slack: Slack, clock: Callable[[], float] = time.monotonic) -> None:
-        self._slack, self._clock, self._limiter = slack, clock, Limiter(clock)
+    def __init__(self, slack: Slack, clock: Callable[[], float] = time.monotonic, seen: Seen | None = None) -> None:
+        self._slack, self._clock, self._limiter, self._seen = slack, clock, Limiter(clock), seen
         self._known: RecentDict[str, tuple[float, str]] = RecentDict(_KEEP)
 
     async def of(self, users: Collection[str]) -> Mapping[str, str]:
@@ -46,7 +49,13 @@ class NameLookup:
 
     def note(self, user: str, answer: JsonObject) -> None:
         """Keeps a name from an answer of `users.info` to any caller. Empty: Slack gave no name."""
-        self._put(user, person_name(as_object(answer.get("user"))))
+        self._put(user, name := person_name(as_object(answer.get("user"))))
+        self.seen(user, name)
+
+    def seen(self, id_: str, name: str) -> None:
+        """Passes on a name, of a person, a group or a channel, as people read it."""
+        if self._seen is not None:
+            self._seen(id_, name)
 
     def _put(self, id_: str, name: str) -> None:
         self._known[id_] = (self._clock(), name)
@@ -78,6 +87,7 @@ class NameLookup:
             return
         for group, handle in handles(answer.get("usergroups")):
             self._put(group, handle)
+            self.seen(group, handle and f"@{handle}")
 
 
 def person_name(user: JsonObject) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -17,6 +17,15 @@ from runtime.errors import Conflict, Invalid, NotFound
 from runtime.store.database import Database, Tx
 
 PAGE = 1000
+
+Progress = Callable[[int], None]
+"""Hears how much more is done."""
+
+
+def unheard(count: int) -> None:
+    pass
+
+
 SHORTEST_ID = 6
 """The fewest characters of a confirmation's id that may be given instead of the whole id."""
 
@@ -34,18 +43,35 @@ class LineFilter:
     chain: str | None = None
 
 
-async def pages(database: Database, wanted: LineFilter, *, size: int = PAGE) -> AsyncIterator[list[LedgerLine]]:
+async def pages(
+    database: Database, wanted: LineFilter, *, size: int = PAGE, progress: Progress = unheard
+) -> AsyncIterator[list[LedgerLine]]:
     """The lines in order of time, page by page, so that a long export neither blocks the store nor fills the memory."""
     after: LedgerLine | None = None
     while True:
         page = await database.read(read_page, wanted, after, size)
         yield [line for line in page if _matches_tool(line, wanted.tool)]
+        progress(len(page))
         if len(page) < size:
             return
         after = page[-1]
 
 
 def read_page(tx: Tx, wanted: LineFilter, after: LedgerLine | None, size: int) -> list[LedgerLine]:
+    conditions, values = _where(wanted)
+    if after is not None:
+        conditions.append("(at, chain, seq) > (:at, :chain, :seq)")
+        values |= {"at": seconds(after.at), "chain": after.chain, "seq": after.seq}
+    return [read_line(row) for row in tx.all(_PAGE.format(" AND ".join(conditions)), **values, size=size)]
+
+
+def count_lines(tx: Tx, wanted: LineFilter) -> int:
+    """How many lines `pages` reads."""
+    conditions, values = _where(wanted)
+    return int(tx.value(_COUNT.format(" AND ".join(conditions)), **values))
+
+
+def _where(wanted: LineFilter) -> tuple[list[str], dict[str, Any]]:
     exact = wanted.tool if wanted.tool is not None and not _is_pattern(wanted.tool) else None
     asked = {
         "at >= :since": ("since", seconds(wanted.since)),
@@ -54,14 +80,10 @@ def read_page(tx: Tx, wanted: LineFilter, after: LedgerLine | None, size: int) -
         "tool = :tool": ("tool", exact),
     }
     where = {condition: given for condition, given in asked.items() if given[1] is not None}
-    values = dict(where.values())
-    conditions = ["1 = 1", *where]
-    if after is not None:
-        conditions.append("(at, chain, seq) > (:at, :chain, :seq)")
-        values |= {"at": seconds(after.at), "chain": after.chain, "seq": after.seq}
-    return [read_line(row) for row in tx.all(_PAGE.format(" AND ".join(conditions)), **values, size=size)]
+    return ["1 = 1", *where], dict(where.values())
 
 
+_COUNT = "SELECT count(*) FROM bot_ledger WHERE {}"
 _PAGE = "SELECT * FROM bot_ledger WHERE {} ORDER BY at, chain, seq LIMIT :size"
 
 

@@ -11,6 +11,7 @@ from bot.audit.checkpoints import Anchor
 from bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
 from bot.audit.purges import Purges
 from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
+from bot.store.audit_log import PAGE, Progress, unheard
 from bot.store.checkpoints import stored_checkpoints
 from bot.store.ledger_lines import line_of
 from bot.store.repository import seconds
@@ -25,12 +26,13 @@ class _Odd(Exception):
         self.broken = broken
 
 
-def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None) -> Report:
-    """Verifies the whole ledger, from one snapshot of the store. A faulty line is reported before anything else."""
+def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None, progress: Progress = unheard) -> Report:
+    """Verifies the whole ledger, from one snapshot of the store. A faulty line is reported before anything else.
+    `progress` hears how many more lines were read."""
     try:
         sealed = SealedCheckpoints.read(stored_checkpoints(tx), seal)
         purges = Purges.read(_purge_lines(tx), seal)
-        report = verify(_all_lines(tx), sealed, seal, purges=purges, anchor=anchor)
+        report = verify(_all_lines(tx, progress), sealed, seal, purges=purges, anchor=anchor)
         line_named = report.broken is not None and report.broken.seq is not None
         broken = None if line_named else _wrong_head(tx)
         if broken is None and report.broken is None:
@@ -47,9 +49,13 @@ def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None) -> Report:
     return report if broken is None else replace(report, finding=Integrity.BROKEN, broken=broken)
 
 
-def _all_lines(tx: Tx) -> Iterator[LedgerLine]:
-    for row in tx.each("SELECT * FROM bot_ledger ORDER BY chain, seq"):
+def _all_lines(tx: Tx, progress: Progress) -> Iterator[LedgerLine]:
+    number = 0
+    for number, row in enumerate(tx.each("SELECT * FROM bot_ledger ORDER BY chain, seq"), start=1):
         yield _exact_line(row)
+        if number % PAGE == 0:
+            progress(PAGE)
+    progress(number % PAGE)
 
 
 def _purge_lines(tx: Tx) -> Iterator[LedgerLine]:

@@ -28,6 +28,7 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind
 from bot.policy.approvers import OPERATOR
 from bot.policy.redaction import own_words
+from bot.store.audit_log import Progress, unheard
 from bot.store.ledger_lines import write_step
 from bot.store.open import sqlite_file
 from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
@@ -82,12 +83,15 @@ _ONE = {
 }
 
 
-async def purge(database: Database, before: datetime) -> PurgeResult:
+async def purge(database: Database, before: datetime, progress: Progress = unheard) -> PurgeResult:
+    """`progress` hears how many more sessions were looked at."""
     done = await database.run(purge_rest, before)
     async for keys in _key_pages(database, before):
         done += await database.run(purge_sessions, keys, before)
+        progress(len(keys))
     async for names in _own_sessions(database, before):
         done += await database.run(purge_histories, names, before)
+        progress(len(names))
     if done.any:
         await _wipe(database)
     return done
@@ -123,6 +127,7 @@ def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
     with _overwriting(tx):
         at = seconds(before)
         tx.run("DELETE FROM bot_replies WHERE parked_at < :at", at=at)
+        tx.run("DELETE FROM bot_names WHERE seen_at < :at", at=at)
         emptied = [(row.chain, row.seq) for row in tx.all(_EMPTY_OWN_LINES, chain=SYSTEM, at=at)]
         return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)
 
@@ -137,6 +142,14 @@ async def _key_pages(database: Database, before: datetime) -> AsyncIterator[Sequ
         if keys:
             yield keys
         after = keys[-1] if len(keys) == AT_ONCE else None
+
+
+def count_sessions(tx: Tx, before: datetime) -> int:
+    """About how many sessions a purge looks at."""
+    at = seconds(before)
+    slack: int = tx.value("SELECT count(*) FROM bot_sessions WHERE created < :at", at=at)
+    own: int = tx.value("SELECT count(*) FROM runtime_sessions WHERE updated < :at AND id NOT LIKE 'slack-%'", at=at)
+    return slack + own
 
 
 def read_keys(tx: Tx, before: datetime, after: str) -> Sequence[str]:

@@ -267,3 +267,11 @@ CREATE TABLE bot_switches (
     name VARCHAR(64) PRIMARY KEY,
     value TEXT NOT NULL
 );
+
+-- of people, user groups and channels, for what commands print: `known_names.py`
+CREATE TABLE bot_names (
+    id VARCHAR(32) PRIMARY KEY,
+    name VARCHAR(256) NOT NULL,
+    seen_at DOUBLE PRECISION NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX bot_names_seen ON bot_names (seen_at, id);

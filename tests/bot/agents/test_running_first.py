@@ -13,7 +13,7 @@ from bot.agents import session_worker
 from bot.confirmation.model import SessionKey
 from bot.confirmation.stored_json import row_from_json
 from bot.hosts.embedded import EmbeddedHost
-from bot.ops.pause import pause_runs, resume_runs
+from bot.ops.operate import pause_runs, resume_runs
 from bot.policy.approvers import OPERATOR
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import CONFIRMATIONS, SESSIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.inbound.message_events import read_message_event
-from bot.ops.pause import pause, resume
+from bot.ops.operate import pause, resume
 from bot.sandbox.people.people import Person
 from runtime.jsontypes import JsonObject
 from tests.support.office import Office, Opens

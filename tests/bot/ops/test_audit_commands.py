@@ -12,9 +12,8 @@ import pytest
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, VoteKind
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import LineFilter, pages
+from bot.store.known_names import keep_names
 from bot.store.ledger_lines import write_step
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
@@ -132,34 +131,28 @@ async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
     assert session.lines[session.lines.index("") :] == said.lines[said.lines.index("") :]
 
 
-async def test_people_and_channels_have_names(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FakeSlack(our_app()) as slack:
-        asker = slack.person("zoë", id="U0ASKER")
-        slack.person("anna", id=ANNA.user)
-        slack.channel("deploys", asker, id="C0DEPLOYS")
-        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
-        monkeypatch.setenv("SLACK_API_URL", slack.url)
-        deploy = await at.asks("deploy_api")
-        await at.vote(deploy, ANNA, VoteKind.DENY, reason="not today")
-        story = (await at.command("audit", "show", deploy)).lines
-        assert story[2] == f"    asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session {SESSION}"
-        assert story[-1].endswith("  🚫 anna (U0ANNA) denied deploy_api. “not today”")
-        slack.faults.limits("*", retry_after=0)
-        (listed,) = (await at.command("audit", "list")).lines
-        assert listed.startswith(f"{deploy}  ")
-        assert "deploy_api: denied; asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session " in listed
-        line = json.loads((await at.command("audit", "export")).lines[-1])
-        assert line["names"] == {"C0DEPLOYS": "#deploys", "U0ANNA": "anna"}
-        rows = csv.DictReader(io.StringIO((await at.command("audit", "export", "--format", "csv")).out))
-        assert [(row["who_name"], row["channel_name"]) for row in rows] == [("zoë", "#deploys"), ("anna", "#deploys")]
-        other = await at.asks("deploy_api")
-        waits = (await at.command("pending")).lines[1]
-        assert waits.startswith(
-            "    for anna (user:U0ANNA), user:U0BEN; 0 of 2 approvals; asked for by zoë (U0ASKER) in #dep"
-        )
-        await at.vote(other, ANNA, VoteKind.DENY)
-        assert "zoë" not in (await at.command("audit", "show", deploy, "--no-names")).out
-    assert "asked for by U0ASKER in C0DEPLOYS" in (await at.command("audit", "show", deploy)).out
+async def test_people_and_channels_have_names(at: Backoffice) -> None:
+    """As the service saw them last."""
+    await at.database.run(keep_names, {"U0ASKER": "zoë", ANNA.user: "anna", "C0DEPLOYS": "#deploys"})
+    deploy = await at.asks("deploy_api")
+    await at.vote(deploy, ANNA, VoteKind.DENY, reason="not today")
+    story = (await at.command("audit", "show", deploy)).lines
+    assert story[2] == f"    asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session {SESSION}"
+    assert story[-1].endswith("  🚫 anna (U0ANNA) denied deploy_api. “not today”")
+    (listed,) = (await at.command("audit", "list")).lines
+    assert listed.startswith(f"{deploy}  ")
+    assert "deploy_api: denied; asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session " in listed
+    line = json.loads((await at.command("audit", "export")).lines[-1])
+    assert line["names"] == {"C0DEPLOYS": "#deploys", "U0ANNA": "anna"}
+    rows = csv.DictReader(io.StringIO((await at.command("audit", "export", "--format", "csv")).out))
+    assert [(row["who_name"], row["channel_name"]) for row in rows] == [("zoë", "#deploys"), ("anna", "#deploys")]
+    other = await at.asks("deploy_api")
+    waits = (await at.command("pending")).lines[1]
+    assert waits.startswith(
+        "    for anna (user:U0ANNA), user:U0BEN; 0 of 2 approvals; asked for by zoë (U0ASKER) in #dep"
+    )
+    await at.vote(other, ANNA, VoteKind.DENY)
+    assert "zoë" not in (await at.command("audit", "show", deploy, "--no-names")).out
 
 
 async def test_filters_that_match_nothing_say_so(at: Backoffice) -> None:

@@ -13,8 +13,7 @@ from bot.cli import main
 from bot.confirmation.model import Confirmation, State, VoteKind
 from bot.confirmation.shown import Paused, Shown
 from bot.ops.command import account
-from bot.ops.operate import open_for_reading
-from bot.ops.pause import mark_for_drawing
+from bot.ops.operate import mark_for_drawing, open_for_reading
 from bot.store.mailbox import read_pause
 from bot.store.open import open_store
 from bot.worker.worker import read_card_context

@@ -104,6 +104,16 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
         assert line in said
 
 
+async def test_each_finding_is_printed_when_it_is_known(at: Setup) -> None:
+    at.people()
+    slow = at.slack.faults.hangs("auth.test")
+    checking = asyncio.create_task(at.says(code=0))
+    await slow.reached()
+    assert "ok   policies " in at.capsys.readouterr().out
+    slow.release()
+    assert "ok Slack workspace" in await checking
+
+
 async def test_a_pattern_that_matches_no_tool_is_an_error(at: Setup) -> None:
     """Calls of the tool that was meant would fall to the laxer policy behind it."""
     at.people()

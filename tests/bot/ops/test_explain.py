@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
+from bot.store.known_names import keep_names
+from bot.store.open import open_store
+from tests.support.secret import SECRET
 
 FILE = """
 [[policy]]
@@ -120,16 +121,13 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     )
 
 
-async def test_people_and_groups_are_named_and_an_unknown_tool_is_reported(
-    explained: Explained, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with FakeSlack(our_app()) as slack:
-        slack.group("oncall", slack.person("lee", id="U0LEE"), id="S0ONCALL")
-        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
-        monkeypatch.setenv("SLACK_API_URL", slack.url)
-        Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "examples.oncall:agent"\n{FILE}')
-        call = ("--tool", "deploy_api", "--args", '{"env": "prod"}', "--asker", "U0LEE")
-        said = await asyncio.to_thread(explained, *call)
+async def test_people_and_groups_are_named_and_an_unknown_tool_is_reported(explained: Explained) -> None:
+    store = await open_store("sqlite:///adk-confirm.db", SECRET)
+    await store.run(keep_names, {"U0LEE": "lee", "S0ONCALL": "@oncall"})
+    await store.close()
+    Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "examples.oncall:agent"\n{FILE}')
+    call = ("--tool", "deploy_api", "--args", '{"env": "prod"}', "--asker", "U0LEE")
+    said = await asyncio.to_thread(explained, *call)
     assert said[0] == "The agent has no tool deploy_api. Did you mean deploy?"
     assert "Who may decide: members of the group @oncall (S0ONCALL); " in said[3]
     assert "Nobody who spoke to the agent in the session may approve, lee (U0LEE) included; they may deny." in said

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.ops.operator_times import format_duration, format_time, parse_end, parse_start
+from bot.ops.times import format_duration, format_time, parse_end, parse_start
 from runtime.errors import Invalid
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.confirmation.schedule import tick
 from bot.leasing.due_rows import RowKind, claim_due
 from bot.ops.command import account
-from bot.ops.operator_times import format_time
+from bot.ops.times import format_time
 from bot.store.repository import lock_confirmation, now, save
 from runtime.store.database import Tx
 from runtime.store.lease import Lease

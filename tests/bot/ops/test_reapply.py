@@ -10,8 +10,7 @@ from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.demo.slack_app import our_app
-from bot.ops import command_texts
-from bot.ops.reapply import reapply_all
+from bot.ops.reapply import reapplied_line, reapply_all
 from bot.policy.approvers import Approver, Person, Unresolved
 from bot.policy.model import Policies
 from bot.sandbox.server.server import FakeSlack
@@ -48,16 +47,13 @@ async def reapplied(at: Backoffice, *options: str) -> str:
     settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
     dry_run = bool(options)
     done = [row async for row in reapply_all(at.database, at.office, settings.policies, dry_run=dry_run)]
-    return (
-        "".join(f"{command_texts.reapplied(row, dry_run=dry_run)}\n" for row in done)
-        or f"{command_texts.NOTHING_TO_REAPPLY}\n"
-    )
+    return "".join(f"{reapplied_line(row, dry_run=dry_run)}\n" for row in done)
 
 
 async def test_nothing_changes_under_the_same_file(at: Backoffice) -> None:
     await at.asks()
     before = await at.lines()
-    assert await reapplied(at) == "Every waiting call is already under the policies in the file.\n"
+    assert (await at.command("reapply")).out == "Every waiting call is already under the policies in the file.\n"
     assert await at.lines() == before
 
 
@@ -76,7 +72,7 @@ async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
     )
     assert (await at.row(deploy)).approvals == ()
     assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "vote fell"]
-    assert (await reapplied(at)).startswith("Every waiting call is already under the policies")
+    assert await reapplied(at) == ""
 
 
 async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
@@ -115,7 +111,7 @@ async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
     await at.vote(deploy, ANNA)
     at.policies(FILE.replace("quorum = 2", "quorum = 1"))
     assert [
-        done.trouble async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules.policies)
+        done["trouble"] async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules.policies)
     ] == [None]
     assert (await at.row(deploy)).state is State.APPROVED
 
@@ -141,14 +137,14 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
 
     at.policies(FILE.replace("quorum = 2", "quorum = 3"))
     slow = Slow()
-    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == []
+    assert [done["fell"] async for done in reapply_all(at.database, slow, at.rules.policies)] == []
     assert (await at.row(deploy)).state is State.APPROVED, "Ben's word came first, under the policy as it was"
 
     other = await at.asks()
     await at.vote(other, ANNA)
     deploy, slow.asked = other, []
     at.policies(FILE.replace("quorum = 2", "quorum = 4"))
-    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == [()]
+    assert [done["fell"] async for done in reapply_all(at.database, slow, at.rules.policies)] == [[]]
     assert slow.asked == [ANNA, ANNA, BEN]
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
 

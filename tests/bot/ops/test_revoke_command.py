@@ -9,7 +9,7 @@ import pytest
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
-from bot.ops.operator_times import format_time
+from bot.ops.times import format_time
 from bot.store.casting import SubmittedVote, cast
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, full_member

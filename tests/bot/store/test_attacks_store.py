@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.audit.ledger import LineKind
-from bot.ops.pause import pause, resume
+from bot.ops.operate import pause, resume
 from bot.sandbox.people.seen import Seen
 from bot.store.ledger_lines import read_lines
 from runtime.calls.call import call_digest

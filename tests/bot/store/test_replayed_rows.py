@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.audit.ledger import Head, LineKind, append, stamp
-from bot.ops.pause import pause, resume
+from bot.ops.operate import pause, resume
 from bot.store.repository import SESSIONS
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx

@@ -15,7 +15,7 @@ import pytest
 from bot.audit.checkpoints import Anchor, checkpoint
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
-from bot.ops.pause import pause
+from bot.ops.operate import pause
 from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
 from bot.store.repository import now

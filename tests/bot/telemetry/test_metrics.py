@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.outcome import HostOutcome
 from bot.confirmation.states import Transition
-from bot.ops.pause import pause
+from bot.ops.operate import pause
 from bot.sandbox.server.faults import Fault
 from bot.store.open import open_store
 from bot.store.transactions import follow_outcome

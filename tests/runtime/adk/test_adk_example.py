@@ -19,7 +19,7 @@ from bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from bot.hosts import open_host
 from bot.hosts.host import Host
 from bot.ops.agent_tools import tools_of
-from bot.ops.coverage import coverage_findings
+from bot.ops.findings import coverage_findings
 from bot.policy.model import CallFacts, GoverningPolicy
 from bot.store.open import open_store
 from runtime.jsontypes import Json, JsonObject

@@ -1,10 +1,13 @@
-"""Points in time as an operator types and reads them: a day, an instant, or a time ago. In the machine's time zone."""
+"""How an operator types and reads a point in time (a day, an instant, or a time ago, in the machine's time zone), and
+reads where a session is."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 
 from bot.policy.durations import parse_duration, spell_duration
+from bot.store.known_names import KnownNames
 from runtime.errors import Invalid
 
 EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
@@ -80,3 +83,23 @@ def _instant(text: str, option: str, now: datetime) -> datetime:
         return now - parse_duration(text)
     except ValueError:
         raise Invalid(f"{option} {text!r} is not a point in time. Write {EXAMPLES}.") from None
+
+
+# Places
+
+_PLACE = re.compile(r"slack-T[A-Z0-9_]+-(?P<channel>[CGD][A-Z0-9_]+)-[\d.]+$")
+
+
+def channel_of(session: str) -> str | None:
+    """The channel of a session that Slack opened, from its id or its chain.
+
+    >>> channel_of("oncall/slack-T0ACME-U0ANN/slack-T0ACME-C0DEPLOYS-1700000000.000100")
+    'C0DEPLOYS'
+    """
+    found = _PLACE.search(session)
+    return found["channel"] if found else None
+
+
+def place_of(session: str, names: KnownNames) -> str:
+    channel = channel_of(session)
+    return f"{names.of(channel)}, session {session}" if channel else session
