@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from bot.confirmation.model import Ask, SessionKey
 from bot.hosts import reading
+from bot.hosts.asked import AdkRequest
 from bot.hosts.events import event_from, message_in, run_output
 from bot.hosts.host import (
     AgentMessage,
@@ -29,17 +30,7 @@ from bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from bot.hosts.host_texts import (
-    ANOTHER,
-    ASKED_ANEW,
-    GONE,
-    NOT_KEPT,
-    broken_connection_message,
-    denial_message,
-    nobody_answered,
-    settlement_message,
-)
-from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
+from bot.hosts.reading import RequestStatus, SessionReading
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
@@ -52,6 +43,14 @@ from runtime.wire import Content, Part
 
 RESEND_AFTER = 30.0
 """The most seconds before a lost message is sent again. Delivering a message twice does little harm."""
+
+GONE = (
+    "The agent no longer knows this request: its session is gone, or was started again. "
+    "Without a database, sessions are lost when the agent's process ends."
+)
+ASKED_ANEW = "The agent asked again before this answer reached it, so the answer was dropped. Use the newer card."
+ANOTHER = "The call at the agent's server is no longer the one that was approved. Nothing was sent."
+NOT_KEPT = "The agent's server accepted the answer, but did not store it."
 
 CLOCK_TOLERANCE = 1.0
 """How many seconds the server's clock may be behind ours when a message is looked for by its time."""
@@ -113,7 +112,7 @@ class AdkHost:
         since = None if since is None else since - CLOCK_TOLERANCE
         if (heard := before.heard(mark, message.text, since)) is not None:
             if not heard.replied and not self._is_stopped(session):
-                yield broken_connection_message(heard.event)
+                yield _broken(heard.event)
             return
         if self._is_stopped(session):
             return
@@ -130,7 +129,7 @@ class AdkHost:
             if heard is None:
                 raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
             if not heard.replied and not self._is_stopped(session):
-                yield broken_connection_message(heard.event, str(cut))
+                yield _broken(heard.event, str(cut))
 
     # Answers
 
@@ -143,46 +142,22 @@ class AdkHost:
 
     async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
-        statuses = {answer.request_id: before.status(answer.request_id) for answer in answers}
-        if any(
-            (adk_request := before.adk_request(one.request_id)) is not None and adk_request.overtaken for one in answers
-        ):
+        gone = [answer for answer in answers if before.status(answer.request_id) is RequestStatus.GONE]
+        if any((asks := before.adk_request(one.request_id)) is not None and asks.ask is Ask.INPUT for one in gone):
             raise RequestLost(ASKED_ANEW)
-        if RequestStatus.GONE in statuses.values():
+        if gone:
             raise RequestLost(
                 GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers)
             )
-        left = [
-            answer for answer in answers if (found := before.adk_request(answer.request_id)) is not None and found.open
-        ]
-        for answer in left:
-            adk_request = before.adk_request(answer.request_id)
-            if _is_another(adk_request, answer):
-                raise CallAltered(ANOTHER)
-            if self._signer.lacks_secret(adk_request):
-                raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
+        left = [(asks, one) for one in answers if (asks := before.waiting(one.request_id)) is not None]
+        for asks, answer in left:
+            self._check(asks, answer)
             self._wait_out(answer.mark, answer.since, self.server.patience)
-        for group in _by_agent(left, before):
-            async for said in self._send_group(session, group):
+        for group in _by_agent(left):
+            async for said in self._send_answers(session, group):
                 yield said
         for answer in answers:
             async for said in self._explain(session, before.adk_request(answer.request_id), answer):
-                yield said
-
-    async def _send_group(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
-        """Sends all answers in one message, since an app that is not resumable shows its model an error for each
-        missing answer, and others end an agent with its first answer."""
-        before = await self._read(session)
-        made = [
-            (one, self._signer.part(session, before.adk_request(one.request_id), _answer_for(one, before)))
-            for one in answers
-        ]
-        parts = [part for _, part in made if part is not None]
-        sent = [answer for answer, part in made if part is not None]
-        if sent:
-            async for said in self._send_answers(
-                session, before, parts, [one.request_id for one in sent], [one.mark for one in sent]
-            ):
                 yield said
 
     async def settle(
@@ -204,8 +179,8 @@ class AdkHost:
         adk_request = before.adk_request(request_id)
         if adk_request is None:
             raise RequestLost(GONE)
-        if word == "run again" and _is_another(adk_request, answer):
-            raise CallAltered(ANOTHER)
+        if word == "run again":
+            self._check(adk_request, answer)
         if (settle := (await self.server.about()).settle) is not None:
             if word != "nobody knows":  # our API says so by itself after a day
                 with self._marked_running(session, {request_id: len(adk_request.given) - 1}):
@@ -217,31 +192,39 @@ class AdkHost:
         if word != "run again":
             if adk_request.ask is not Ask.CONFIRMATION:
                 return  # a message would restart its workflow
-            text = Content.of_text(settlement_message(adk_request, word))
+            text = Content.of_text(_settlement(adk_request, word))
             async for said in self._send_message(session, text, mark, 0.0):
                 yield said
             return
-        if adk_request.status is RequestStatus.SETTLED or len(adk_request.given) > attempt:
+        if before.status(request_id) is RequestStatus.SETTLED or len(adk_request.given) > attempt:
             return  # the result arrived, or this was sent before
         self._wait_out(mark, None, self.server.patience)
-        part = self._signer.part(session, adk_request, _answer_for(answer, before))
-        if part is None:
-            return
-        async for said in self._send_answers(session, before, [part], [request_id], [mark]):
+        async for said in self._send_answers(session, [answer], mark):
             yield said
 
     async def _send_answers(
-        self, session: SessionKey, before: SessionReading, parts: list[Part], requests: list[str], marks: list[str]
+        self, session: SessionKey, answers: Sequence[HostAnswer], mark: str | None = None
     ) -> AsyncIterator[RunOutput]:
-        given = {
-            one: len(adk_request.given) for one in requests if (adk_request := before.adk_request(one)) is not None
-        }
+        """Sends all answers in one message, since an app that is not resumable shows its model an error for each
+        missing answer, and others end an agent with its first one. `mark`: what the message is known by."""
+        before = await self._read(session)
+        sent, parts, signatures = list[tuple[AdkRequest, str]](), list[Part](), JsonObject()
+        for answer in answers:
+            asks = before.waiting(answer.request_id) if mark is None else before.adk_request(answer.request_id)
+            if asks is None:
+                continue  # somebody answered it meanwhile
+            self._check(asks, answer)
+            if (signed := self._signer.sign(session, asks, _answer_for(answer, asks))) is not None:
+                sent.append((asks, mark or answer.mark))
+                parts.append(signed[0])
+                signatures |= signed[1]
+        if not sent:
+            return
+        given, marks = {asks.request.id: len(asks.given) for asks, _ in sent}, [marked for _, marked in sent]
         message, began = Content(role="user", parts=parts), self._clock()
-        signatures = self._signer.signatures(session, [before.adk_request(one) for one in requests], parts)
         try:
             with self._marked_running(session, given):
-                running = [one.call_id for key in requests if (one := before.adk_request(key)) is not None]
-                async for said in self._run(session, message, marks[0], signatures, running):
+                async for said in self._run(session, message, marks[0], signatures, [asks.call_id for asks, _ in sent]):
                     yield said
         except DeliveryUnknown as cut:
             self._sent.update(dict.fromkeys(marks, began))
@@ -256,6 +239,13 @@ class AdkHost:
             if not await self._has_arrived(DeliveryUnknown(NOT_KEPT), session, given):
                 self._sent.update(dict.fromkeys(marks, began))
                 raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, RESEND_AFTER))
+
+    def _check(self, asks: AdkRequest, answer: HostAnswer) -> None:
+        """Raises an error if this answer can't be given to what the session has now."""
+        if _is_another(asks, answer):
+            raise CallAltered(ANOTHER)
+        if self._signer.lacks_secret(asks):
+            raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
 
     async def _has_arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
         """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
@@ -273,13 +263,13 @@ class AdkHost:
         plugin."""
         if adk_request is None or answer.confirmed or not answer.reason:
             return
-        asked = adk_request.asked
-        if adk_request.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
-            text = Content.of_text(nobody_answered(adk_request, answer.reason))
+        if adk_request.ask is Ask.INPUT and not adk_request.by_node and not adk_request.takes_errors:
+            text = Content.of_text(_nobody_answered(adk_request, answer.reason))
         elif adk_request.announcement is not None or adk_request.ask is not Ask.CONFIRMATION:
             return  # the plugin passes it on, or a message would restart the workflow
         else:
-            text = Content.of_text(denial_message(adk_request, answer.reason))
+            call = f"The call {adk_request.request.call.name} ({adk_request.call_id})"
+            text = Content.of_text(f"{call} was denied: {answer.reason}")
         async for said in self._send_message(session, text, f"{answer.mark}:reason", 0.0):
             yield said
 
@@ -355,27 +345,44 @@ def _events_heard(raw: JsonObject) -> Iterable[RunOutput]:
     yield from run_output(event, message_in(event) if raw.get("id") else None)
 
 
-def _is_another(adk_request: AdkRequest | None, answer: HostAnswer) -> bool:
+def _is_another(asks: AdkRequest, answer: HostAnswer) -> bool:
     """Whether the session now has a different call under the request that was decided."""
-    if adk_request is None or not answer.confirmed or answer.arguments is None:
+    if not answer.confirmed or answer.arguments is None:
         return False
-    return adk_request.twice or not same(adk_request.call, [answer.call_id, answer.tool, answer.arguments])
+    return asks.twice or not same(asks.call, [answer.call_id, answer.tool, answer.arguments])
 
 
-def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[list[HostAnswer]]:
+def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[HostAnswer]]:
     """Groups the answers by agent and branch, because google-adk resumes one agent for each message."""
     groups: dict[str, list[HostAnswer]] = {}
-    for answer in answers:
-        adk_request = before.adk_request(answer.request_id)
-        siblings = adk_request.siblings if adk_request is not None else ""
-        groups.setdefault(siblings or answer.request_id, []).append(answer)
+    for asks, answer in answers:
+        groups.setdefault(asks.siblings or answer.request_id, []).append(answer)
     return list(groups.values())
 
 
-def _answer_for(answer: HostAnswer, before: SessionReading) -> Answer:
+def _answer_for(answer: HostAnswer, asks: AdkRequest) -> Answer:
     """The payload of a denial. A tool that asked with a payload gets it back, because google-adk calls the tool, which
     may read it."""
-    adk_request, payload = before.adk_request(answer.request_id), answer.payload
-    if not answer.confirmed and adk_request is not None and adk_request.announcement is None:
-        payload = adk_request.request.payload
+    payload = asks.request.payload if not answer.confirmed and asks.announcement is None else answer.payload
     return Answer(answer.request_id, answer.confirmed, payload, answer.reason)
+
+
+def _nobody_answered(adk_request: AdkRequest, reason: str) -> str:
+    question = f' "{adk_request.request.hint}"' if adk_request.request.hint else ""
+    return f"Nobody answered your question{question}: {reason}. Go on without the answer."
+
+
+def _broken(event: str, why: str = "") -> AgentMessage:
+    text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
+    return AgentMessage(event=f"broken:{event}", author="", text=f"{text} ({why})" if why else text, failed=True)
+
+
+def _settlement(adk_request: AdkRequest, word: Word) -> str:
+    call = f"the call {adk_request.request.call.name} ({adk_request.call_id}), whose outcome was unknown"
+    match word:
+        case "it happened":
+            return f"People looked into {call}: it happened. Do not call it again for this."
+        case "it did not":
+            return f"People looked into {call}: it did not happen."
+        case _:
+            return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

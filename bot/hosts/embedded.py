@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
+from bot.hosts.asked import answer_from_form, form_of
 from bot.hosts.events import run_output
 from bot.hosts.host import (
     AgentMessage,
@@ -18,7 +19,6 @@ from bot.hosts.host import (
     SessionSnapshot,
     UserWords,
 )
-from bot.hosts.pauses import answer_from_form, form_of
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from runtime.calls.call import Call, CallState, GateKind, HeldRequest, Word
 from runtime.jsontypes import JsonObject

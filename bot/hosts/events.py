@@ -7,141 +7,119 @@ seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (Go),
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 
 from bot.hosts.host import AgentMessage, MessageDelta, RunOutput
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, as_text
-from runtime.wire import USER, Event
-
-_READ = (
-    "content",
-    "author",
-    "partial",
-    "id",
-    "invocationId",
-    "errorCode",
-    "errorMessage",
-    "customMetadata",
-)
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
+from runtime.wire import USER, Event, WireModel
 
 ABORTED = "INVOCATION_ABORTED"
 """The error code of the events with which google-adk 2.11 and later close a run whose reader hung up. They answer every
 open call of the run, also requests that people can still answer, and so they say nothing about any of them."""
 
+NO_TIME = 0.0
+
 _LATEST = 1e11
 """A larger number of seconds is not plausible: it is in milliseconds."""
 
-NO_TIME = 0.0
+Text = Annotated[str, BeforeValidator(as_text)]
+Object = Annotated[JsonObject, BeforeValidator(as_object)]
 
 
-def event_from(raw: JsonObject, index: int = 0) -> Event:
-    """Reads the parts of an event that the bot needs. Extra keys, nulls and unusual times are accepted."""
-    kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
-    if not kept.get("id"):
-        kept["id"] = f"{kept.get('invocationId', '')}:{index}"
-    kept["branch"] = branch if isinstance(branch := raw.get("branch"), str) else None
-    ids = raw.get("longRunningToolIds", raw.get("long_running_tool_ids"))
-    kept["longRunningToolIds"] = [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else None
+class HostActions(WireModel):
+    model_config = ConfigDict(extra="allow")
+
+    requested_tool_confirmations: Object = Field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        return any((self.requested_tool_confirmations, *(self.model_extra or {}).values()))
+
+
+class HostNode(WireModel):
+    """The place in a workflow that an event comes from, such as `flow@1/ask@1`, and who gets its output. An event that
+    repeats what came before a pause names no receiver."""
+
+    path: Text = ""
+    output_for: Annotated[list[str], BeforeValidator(texts)] = Field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the output is that of the workflow."""
+        return any("/" not in one for one in self.output_for)
+
+
+class HostEvent(Event):
+    """An event as any ADK writes it. What only other clients need is left out, so that nothing in it can be wrong."""
+
+    actions: Annotated[HostActions, BeforeValidator(as_object)] = Field(default_factory=HostActions)  # type: ignore[assignment]  # what the bot reads of them
+    node_info: Annotated[HostNode, BeforeValidator(as_object)] = Field(default_factory=HostNode)  # type: ignore[assignment]  # with the receivers
+    output: Json = None
+    branch: Annotated[str | None, BeforeValidator(lambda value: as_text(value) or None)] = None
+    long_running_tool_ids: Annotated[list[str], BeforeValidator(texts)] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_is_there(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        given = {_FIELDS[name]: value for name, value in raw.items() if name in _FIELDS and value is not None}
+        return {**given, "timestamp": _time(raw)}
+
+    @property
+    def at(self) -> float | None:
+        """When it happened, in seconds. None if the server does not say."""
+        return None if self.timestamp == NO_TIME else self.timestamp
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in it: with such an event a node ends that returns nothing."""
+        return self.content is None and self.output is None and not self.actions.any
+
+
+_FIELDS = {
+    spelled: name
+    for name in (
+        *("content", "author", "partial", "id", "invocation_id", "error_code", "error_message", "custom_metadata"),
+        *("branch", "long_running_tool_ids", "actions", "node_info", "output"),
+    )
+    for spelled in (name, to_camel(name))
+}
+
+
+def event_from(raw: JsonObject, index: int = 0) -> HostEvent:
+    """Reads an event. Raises `Invalid` if the parts that matter can't be understood."""
     try:
-        return Event.model_validate({**kept, "timestamp": _time(raw)})
+        event = HostEvent.model_validate(raw)
     except ValidationError as error:
         where = ".".join(str(step) for step in error.errors(include_url=False)[0]["loc"])
         raise Invalid(f"The agent's server sent an event that can't be read (at {where}); it is left out.") from error
+    return event if raw.get("id") else event.model_copy(update={"id": f"{event.invocation_id}:{index}"})
 
 
-def time_of(event: Event) -> float | None:
-    """When the event happened, in seconds. None if the server does not say."""
-    return None if event.timestamp == NO_TIME else event.timestamp
-
-
-def message_in(event: Event) -> AgentMessage | None:
+def message_in(event: HostEvent) -> AgentMessage | None:
     """The agent's message in an event, or the error of its model."""
     if event.author == USER or event.error_code == ABORTED:
         return None
     failed = bool(event.error_code or event.error_message) and not event.text.strip()
     text = (event.error_message or event.error_code or "") if failed else event.text
-    if not text.strip():
-        return None
-    return AgentMessage(
-        event=told_as(event.id), author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
-    )
+    return said_in(event, text, failed=failed) if text.strip() else None
 
 
-def told_as(event_id: str) -> str:
-    """The key of an event's message in the thread: apart from those of the bot's own sentences, such as `held:…`."""
-    return f"event:{event_id}"
-
-
-@dataclass(frozen=True)
-class NodeOutput:
-    """The result of a workflow's node, or of the workflow. `path`: the node's place in the workflow. `nothing`: an
-    event without content, with which a node ends that returns nothing."""
-
-    path: str
-    value: Json
-    whole: bool = False
-    nothing: bool = False
-
-
-def node_output(raw: JsonObject) -> NodeOutput | None:
-    """The output in an event of google-adk 2. An event that repeats what came before a pause names no receiver."""
-    node, value, path = _node(raw), raw.get("output"), node_path(raw)
-    for_whom = node.get("outputFor", node.get("output_for"))
-    if not path:
-        return None
-    if (code := raw.get("errorCode", raw.get("error_code"))) is not None:
-        why = raw.get("errorMessage", raw.get("error_message"))
-        return NodeOutput(path, {"error": f"{code}: {why}" if why else str(code)})
-    if value is None:
-        return NodeOutput(path, {"result": None}, nothing=True) if _is_empty(raw) else None
-    if not isinstance(for_whom, list):
-        return None
-    return NodeOutput(path, value, any(isinstance(one, str) and "/" not in one for one in for_whom))
-
-
-def _is_empty(raw: JsonObject) -> bool:
-    actions = raw.get("actions")
-    acted = [value for value in actions.values() if value] if isinstance(actions, dict) else []
-    return not acted and raw.get("content") is None and not raw.get("partial")
-
-
-def node_path(raw: JsonObject) -> str:
-    """The place in a workflow that an event comes from, such as `flow@1/ask@1`. Empty elsewhere."""
-    path = _node(raw).get("path")
-    return as_text(path)
-
-
-def _node(raw: JsonObject) -> JsonObject:
-    node = raw.get("nodeInfo", raw.get("node_info"))
-    return as_object(node)
+def said_in(event: HostEvent, text: str, *, failed: bool = False) -> AgentMessage:
+    """Its key in the thread is apart from those of the bot's own sentences, such as `held:…`."""
+    key, invocation = f"event:{event.id}", event.invocation_id
+    return AgentMessage(event=key, author=event.author, text=text, invocation_id=invocation, failed=failed)
 
 
 def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
     """A sentence that replaces an event that can't be read."""
-    event, author = as_text(raw.get("id")), raw.get("author")
-    invocation = raw.get("invocationId")
-    return AgentMessage(
-        event=told_as(event) if event else f"unread:{index}",
-        author=as_text(author),
-        text=str(error),
-        invocation_id=as_text(invocation),
-        failed=True,
-    )
-
-
-def asks_in_response(raw: JsonObject) -> frozenset[str]:
-    """The calls whose tools asked for a confirmation when they returned."""
-    actions = raw.get("actions")
-    asked = (
-        actions.get("requestedToolConfirmations", actions.get("requested_tool_confirmations"))
-        if isinstance(actions, dict)
-        else None
-    )
-    return frozenset(asked) if isinstance(asked, dict) else frozenset()
+    event, author, invocation = (as_text(raw.get(name)) for name in ("id", "author", "invocationId"))
+    key = f"event:{event}" if event else f"unread:{index}"
+    return AgentMessage(event=key, author=author, text=str(error), invocation_id=invocation, failed=True)
 
 
 def _time(raw: JsonObject) -> float:
@@ -158,10 +136,6 @@ def _seconds(time: Json) -> float:
         return float(time) if isinstance(time, int | float) else NO_TIME
     except (ValueError, OverflowError):
         return NO_TIME
-
-
-def _snake(camel: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
 
 
 def run_output(event: Event, said: AgentMessage | None) -> Iterator[RunOutput]:

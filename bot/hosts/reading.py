@@ -8,51 +8,30 @@ the tool may have run. *Settled*: such a response follows the answer.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import count
-from operator import itemgetter
 
-from bot.confirmation.model import Ask, HostRequest, OutcomeKind
+from bot.confirmation.model import Ask, OutcomeKind
 from bot.confirmation.outcome import HostOutcome
-from bot.hosts.events import (
-    ABORTED,
-    NodeOutput,
-    asks_in_response,
-    event_from,
-    message_in,
-    node_output,
-    node_path,
-    time_of,
-    told_as,
-    unread,
-)
-from bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
-from bot.hosts.pauses import (
+from bot.hosts.asked import (
+    ASKED_TWICE,
     CHOICE_TOOL,
     OF_THE_FRAMEWORK,
-    PauseRequest,
-    form_of,
+    AdkRequest,
+    StoredAnswer,
+    asked_in,
     other_waits_in,
-    pause_requests_in,
     read_stored_answer,
-    second_request_in,
-    stuck_in,
+    unanswered,
     unfinished_operation,
 )
-from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announcement_about
-from runtime.adk.type_checks import misfit
-from runtime.confirming import Answer, Request, read_answer, requests_in
+from bot.hosts.events import ABORTED, HostEvent, event_from, message_in, said_in, unread
+from bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
+from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, same
-from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
-
-WAITS = "requires confirmation, please approve or reject"
-"""Part of every ADK's response to a call that waits for confirmation."""
-
+from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
 
 ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
 """Requests that are done once they are answered: no call waits for them."""
@@ -61,88 +40,22 @@ ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
 class RequestStatus(StrEnum):
     """What the session says about a request."""
 
-    GONE = "gone"  # the session does not have the request
+    GONE = "gone"  # the session does not have the request, or asked it anew
     ABSENT = "absent"
     BEGUN = "begun"
     SETTLED = "settled"
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
-    """An answer that is in the session."""
-
-    answer: Answer
-    at: float | None
-
-
-@dataclass(frozen=True)
-class AdkRequest:
-    """A request, the answers to it, and two responses to its call: the last before the first answer, and the first
-    after it."""
-
-    request: Request
-    call_id: str
-    announcement: Announcement | None = None
-    given: tuple[StoredAnswer, ...] = ()
-    before: JsonObject | None = None
-    after: tuple[JsonObject, float | None] | None = None
-    twice: bool = False  # another call has the same id, so it is unknown which of them an answer would run
-    asked: PauseRequest | None = None  # for a question or a node's confirmation
-    answered: int = 0  # how many answers to its part's id the session has, for any event
-    ended_empty: bool = False  # its node ended after the answer without a result
-    asked_anew: bool = False  # a later event asks with the same id and would get the answer
-    siblings: str = ""  # the same for all requests of one agent in one turn and branch; may be empty
-
-    @property
-    def operation(self) -> bool:
-        """It is a long-running operation that has begun. People are asked only if a policy says so."""
-        return self.ask is Ask.OPERATION
-
-    @property
-    def ask(self) -> Ask:
-        return self.asked.ask if self.asked is not None else Ask.CONFIRMATION
-
-    @property
-    def status(self) -> RequestStatus:
-        if not self.given:
-            return RequestStatus.GONE if self.asked_anew else RequestStatus.ABSENT
-        if self.after is not None or self.ended_empty or self.ask in ENDED_BY_THEIR_ANSWER:
-            return RequestStatus.SETTLED
-        return RequestStatus.BEGUN
-
-    @property
-    def open(self) -> bool:
-        """Whether an answer may be sent."""
-        return self.status is RequestStatus.ABSENT
-
-    @property
-    def overtaken(self) -> bool:
-        """Whether the same question was asked again before anybody answered."""
-        return self.asked_anew and not self.given and self.ask is Ask.INPUT
-
-    def is_about(self, other: AdkRequest) -> bool:
-        """Whether both requests are about exactly the same call."""
-        return same(self.call, other.call)
-
-    @property
-    def call(self) -> list[Json]:
-        return [self.call_id, self.request.call.name, {**self.request.call.arguments, **self.defaults}]
-
-    @property
-    def defaults(self) -> JsonObject:
-        """What the tool gets beside what the model gave, which may complete an argument. Our runtime says it in the
-        request, the plugin next to it."""
-        return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
-
-    @property
-    def held_by_gate(self) -> bool:
-        """Whether ADK holds the call. Otherwise the tool itself asked, and must run to get the answer."""
-        if self.announcement is not None:
-            return self.announcement.gated
-        return self.before is not None and WAITS in str(self.before.get("error"))
+def status_of(asks: AdkRequest | None) -> RequestStatus:
+    if asks is None:
+        return RequestStatus.GONE
+    if not asks.given:
+        return RequestStatus.GONE if asks.asked_anew else RequestStatus.ABSENT
+    ended = asks.after is not None or asks.ended_empty or asks.ask in ENDED_BY_THEIR_ANSWER
+    return RequestStatus.SETTLED if ended else RequestStatus.BEGUN
 
 
-@dataclass(frozen=True)
+@dataclass
 class AdkMessage:
     """A message to the agent. `mark`: if the server kept it. `at`: when, if the server says. `replied`: the agent said
     or did something afterwards."""
@@ -154,20 +67,29 @@ class AdkMessage:
     replied: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class SessionReading:
-    adk_requests: tuple[AdkRequest, ...] = ()
-    words: tuple[AdkMessage, ...] = ()
-    said: tuple[AgentMessage, ...] = ()
+    """What was read so far. A session may have a hundred thousand of each part, so each is found by its key."""
+
     exists: bool = True
-    waits: tuple[UnansweredWait, ...] = ()
+    requests: dict[str, AdkRequest] = field(default_factory=dict)
+    words: list[AdkMessage] = field(default_factory=list)
+    said: list[AgentMessage] = field(default_factory=list)
+    _waits: dict[str, UnansweredWait] = field(default_factory=dict)
+    _by_call: dict[str, AdkRequest] = field(default_factory=dict)  # the last confirmation of each call
+    _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
+    _running: dict[str, list[AdkRequest]] = field(default_factory=dict)  # answered ones by call, until its response
+    _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
     def adk_request(self, request_id: str) -> AdkRequest | None:
-        return next((one for one in self.adk_requests if one.request.id == request_id), None)
+        return self.requests.get(request_id)
 
     def status(self, request_id: str) -> RequestStatus:
-        adk_request = self.adk_request(request_id)
-        return RequestStatus.GONE if adk_request is None else adk_request.status
+        return status_of(self.requests.get(request_id))
+
+    def waiting(self, request_id: str) -> AdkRequest | None:
+        """The request, if an answer may be sent."""
+        return self.requests.get(request_id) if self.status(request_id) is RequestStatus.ABSENT else None
 
     def heard(self, mark: str, text: str, since: float | None) -> AdkMessage | None:
         """Finds a message in the session: by its mark, or by its text. Ignores messages from before `since`."""
@@ -187,282 +109,158 @@ class SessionReading:
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> SessionSnapshot:
         """The session for the bot. `running`: the requests whose answers are being sent, and how many answers there
         were before."""
+        waiting = [asks for asks in self.requests.values() if status_of(asks) is RequestStatus.ABSENT]
+        operations = [asks for asks in waiting if asks.ask is Ask.OPERATION]
+        outcomes = ((key, _outcome(asks, running.get(key))) for key, asks in self.requests.items())
         return SessionSnapshot(
-            requests=tuple(_request(one, schemas) for one in self.adk_requests if one.open and not one.operation),
-            outcomes={
-                one.request.id: outcome for one in self.adk_requests if (outcome := _outcome(one, running)) is not None
-            },
-            said=self.said,
+            requests=tuple(asks.for_people(schemas) for asks in waiting if asks.ask is not Ask.OPERATION),
+            outcomes={key: outcome for key, outcome in outcomes if outcome is not None},
+            said=tuple(self.said),
             waits=(
-                *self.waits,
-                *(
-                    unfinished_operation(a.asked, _request(a, schemas), a.before)
-                    for a in self.adk_requests
-                    if a.operation and a.open and a.asked and not (a.before and has_failed(a.before))
-                ),
+                *(wait for call, wait in self._waits.items() if call not in self._by_call),
+                *(unfinished_operation(asks, schemas) for asks in operations if not has_failed(asks.before or {})),
             ),
         )
 
+    # One event after the other
 
-@dataclass
-class _SessionParts:
-    """The content of the session, each part with its position. A session may have a hundred thousand of each."""
+    def add(self, event: HostEvent) -> None:
+        if event.partial or (event.author != USER and event.error_code == ABORTED):
+            return
+        if event.author == USER:
+            self._add_words(event)
+            return
+        if self.words:
+            self.words[-1].replied = True
+        for asks in asked_in(event):
+            self._add_request(asks)
+        self._waits.update(other_waits_in(event))
+        self._add_output(event)
+        for response in event.responses():
+            self._add_response(event, response, response.id or "")
+        if (said := message_in(event)) is not None:
+            self.said.append(said)
 
-    adk_requests: dict[str, AdkRequest] = field(default_factory=dict)
-    by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
-    given: dict[str, list[tuple[int, StoredAnswer]]] = field(default_factory=dict)
-    responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
-    latest: dict[str, str] = field(default_factory=dict)  # part id: the last question or node's confirmation
-    answered: Counter[str] = field(default_factory=Counter)  # by the part's id
-    ended_empty: set[str] = field(default_factory=set)
-    waits: dict[str, UnansweredWait] = field(default_factory=dict)
-    words: list[AdkMessage] = field(default_factory=list)
-    said: list[AgentMessage] = field(default_factory=list)
-    places: Iterator[int] = field(default_factory=count)
+    def end(self) -> SessionReading:
+        for key, asks in [*self.requests.items()]:
+            is_operation = asks.ask is Ask.OPERATION
+            if is_operation and asks.part_id in self._by_call:
+                del self.requests[key]  # adk-rs marks a call that waits for confirmation as long running
+            elif not asks.given:
+                asks.before = self._responses.get(asks.part_id if is_operation else asks.call_id)
+        return self
 
-    def completed(self, adk_request: AdkRequest) -> AdkRequest:
-        """The request with its answers, and the responses before and after the first answer."""
-        given = self.given.get(adk_request.request.id, [])
-        part_id = adk_request.asked.part_id if adk_request.asked is not None and adk_request.operation else None
-        responses = self.responses.get(part_id or adk_request.call_id, [])
-        first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
-        part = adk_request.asked.part_id if adk_request.asked is not None else None
-        if part is not None and first < len(responses):
-            first = len(responses) - 1  # a node that failed may be tried again
-        return replace(
-            adk_request,
-            answered=len(given) if part is None else self.answered[part],
-            ended_empty=adk_request.request.id in self.ended_empty,
-            asked_anew=part is not None and self.latest.get(part) != adk_request.request.id,
-            given=tuple(one for _, one in given),
-            before=responses[first - 1][1] if first else None,
-            after=responses[first][1:] if first < len(responses) else None,
-        )
+    def _add_request(self, asks: AdkRequest) -> None:
+        if asks.ask is not Ask.CONFIRMATION:
+            if (older := self._by_part.get(asks.part_id)) is not None:
+                older.asked_anew, asks.answered = True, older.answered
+            self.requests[asks.request.id] = self._by_part[asks.part_id] = asks
+            return
+        first = self.requests.setdefault(asks.request.id, asks)
+        if first is asks:
+            self._by_call[asks.call_id] = asks
+        elif not first.is_about(asks):
+            first.twice = True
+
+    def _add_output(self, event: HostEvent) -> None:
+        """A node's output is the result of the call that it was asked about. A workflow's output is its message at the
+        end."""
+        node, value = event.node_info, event.output
+        asks = self._by_part.get(f"{WORKFLOW_CONFIRMATION}{node.path}") if node.path else None
+        failed = event.error_code
+        if asks is not None and asks.given:
+            if failed:
+                asks.after = {"error": f"{failed}: {event.error_message}" if event.error_message else failed}, event.at
+            elif value is not None and node.output_for:
+                asks.after = value if isinstance(value, dict) else {"result": value}, event.at
+            asks.ended_empty = asks.ended_empty or (event.is_empty and not failed)
+        if node.path and node.is_whole and isinstance(value, str) and value.strip() and not event.text.strip():
+            told = {(one.text, one.invocation_id) for one in self.said}
+            if not failed and (value, event.invocation_id) not in told:
+                self.said.append(said_in(event, value))
+
+    def _add_response(self, event: HostEvent, response: FunctionResponse, call_id: str) -> None:
+        pause, confirmed = self._by_part.get(call_id), self._by_call.get(call_id)
+        if (response.name or "").startswith(OF_THE_FRAMEWORK) or response.name == CHOICE_TOOL:
+            # A question that the agent answered by itself, such as in a callback, waits for nobody.
+            self._waits.pop(call_id, None)
+            if pause is not None and not pause.given:
+                del self._by_part[call_id], self.requests[pause.request.id]
+        elif pause is not None and (announced := announcement_about(event.custom_metadata, call_id)) is not None:
+            pause.announcement = announced
+        if call_id in event.actions.requested_tool_confirmations and confirmed is not None and confirmed.given:
+            text = ASKED_TWICE.format(name=response.name or "")
+            self._waits[f"{call_id}!again"] = unanswered(event, call_id, "second approval", text)
+        if response.name != REQUEST_CONFIRMATION:
+            for asks in self._running.pop(call_id, ()):
+                asks.after = response.response or {}, event.at
+            self._responses[call_id] = response.response or {}
+
+    def _add_words(self, event: HostEvent) -> None:
+        mark = (event.custom_metadata or {}).get(MARK)
+        if event.text or mark is not None:
+            self.words.append(AdkMessage(event.id, event.text, event.at, mark if isinstance(mark, str) else None))
+        for response in event.responses():
+            self._waits.pop(response.id or "", None)
+            if (asks := self._answered_by(response)) is not None:
+                self._add_answer(asks, response, event.at)
+
+    def _answered_by(self, response: FunctionResponse) -> AdkRequest | None:
+        """The request that an answer belongs to. google-adk answers the last event that asked with this id; in some
+        dialects a confirmation is answered under its call's id."""
+        part, is_confirmation = response.id or "", response.name == REQUEST_CONFIRMATION
+        if part in self._by_part and not (is_confirmation and part in self._by_call):
+            return self._by_part[part]
+        return self.requests.get(part, self._by_call.get(part)) if is_confirmation else None
+
+    def _add_answer(self, asks: AdkRequest, response: FunctionResponse, at: float | None) -> None:
+        try:
+            answer = read_stored_answer(asks, response)
+        except Invalid:
+            return  # no server accepts it, and a correct answer is still possible
+        if not asks.given and asks.ask is Ask.CONFIRMATION:
+            asks.before = self._responses.get(asks.call_id)
+            self._running.setdefault(asks.call_id, []).append(asks)
+        asks.given.append(StoredAnswer(answer, at))
+        asks.answered += 1
 
 
 def read(events: Sequence[JsonObject] | None) -> SessionReading:
-    """Reads the session's events, oldest first. Returns None for a session that does not exist."""
-    if events is None:
-        return SessionReading(exists=False)
-    gathered = _SessionParts()
-    for index, raw in enumerate(events):
+    """Reads the session's events, oldest first. None is a session that does not exist."""
+    found = SessionReading(exists=events is not None)
+    for index, raw in enumerate(events or ()):
         try:
-            event = event_from(raw, index)
-            _gather(gathered, event, node_path(raw), node_output(raw))
-            _find_second_asks(gathered, raw, event)
+            found.add(event_from(raw, index))
         except Invalid as error:
-            gathered.said.append(unread(raw, index, error))
-    # adk-rs marks a call that waits for confirmation as long running.
-    adk_requests = tuple(
-        gathered.completed(one)
-        for one in gathered.adk_requests.values()
-        if not (one.operation and one.asked is not None and one.asked.part_id in gathered.by_call)
-    )
-    waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
-    return SessionReading(adk_requests, tuple(gathered.words), tuple(gathered.said), True, waits)
+            found.said.append(unread(raw, index, error))
+    return found.end()
 
 
-def _find_second_asks(gathered: _SessionParts, raw: JsonObject, event: Event) -> None:
-    """Finds requests of tools that were answered and asked again: nobody can answer these."""
-    asks = asks_in_response(raw) if event.author != USER else frozenset[str]()
-    for response in event.responses() if asks else ():
-        request = gathered.by_call.get(response.id or "")
-        if response.id in asks and request in gathered.given:
-            gathered.waits[f"{response.id}!again"] = second_request_in(event, response.id, response.name or "")
-
-
-def _gather(gathered: _SessionParts, event: Event, node: str, output: NodeOutput | None) -> None:
-    if event.partial:
-        return
-    if event.author == USER:
-        _add_message(gathered, event)
-        return
-    if event.error_code == ABORTED:
-        return
-    if gathered.words:
-        gathered.words[-1] = replace(gathered.words[-1], replied=True)
-    _gather_requests(gathered, event, node)
-    gathered.waits.update((*other_waits_in(event), *stuck_in(event)))
-    if output is not None:
-        _add_output(gathered, event, output)
-    for response in event.responses():
-        if (response.name or "").startswith(OF_THE_FRAMEWORK) or response.name == CHOICE_TOOL:
-            _answered_by_agent(gathered, response.id or "")
-        if response.name != REQUEST_CONFIRMATION:
-            kept = gathered.responses.setdefault(response.id or "", [])
-            kept.append((next(gathered.places), response.response or {}, time_of(event)))
-        announced = announcement_about(event.custom_metadata, response.id or "")
-        if announced is not None and (begun := gathered.latest.get(response.id or "")) in gathered.adk_requests:
-            gathered.adk_requests[begun] = replace(gathered.adk_requests[begun], announcement=announced)
-    said = message_in(event)
-    if said is not None:
-        gathered.said.append(said)
-
-
-def _answered_by_agent(gathered: _SessionParts, part_id: str) -> None:
-    """Drops a question that the agent answered by itself, such as in a callback: it waits for nobody."""
-    gathered.waits.pop(part_id, None)
-    request = gathered.latest.get(part_id)
-    if request is not None and request not in gathered.given:
-        del gathered.latest[part_id], gathered.adk_requests[request]
-
-
-def _gather_requests(gathered: _SessionParts, event: Event, node: str) -> None:
-    """The confirmations that an event asks for, and the other questions to people in it."""
-    invocation = event.invocation_id
-    siblings = canonical([invocation, event.branch or "", event.author]) if invocation else ""
-    for request in requests_in(event):
-        call_id = request.call.id or request.id
-        announcement = announcement_about(event.custom_metadata, call_id)
-        adk_request = AdkRequest(request, call_id, announcement, siblings=siblings)
-        first = gathered.adk_requests.setdefault(request.id, adk_request)
-        if first is adk_request:
-            gathered.by_call[call_id] = request.id
-        elif not first.is_about(adk_request):
-            gathered.adk_requests[request.id] = replace(first, twice=True)
-    for asked in pause_requests_in(event, node):
-        announcement = announcement_about(event.custom_metadata, asked.part_id)
-        gathered.adk_requests[asked.request.id] = AdkRequest(asked.request, asked.request.id, announcement, asked=asked)
-        gathered.latest[asked.part_id] = asked.request.id
-
-
-def _add_output(gathered: _SessionParts, event: Event, output: NodeOutput) -> None:
-    """A node's output is the result of the call that it was asked about. A workflow's output is its message at the
-    end."""
-    request = gathered.latest.get(f"{WORKFLOW_CONFIRMATION}{output.path}")
-    if request is not None and output.nothing:
-        if request in gathered.given:
-            gathered.ended_empty.add(request)
-    elif request is not None:
-        result: JsonObject = output.value if isinstance(output.value, dict) else {"result": output.value}
-        kept = gathered.responses.setdefault(request, [])
-        kept.append((next(gathered.places), result, time_of(event)))
-    if output.whole and isinstance(output.value, str) and output.value.strip() and not event.text.strip():
-        said = AgentMessage(
-            event=told_as(event.id), author=event.author, text=output.value, invocation_id=event.invocation_id
-        )
-        if not any(one.text == said.text and one.invocation_id == said.invocation_id for one in gathered.said):
-            gathered.said.append(said)
-
-
-def _add_message(gathered: _SessionParts, event: Event) -> None:
-    mark = (event.custom_metadata or {}).get(MARK)
-    if event.text or mark is not None:
-        kept = mark if isinstance(mark, str) else None
-        gathered.words.append(AdkMessage(event.id, event.text, time_of(event), kept))
-    for response in event.responses():
-        gathered.waits.pop(response.id or "", None)
-        if response.id in gathered.latest and not _is_confirmation(gathered, response):
-            _answer_to_part(gathered, response.id, response, time_of(event))
-        elif response.name == REQUEST_CONFIRMATION:
-            _answer(gathered, response, time_of(event))
-
-
-def _is_confirmation(gathered: _SessionParts, response: FunctionResponse) -> bool:
-    """Whether this is a call that waits for its confirmation under the call's own id."""
-    return response.name == REQUEST_CONFIRMATION and response.id in gathered.by_call
-
-
-def _answer_to_part(gathered: _SessionParts, part_id: str, response: FunctionResponse, at: float | None) -> None:
-    """The request that an answer belongs to: google-adk answers the last event that asked with this id."""
-    asked = gathered.adk_requests[gathered.latest[part_id]].asked
-    assert asked is not None
-    gathered.answered[part_id] += 1
-    given = StoredAnswer(read_stored_answer(asked, response), at)
-    gathered.given.setdefault(asked.request.id, []).append((next(gathered.places), given))
-
-
-def _answer(gathered: _SessionParts, response: FunctionResponse, at: float | None) -> None:
-    try:
-        answer = read_answer(response)
-    except Invalid:
-        return  # no server accepts it, and a correct answer is still possible
-    asked = (
-        answer.id if answer.id in gathered.adk_requests else gathered.by_call.get(answer.id)
-    )  # for some, the call's id
-    if asked is not None:
-        gathered.given.setdefault(asked, []).append((next(gathered.places), StoredAnswer(answer, at)))
-
-
-def _request(adk_request: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
-    request, announcement, asked = adk_request.request, adk_request.announcement, adk_request.asked
-    tool = request.call.name or ""
-    if asked is not None and asked.ask is Ask.INPUT:
-        schema, payload = form_of(asked.schema)
-        return replace(_plain_request(adk_request), wants_payload=True, payload=payload, payload_schema=schema)
-    payload_schema = announcement.payload_schema if announcement else None
-    declared = schemas.get(tool)
-    foreign = announcement is None or not announcement.bound
-    return replace(
-        _plain_request(adk_request),
-        title=announcement.title if announcement else None,
-        misfit=_misfit(declared, request.call.arguments) if foreign and declared else "",
-        unbound=foreign and not declared,
-        wants_payload=request.payload is not None or payload_schema is not None,
-        payload=request.payload,
-        payload_schema=payload_schema,
-        tool_schema=(announcement.schema if announcement else None) or declared,
-        can_edit=announcement is not None and announcement.edits,
-    )
-
-
-def _misfit(schema: JsonObject, arguments: JsonObject) -> str:
-    try:
-        return misfit(schema, arguments)
-    except Invalid as error:
-        return str(error)
-
-
-def _plain_request(adk_request: AdkRequest) -> HostRequest:
-    request = adk_request.request
-    return HostRequest(
-        request_id=request.id,
-        call_id=adk_request.call_id,
-        tool=request.call.name or "",
-        arguments={**request.call.arguments, **adk_request.defaults},
-        defaults=tuple(name for name in adk_request.defaults if name not in request.call.arguments),
-        agent=request.author,
-        invocation_id=request.invocation_id,
-        hint=request.hint,
-        ask=adk_request.ask,
-        siblings=adk_request.siblings,
-    )
-
-
-def _outcome(adk_request: AdkRequest, running: Mapping[str, int]) -> HostOutcome | None:
-    if not adk_request.given:
-        return HostOutcome(became=None, asked_anew=adk_request.asked_anew)
-    first = adk_request.given[0]
+def _outcome(asks: AdkRequest, on_its_way: int | None) -> HostOutcome | None:
+    """`on_its_way`: how many answers there were before the one that is being sent."""
+    if not asks.given:
+        return HostOutcome(became=None, asked_anew=asks.asked_anew)
+    first, given = asks.given[0], len(asks.given)
     confirmed: bool | None = first.answer.confirmed
-    if adk_request.ask in ENDED_BY_THEIR_ANSWER:
-        became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
-        return HostOutcome(became=became, confirmed=confirmed)
-    if adk_request.after is None and adk_request.ended_empty and adk_request.request.id not in running:
+    if asks.ask in ENDED_BY_THEIR_ANSWER:
+        return HostOutcome(became=OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED, confirmed=confirmed)
+    if asks.after is not None:
+        result = asks.after[0]
+        failed = has_failed(result)
+        became = OutcomeKind.FAILED if failed else OutcomeKind.DONE
+        if not confirmed and asks.held_by_gate and not failed:
+            confirmed = None  # it ran, whatever the answer was
+        elif not confirmed:
+            became = OutcomeKind.REFUSED
+        return HostOutcome(became=became, confirmed=confirmed, text=text_of(result), begun_at=first.at)
+    if on_its_way is None and asks.ended_empty:
         became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
         return HostOutcome(became=became, confirmed=confirmed, begun_at=first.at)
-    if adk_request.after is None:
-        on_its_way = running.get(adk_request.request.id) == len(adk_request.given)
-        return None if on_its_way else _begun_outcome(adk_request, confirmed, running)
-    result = adk_request.after[0]
-    failed = has_failed(result)
-    if not confirmed and adk_request.held_by_gate and not failed:
-        became, confirmed = OutcomeKind.DONE, None  # it ran, whatever the answer was
-    elif not confirmed:
-        became = OutcomeKind.REFUSED
-    else:
-        became = OutcomeKind.FAILED if failed else OutcomeKind.DONE
-    return HostOutcome(became=became, confirmed=confirmed, text=text_of(result), begun_at=first.at)
-
-
-def _begun_outcome(adk_request: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
-    on_its_way = running.get(adk_request.request.id)
-    if not confirmed:
-        became = OutcomeKind.REFUSED
-    elif on_its_way is not None and len(adk_request.given) > on_its_way:
-        became = OutcomeKind.RUNNING
-    else:
-        became = OutcomeKind.UNKNOWN
-    return HostOutcome(became=became, confirmed=confirmed, begun_at=adk_request.given[-1].at)
+    if on_its_way == given:
+        return None
+    became = OutcomeKind.UNKNOWN if on_its_way is None or given < on_its_way else OutcomeKind.RUNNING
+    became = became if confirmed else OutcomeKind.REFUSED
+    return HostOutcome(became=became, confirmed=confirmed, begun_at=asks.given[-1].at)
 
 
 def has_failed(result: JsonObject) -> bool:

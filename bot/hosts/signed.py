@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
 
 from bot.confirmation.model import Ask, SessionKey
+from bot.hosts.asked import AdkRequest, answer_part
 from bot.hosts.host import DeliveryUnknown, HostFailed
-from bot.hosts.pauses import answer_part
-from bot.hosts.reading import AdkRequest
 from runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, SignedResponse
 from runtime.confirming import Answer
 from runtime.jsontypes import JsonObject
@@ -38,76 +36,48 @@ class Signer:
     def __init__(self, app: str, secret: str | None) -> None:
         self._app, self._secret = app, secret
 
-    def lacks_secret(self, adk_request: AdkRequest | None) -> bool:
-        return self._secret is None and _wants_signature(adk_request)
+    def lacks_secret(self, asks: AdkRequest) -> bool:
+        return self._secret is None and asks.announcement is not None and asks.announcement.signed
 
-    def part(self, session: SessionKey, adk_request: AdkRequest | None, answer: Answer) -> Part | None:
-        """The answer in ADK's form. If the plugin wants a signature, the hint contains it. None: there is nothing to
+    def sign(self, session: SessionKey, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
+        """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
+        plugin wants a signature, the hint of an answer to a confirmation contains it. None: there is nothing to
         send."""
-        asked = None if adk_request is None else adk_request.asked
-        response = (
-            answer.as_part().function_response
-            if asked is None
-            else answer_part(asked, answer, adk_request.before if adk_request is not None else None)
-        )
+        response, announced, beside = answer_part(asks, answer), asks.announcement, asks.ask in SIGNED_BESIDE
         if response is None:
             return None
-        part = Part(function_response=response)
-        if adk_request is None or self._secret is None or adk_request.ask in SIGNED_BESIDE:
-            return part
-        announced = adk_request.announcement
-        if announced is None or not announced.signed:
-            log.warning(NOT_WANTED)
-            return part
-        given = dict(response.response or {})
+        if self._secret is None or announced is None or not announced.signed:
+            if self._secret is not None and not beside:
+                log.warning(NOT_WANTED)
+            return Part(function_response=response), {}
+        given, until = dict(response.response or {}), time.time() + GOOD_FOR
+        if beside:
+            response_to = SignedResponse(
+                app=self._app,
+                user=session.user,
+                session=session.id,
+                request=asks.request.id,
+                name=response.name or "",
+                response=given,
+                nth=asks.answered,
+            )
+            return Part(function_response=response), {asks.part_id: response_to.sign(self._secret, until)}
         verdict = SignedAnswer(
             app=self._app,
             user=session.user,
             session=session.id,
-            request=answer.id if asked is None else asked.signed_name,
-            tool=adk_request.request.call.name or "",
-            arguments=adk_request.request.call.arguments,
+            request=asks.request.id,
+            tool=asks.request.call.name or "",
+            arguments=asks.request.call.arguments,
             defaults=announced.defaults,
             confirmed=given.get("confirmed") is True,
             payload=given.get("payload"),
-            nth=adk_request.answered,
+            nth=asks.answered,
         )
-        given["hint"] = verdict.sign(self._secret, time.time() + GOOD_FOR)
-        return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given))
-
-    def signatures(
-        self, session: SessionKey, adk_requests: Iterable[AdkRequest | None], parts: Iterable[Part]
-    ) -> JsonObject:
-        """The signatures of answers that have no room for one, by the id of what they answer."""
-        signed: JsonObject = {}
-        for adk_request, part in zip(adk_requests, parts, strict=True):
-            asked, response = adk_request.asked if adk_request is not None else None, part.function_response
-            if (
-                self._secret is None
-                or adk_request is None
-                or asked is None
-                or response is None
-                or not _wants_signature(adk_request)
-            ):
-                continue
-            if asked.ask in SIGNED_BESIDE:
-                verdict = SignedResponse(
-                    app=self._app,
-                    user=session.user,
-                    session=session.id,
-                    request=asked.signed_name,
-                    name=response.name or "",
-                    response=response.response or {},
-                    nth=adk_request.answered,
-                )
-                signed[asked.part_id] = verdict.sign(self._secret, time.time() + GOOD_FOR)
-        return signed
+        given["hint"] = verdict.sign(self._secret, until)
+        return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given)), {}
 
 
 def was_refused(cut: DeliveryUnknown) -> bool:
     """Whether the plugin refused the answer. The server may have wrapped the plugin's message."""
     return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
-
-
-def _wants_signature(adk_request: AdkRequest | None) -> bool:
-    return adk_request is not None and adk_request.announcement is not None and adk_request.announcement.signed

@@ -4,6 +4,7 @@ arrive."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
@@ -208,6 +209,25 @@ async def test_another_call_under_the_request_is_not_answered(there: There) -> N
     with pytest.raises(CallAltered):
         await there.answers()
     assert there.sent == 0
+
+
+async def test_what_somebody_answers_while_another_answer_is_given_is_not_answered_again(there: There) -> None:
+    """Each agent's answers go in a message of their own, and a run may take long."""
+    others = json.loads(
+        json.dumps(asked()).replace('"clerk"', '"payer"').replace('"c1"', '"c2"').replace('"r1"', '"r2"')
+    )
+    both = [*asked(), *others[1:]]
+    there.events = both
+
+    async def runs(_: web.Request) -> web.Response:
+        there.sent += 1
+        elsewhere = json.loads(json.dumps(approved()).replace('"r1"', '"r2"'))
+        there.events = [*both, approved(), paid(), elsewhere]
+        return web.Response(text="", content_type="text/event-stream")
+
+    there.ear.instead["/run_sse"] = runs
+    await texts(there.host.answer(OURS, [ANSWER, replace(ANSWER, request_id="r2", call_id="c2", mark="m2")]))
+    assert there.sent == 1
 
 
 async def test_a_call_whose_run_is_under_way_is_running_and_not_unknown(there: There) -> None:

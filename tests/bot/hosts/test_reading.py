@@ -592,7 +592,7 @@ def test_a_session_of_thousands_is_read_in_one_go() -> None:
     began = steps_of(lambda: read([*events[: len(events) // 4], *with_same[: many // 4]]))
     whole = steps_of(lambda: read([*events, *with_same]))
     assert whole < 6 * began
-    assert [one.after for one in read([*events, *with_same]).adk_requests] == [
+    assert [one.after for one in read([*events, *with_same]).requests.values()] == [
         ({"result": number}, 1795224227.5) for number in range(many)
     ]
 

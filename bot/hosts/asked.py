@@ -1,0 +1,366 @@
+"""What an event of an agent asks people, and the answers to it. Pure.
+
+Besides tool confirmations (`adk_request_confirmation`), google-adk 2 has questions (`adk_request_input`), confirmations
+of a workflow's nodes (the same call with its own id) and long-running tools. People are told about sign-ins
+(`adk_request_credential`) and about kinds that a later version adds, and nothing is answered.
+
+A workflow's node uses the same id each time it asks. So such a request is that of one event (`bound_to_event`), and
+`part_id` is the id that ADK sends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from bot.confirmation.model import Ask, HostRequest
+from bot.hosts.events import HostEvent
+from bot.hosts.host import AgentMessage, UnansweredWait
+from runtime.adk.signing import (
+    REQUEST_CREDENTIAL,
+    REQUEST_INPUT,
+    WORKFLOW_CONFIRMATION,
+    Announcement,
+    announcement_about,
+    bound_to_event,
+)
+from runtime.adk.type_checks import misfit
+from runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
+from runtime.wire import REQUEST_CONFIRMATION, FunctionCall, FunctionResponse
+
+OF_THE_FRAMEWORK = "adk_"
+"""The prefix of the names of google-adk's own calls."""
+
+QUESTION_TOOL = "request_input"
+"""The name under which google-adk's own tool for questions is imported."""
+
+CHOICE_TOOL = "get_user_choice"
+"""google-adk's tool with which a model lets people choose one of several options."""
+
+ANSWER = "answer"
+"""The name of the only field of an answer that has no fields of its own."""
+
+WAITS = "requires confirmation, please approve or reject"
+"""Part of every ADK's response to a call that waits for confirmation."""
+
+_RESULT = "result"
+_STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer that is in the session."""
+
+    answer: Answer
+    at: float | None
+
+
+@dataclass
+class AdkRequest:
+    """A request to people, and what its session says about it: the answers, and two responses to its call, the last
+    before the first answer and the first after it."""
+
+    request: Request
+    part_id: str
+    ask: Ask = Ask.CONFIRMATION
+    schema: JsonObject | None = None  # of the answer to a question
+    by_node: bool = True  # False: a model asks, with a tool
+    siblings: str = ""  # the same for all requests of one agent in one turn and branch; may be empty
+    announcement: Announcement | None = None
+    twice: bool = False  # another call has the same id, so it is unknown which of them an answer would run
+    given: list[StoredAnswer] = field(default_factory=list)
+    before: JsonObject | None = None
+    after: tuple[JsonObject, float | None] | None = None
+    answered: int = 0  # how many answers to its part's id the session has, for any event
+    ended_empty: bool = False  # its node ended after the answer without a result
+    asked_anew: bool = False  # a later event asks with the same id and would get the answer
+
+    @property
+    def call_id(self) -> str:
+        return self.request.call.id or self.request.id
+
+    @property
+    def call(self) -> list[Json]:
+        return [self.call_id, self.request.call.name, {**self.request.call.arguments, **self.defaults}]
+
+    @property
+    def defaults(self) -> JsonObject:
+        """What the tool gets beside what the model gave, which may complete an argument. Our runtime says it in the
+        request, the plugin next to it."""
+        return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
+
+    @property
+    def held_by_gate(self) -> bool:
+        """Whether ADK holds the call. Otherwise the tool itself asked, and must run to get the answer."""
+        if self.announcement is not None:
+            return self.announcement.gated
+        return self.before is not None and WAITS in str(self.before.get("error"))
+
+    @property
+    def takes_errors(self) -> bool:
+        """Whether the agent can be told that nobody answered. google-adk fails if that does not fit the schema."""
+        return not self.by_node and (self.schema is None or self.request.call.name == CHOICE_TOOL)
+
+    def is_about(self, other: AdkRequest) -> bool:
+        """Whether both requests are about exactly the same call."""
+        return same(self.call, other.call)
+
+    def for_people(self, schemas: Mapping[str, JsonObject]) -> HostRequest:
+        """`schemas`: what the server says about its tools' parameters."""
+        request, announced = self.request, self.announcement
+        tool, arguments = request.call.name or "", request.call.arguments
+        plain = HostRequest(
+            request_id=request.id,
+            call_id=self.call_id,
+            tool=tool,
+            arguments={**arguments, **self.defaults},
+            defaults=tuple(name for name in self.defaults if name not in arguments),
+            agent=request.author,
+            invocation_id=request.invocation_id,
+            hint=request.hint,
+            ask=self.ask,
+            siblings=self.siblings,
+        )
+        if self.ask is Ask.INPUT:
+            schema, payload = form_of(self.schema)
+            return replace(plain, wants_payload=True, payload=payload, payload_schema=schema)
+        declared, payload_schema = schemas.get(tool), announced.payload_schema if announced else None
+        foreign = announced is None or not announced.bound
+        return replace(
+            plain,
+            title=announced.title if announced else None,
+            misfit=_misfit(declared, arguments) if foreign and declared else "",
+            unbound=foreign and not declared,
+            wants_payload=request.payload is not None or payload_schema is not None,
+            payload=request.payload,
+            payload_schema=payload_schema,
+            tool_schema=(announced.schema if announced else None) or declared,
+            can_edit=announced is not None and announced.edits,
+        )
+
+
+def _misfit(schema: JsonObject, arguments: JsonObject) -> str:
+    try:
+        return misfit(schema, arguments)
+    except Invalid as error:
+        return str(error)
+
+
+# What an event asks
+
+
+def asked_in(event: HostEvent) -> Iterator[AdkRequest]:
+    """Raises `Invalid` for a request that can't be understood."""
+    siblings = canonical([event.invocation_id, event.branch or "", event.author]) if event.invocation_id else ""
+    for request in requests_in(event):
+        asks = AdkRequest(request, request.id, siblings=siblings)
+        yield replace(asks, announcement=announcement_about(event.custom_metadata, asks.call_id))
+    for call in _waiting_calls(event):
+        named = bound_to_event(call.id or "", event.id)
+        if call.name == REQUEST_INPUT:
+            asks = _node(event, call, named) if _of_node(call) else _question(event, call, named)
+        elif not (call.name or "").startswith(OF_THE_FRAMEWORK):
+            asks = _tool(event, call, named)
+        else:
+            continue
+        yield replace(asks, announcement=announcement_about(event.custom_metadata, asks.part_id))
+
+
+def _waiting_calls(event: HostEvent) -> Iterator[FunctionCall]:
+    waiting = event.pausing_ids()
+    return (call for call in event.calls() if call.id and call.id in waiting)
+
+
+def _of_node(call: FunctionCall) -> bool:
+    return (call.id or "").startswith(WORKFLOW_CONFIRMATION)
+
+
+def _node(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
+    args = call.arguments
+    payload = as_object(args.get("payload"))
+    about = FunctionCall(id=named, name=as_text(payload.get("tool_name")), args=as_object(payload.get("args")))
+    if not about.name:
+        raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
+    request = _request(event, about, as_text(args.get("message")), payload.get("confirmation_payload"))
+    return AdkRequest(request, call.id or "", Ask.NODE)
+
+
+def _question(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
+    args = call.arguments
+    by_node = "interruptId" in args or "interrupt_id" in args
+    # `flow@1/ask@2` is the second run of the node `ask`.
+    node = event.node_info.path.rpartition("/")[2].partition("@")[0] or event.author
+    name = as_text(args.get("toolName")) or (node if by_node else "") or QUESTION_TOOL
+    payload = args.get("payload")
+    arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
+    request = _request(event, FunctionCall(id=named, name=name, args=arguments), as_text(args.get("message")))
+    request = replace(request, defaults=as_object(args.get("defaults")))
+    schema = args.get("response_schema", args.get("responseSchema"))
+    return AdkRequest(request, call.id or "", Ask.INPUT, schema if isinstance(schema, dict) else None, by_node)
+
+
+def _tool(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
+    """A choice between several options, or a long-running operation."""
+    request, options = _request(event, FunctionCall(id=named, name=call.name, args=call.args)), _options(call)
+    schema: JsonObject | None = {"type": "string", "enum": options, "title": "Choice"} if options else None
+    return AdkRequest(request, call.id or "", Ask.INPUT if options else Ask.OPERATION, schema, by_node=False)
+
+
+def _options(call: FunctionCall) -> list[Json]:
+    options = call.arguments.get("options") if call.name == CHOICE_TOOL else None
+    if not isinstance(options, list) or not all(isinstance(one, str) and one for one in options):
+        return []
+    return options if len(options) == len({*map(str, options)}) else []
+
+
+def _request(event: HostEvent, about: FunctionCall, hint: str = "", payload: Json = None) -> Request:
+    return Request(
+        id=about.id or "",
+        call=about,
+        hint=hint,
+        payload=payload,
+        author=event.author,
+        invocation_id=event.invocation_id,
+        dialect="call",
+    )
+
+
+# What nobody can answer from here
+
+NOT_RESUMED = "which AgentTool cannot resume"
+"""Part of google-adk's answer to a call of an agent used as a tool in which something waits."""
+
+UNKNOWN = (
+    "The agent waits for {name}, which can't be answered from Slack. Nothing was sent to the agent. "
+    "To continue, answer it in another client of the agent, such as its own web page, or tell the agent what to do "
+    "instead."
+)
+AGENT_TOOL = (
+    "{name} is an agent used as a tool, and something in it wanted to ask people. google-adk can't resume that, so "
+    "nobody was asked and nothing ran. Make {name} a sub-agent instead of an AgentTool."
+)
+ASKED_TWICE = (
+    "{name} asked for one more approval after it had one. google-adk passes only the first on, so nobody can answer "
+    "the second. Let it ask for everything at once."
+)
+LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
+
+
+def other_waits_in(event: HostEvent) -> Iterator[tuple[str, UnansweredWait]]:
+    """The other things that an event waits for, by call id. An agent that is used as a tool gives up at once what waits
+    in it."""
+    for call in _waiting_calls(event):
+        name = call.name or ""
+        if name.startswith(OF_THE_FRAMEWORK) and name not in (REQUEST_CONFIRMATION, REQUEST_INPUT):
+            what = "a sign-in" if name == REQUEST_CREDENTIAL else name
+            yield call.id or "", unanswered(event, call.id or "", name, UNKNOWN.format(name=what))
+    for response in event.responses():
+        if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
+            text = AGENT_TOOL.format(name=response.name or "it")
+            yield f"{response.id}!", unanswered(event, response.id, "AgentTool", text)
+
+
+def unanswered(event: HostEvent, call_id: str, kind: str, text: str) -> UnansweredWait:
+    return UnansweredWait(kind=kind, said=_wait(f"{call_id}@{event.id}", event.author, text, event.invocation_id))
+
+
+def unfinished_operation(asks: AdkRequest, schemas: Mapping[str, JsonObject]) -> UnansweredWait:
+    """A long-running operation that has begun, with its tool's first response."""
+    request = asks.for_people(schemas)
+    note = f"It has begun, and waits for its result. It says: {canonical(asks.before)}" if asks.before else ""
+    said = _wait(request.request_id, request.agent, LONG_RUNNING.format(name=request.tool), request.invocation_id)
+    return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))
+
+
+def _wait(key: str, author: str, text: str, invocation: str) -> AgentMessage:
+    return AgentMessage(event=f"waits:{key}", author=author, text=text, invocation_id=invocation, failed=True)
+
+
+# Answers
+
+
+def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
+    """The schema of the form to fill in, and its first values: one input for each field, or one for the whole answer.
+
+    The first values are the fields' defaults, because google-adk gives its node a null for a field that is left out.
+    """
+    if has_fields(schema):
+        properties = as_object((schema or {}).get("properties"))
+        defaults: JsonObject = {
+            name: rules["default"]
+            for name, rules in properties.items()
+            if isinstance(rules, dict) and "default" in rules
+        }
+        return schema or {}, defaults
+    plain: JsonObject = {name: part for name, part in (schema or {}).items() if name not in ("$defs", "definitions")}
+    whole: JsonObject = {"type": "object", "properties": {ANSWER: plain or {"type": "string"}}, "required": [ANSWER]}
+    return {**whole, **{name: (schema or {})[name] for name in ("$defs", "definitions") if name in (schema or {})}}, {}
+
+
+def has_fields(schema: JsonObject | None) -> bool:
+    return bool(as_object((schema or {}).get("properties")))
+
+
+def answer_part(asks: AdkRequest, answer: Answer) -> FunctionResponse | None:
+    """The answer in the form that the agent gets. None if nobody answered and the request takes only answers. The final
+    response of a long-running tool repeats its first one, with how it ended."""
+    part, tool = asks.part_id, asks.request.call.name
+    if asks.ask in (Ask.CONFIRMATION, Ask.NODE):
+        response = answer.as_part().function_response
+        name = REQUEST_CONFIRMATION if asks.ask is Ask.CONFIRMATION else REQUEST_INPUT
+        return FunctionResponse(id=part, name=name, response=response.response if response else None)
+    if asks.ask is Ask.OPERATION:
+        ended: JsonObject = {**(asks.before or {}), _STATUS: APPROVED if answer.confirmed else REJECTED}
+        ended |= {"reason": answer.reason} if answer.reason and not answer.confirmed else {}
+        return FunctionResponse(id=part, name=tool, response=ended)
+    name = CHOICE_TOOL if tool == CHOICE_TOOL else REQUEST_INPUT
+    if answer.confirmed:
+        return FunctionResponse(id=part, name=name, response=_response(asks, answer.payload))
+    if asks.takes_errors:
+        return FunctionResponse(id=part, name=name, response={"error": answer.reason or NO_ANSWER})
+    return None
+
+
+def _response(asks: AdkRequest, payload: Json) -> JsonObject:
+    """The response for an answer. google-adk takes the single value out of `{"result": …}`, and parses a text in it
+    that is JSON."""
+    value = answer_from_form(asks.schema, payload)
+    if has_fields(asks.schema):
+        return answer_to_question(value)
+    if asks.by_node and isinstance(value, str) and _is_json(value):
+        value = json.dumps(value, ensure_ascii=False)
+    return {_RESULT: value}
+
+
+def answer_from_form(schema: JsonObject | None, payload: Json) -> Json:
+    """The answer, from what was filled into a form (`form_of`)."""
+    return as_object(payload) if has_fields(schema) else as_object(payload).get(ANSWER)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def read_stored_answer(asks: AdkRequest, response: FunctionResponse) -> Answer:
+    """Reads an answer from the session. For a node's confirmation any answer counts, in any form. Raises `Invalid` for
+    one to a confirmation that no server accepts."""
+    given, request = response.response or {}, asks.request.id
+    if asks.ask is Ask.CONFIRMATION:
+        return read_answer(response)
+    if asks.ask is Ask.OPERATION:
+        return Answer(request, confirmed=given.get(_STATUS) != REJECTED, payload=response.response)
+    if asks.ask is Ask.INPUT:
+        return Answer(request, confirmed=asks.by_node or list(given) != ["error"], payload=response.response)
+    if list(given) == [_RESULT]:
+        given = {"response": given[_RESULT]}
+    try:
+        return read_answer(FunctionResponse(id=request, name=REQUEST_CONFIRMATION, response=given))
+    except Invalid:
+        return Answer(request, confirmed=False)
