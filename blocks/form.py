@@ -18,7 +18,7 @@ from blocks import words
 from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
 from blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
-from blocks.full_view import FIELD_BYTES, MOST_FIELDS, cut_note, room_beside, split_pages, what_runs
+from blocks.full_view import FIELD_BYTES, MOST_FIELDS, MOST_IN_ITEMS, cut_note, room_beside, split_pages, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
 from blocks.readable import readable_name
@@ -29,8 +29,6 @@ from runtime.errors import ConfirmError
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
-_MOST_IN_ITEMS = 24
-"""A list of objects with more values than these is one field, as JSON."""
 
 
 class FormErrors(ConfirmError):
@@ -63,19 +61,23 @@ class Form:
         values: list[tuple[str, Value, bool]] = [(one.name, one.value, one.masked) for one in arguments]
         # Names that only the schema has come last, empty.
         values += [(one, ABSENT, False) for one in may if one not in self._given and one in known]
+        self._in_items = min(MOST_IN_ITEMS, MOST_FIELDS - len(values))
         for index, (called, value, masked) in enumerate(values):
             shown = readable_name(called) if labels[readable_name(called)] == 1 else called
             block_id = f"field.{Ref(view.id, view.revision).encode()}.{index}"
-            added = (
-                not masked and called in may and self._add(called, shown, block_id, value, known.get(called, Shape()))
-            )
+            shape = known.get(called, Shape())
+            added = not masked and called in may and self._add(called, shown, block_id, value, shape)
             if value is not ABSENT and not added:
                 self._fixed.append(Argument(called, value, masked))
 
     def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
         whole = field_for((called,), shown, block_id, value, shape)
-        fields = _in_items(called, shown, block_id, value, shape) or ([whole] if whole else [])
+        fields = _in_items(called, shown, block_id, value, shape)
+        if 0 < len(fields) <= self._in_items:
+            self._in_items -= len(fields)
+        else:
+            fields = [whole] if whole else []
         self._crowded = self._crowded or len(self.fields) + max(len(fields), 1) > MOST_FIELDS
         if not self._crowded and not fields:
             self._long.append(called)
@@ -196,14 +198,14 @@ class Form:
 
 
 def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
-    """A field for each value in a short list of flat objects. None for any other value."""
+    """A field for each value in a list of flat objects. None for any other value, or for too many."""
     items = value if isinstance(value, list) and shape.options is None and {*shape.kinds} <= {"array"} else []
     flat = [
         item
         for item in items
         if isinstance(item, dict) and not any(isinstance(one, dict | list) for one in item.values())
     ]
-    if len(flat) < len(items) or not all(flat) or sum(map(len, flat)) > _MOST_IN_ITEMS:
+    if len(flat) < len(items) or not all(flat) or sum(map(len, flat)) > MOST_IN_ITEMS:
         return []
     found = []
     for number, item in enumerate(flat):

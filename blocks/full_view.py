@@ -22,6 +22,8 @@ from bot.confirmation.shown import Shown
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB
 MOST_FIELDS, FIELD_BYTES = 88, 150_000
+MOST_IN_ITEMS = 24
+"""How many of the fields may be values inside a list of objects. A list with more of them is one field, as JSON."""
 _NAMES = 50
 _AROUND = 8  # blocks of a view that are neither pages nor fields: title, small print, notes, boxes to tick
 _STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000
@@ -89,7 +91,8 @@ def can_be_shown(view: Shown) -> bool:
     parts, (most, size) = what_runs(view.but(answered=False)), room_beside()
     if view.wants_payload:
         parts += [line(words.STAYS), *content(view.but(arguments=view.payload), WHOLE).arguments]
-        most, size = most - min(len(view.editable) or 1, MOST_FIELDS), size - FIELD_BYTES
+        most -= min((len(view.editable) or 1) + MOST_IN_ITEMS, MOST_FIELDS)
+        size -= FIELD_BYTES
     return split_pages(parts, "page", most - _STATUS_BLOCKS, size - _STATUS_BYTES).whole
 
 

@@ -447,6 +447,20 @@ def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: Shown) -> No
     )
 
 
+def test_an_answer_of_many_lists_leaves_room_for_the_call() -> None:
+    rows: JsonValue = [{"a": number} for number in range(24)]
+    names = [f"list_{number}" for number in range(4)]
+    view = samples.TIME_OFF.but(
+        arguments=(Argument("note", "x" * 60_000),),
+        payload=tuple(Argument(name, rows) for name in names),
+        editable=tuple(names),
+    )
+    answer = form.Form(view, None)
+    assert len(answer.fields) == 24 + 3, "the other lists are JSON"
+    assert can_be_shown(view)
+    assert "submit" in form.approve_form(view, answer)
+
+
 def test_an_argument_that_the_call_lacks_can_be_added() -> None:
     lead = edit({"dry_run": {"type": "boolean"}, "note": {"type": "string"}}, note="x")
     assert lead.form.labels == ["note", "dry run"]
