@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 TASKS = (
     *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies"),
-    "checkpoints",
+    *("checkpoints", "names"),
 )
 
 
