@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from blocks import words
 from blocks.content import Space, headline, result
@@ -51,14 +52,13 @@ def heading(view: Shown) -> str:
 
 
 def _title(view: Shown) -> str:
-    if view.question:
-        return words.TITLES_QUESTION.get(view.stage, words.TITLES[view.stage])
-    if view.operation and view.stage in words.TITLES_OPERATION:
-        return words.TITLES_OPERATION[view.stage]
+    for kind in [words.TITLES_QUESTION] * view.question + [words.TITLES_OPERATION] * view.operation:
+        if view.stage in kind:
+            return kind[view.stage]
     if view.stage is State.WAITING and view.attempt > 1:
-        return words.TITLE_AGAIN
+        return "Run again? {what}"
     if view.stage is State.APPROVED and view.paused:
-        return words.TITLE_PAUSED
+        return "⏸️ Paused: {what}"
     return words.TITLES[view.stage]
 
 
@@ -86,74 +86,77 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
     return pieces, cut
 
 
-def _about_question(view: Shown) -> tuple[TextSpan, ...]:
-    people = by(view.decided_by)
-    match view.stage:
-        case State.APPROVED:
-            begin = say(words.ANSWERED_BY, people=people) + (() if _problems(view) else say(words.ANSWER_WAITS))
-            return begin + (say(words.ANSWER_SEND_BY, when=When(view.start_by)) if view.start_by else ())
-        case OutcomeKind.DONE:
-            return say(words.ANSWERED_BY, people=people)
-        case State.EXPIRED:
-            return say(words.NO_ANSWER_BY, when=When(view.expires_at or 0))
-        case State.LAPSED:
-            return say(words.ANSWER_LAPSED, people=people)
-        case State.WITHDRAWN if view.decided_by:
-            return say(words.QUESTION_WITHDRAWN_BY, people=people)
-        case State.WITHDRAWN:
-            return say(words.QUESTION_WITHDRAWN)
-        case State.ELSEWHERE:
-            return say(words.QUESTION_ELSEWHERE)
-        case State.DENIED:
-            return say(words.NO_ANSWER)
-    return say(words.ANSWER_NOT_TAKEN)
+class Asked(Protocol):
+    """What a sentence has to know of what was asked: of a call, or of a line about it."""
+
+    question: bool
+    operation: bool
+    quorum: int
+
+
+def after_a_no(asked: Asked) -> str:
+    """What came of it that nobody said yes."""
+    if asked.question:
+        return "The agent got no answer."
+    return "The agent got a rejection." if asked.operation else "It did not run."
 
 
 def _sentence(view: Shown) -> tuple[TextSpan, ...]:
-    if view.asked_anew:
-        return say(words.ASKED_ANEW)
-    if view.operation and view.stage in words.OPERATION_ENDS:
-        return say(words.OPERATION_ENDS[view.stage], people=by(view.decided_by))
-    if view.question and view.stage in words.TITLES_QUESTION:
-        return _about_question(view)
-    people = by(view.decided_by)
-    approved = say(" " + words.APPROVED_BY, people=people) if view.decided_by else ()
+    people, no = by(view.decided_by), after_a_no(view)
+    runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
+
+    def decided(verb: str, after: str = "") -> tuple[TextSpan, ...]:
+        return say(f"{verb} by {{people}}.{after}" if view.decided_by else f"{verb}.{after}", people=people)
+
+    approved = decided(f" {yes}") if view.decided_by else ()
     match view.stage:
+        case State.WITHDRAWN if view.asked_anew:
+            return say("The agent asked again. Use the newer card.")
         case State.APPROVED:
-            begin = say(words.APPROVED_BY, people=people) + (() if _problems(view) else say(words.APPROVED_WAITS))
-            return begin + (say(words.APPROVED_START_BY, when=When(view.start_by)) if view.start_by else ())
+            waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
+            late = f" It must {'start' if runs else 'be sent'} by {{when}}." if view.start_by else ""
+            begins = say("" if _problems(view) else waits)
+            return decided(yes) + begins + say(late, when=When(view.start_by or 0))
         case OutcomeKind.RUNNING:
-            begun = say(words.RUNNING_SINCE, when=When(view.started_at)) if view.started_at else say(words.RUNNING)
+            begun = say("Started {when}.", when=When(view.started_at)) if view.started_at else say("Started.")
             return begun + approved
+        case OutcomeKind.DONE if not runs:
+            return decided(yes, " The agent has the answer.")
         case OutcomeKind.DONE:
-            nothing = say(" " + words.NO_RESULT) if view.result is ABSENT else ()
-            return say(words.DONE, took=_duration(view)) + nothing + approved
+            nothing = say(" It returned nothing.") if view.result is ABSENT else ()
+            return say("Ran{took}.", took=took(view.duration)) + nothing + approved
         case OutcomeKind.FAILED:
-            return say(words.FAILED, took=_duration(view, words.TOOK_UNTIL_FAILED)) + approved
-        case State.DENIED:
-            return say(words.DENIED_BY, people=people) if view.decided_by else say(words.DENIED)
+            return say("Failed{took}.", took=took(view.duration, "after")) + approved
+        case State.DENIED | State.WITHDRAWN:
+            return decided("Denied" if view.stage is State.DENIED else "Withdrawn", f" {no}")
         case State.EXPIRED:
-            votes = words.votes(len(view.voted), view.quorum)
-            template = words.EXPIRED if view.expires_at is None else words.EXPIRED_AT
-            return say(template, votes=votes, when=When(view.expires_at or 0))
+            votes = votes_of(view, len(view.voted))
+            return say(f"Expired {{when}} with {{votes}}. {no}", votes=votes, when=When(view.expires_at))
+        case State.LAPSED if runs:
+            then = say("by {when}", when=When(view.start_by)) if view.start_by else say("in time")
+            return say("Approved by {people}, but it did not start {then}. It did not run.", people=people, then=then)
         case State.LAPSED:
-            template = words.LAPSED if view.start_by is None else words.LAPSED_AT
-            return say(template, people=people, when=When(view.start_by or 0))
-        case State.WITHDRAWN:
-            return say(words.WITHDRAWN_BY, people=people) if view.decided_by else say(words.WITHDRAWN)
+            return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
-            return say(words.ELSEWHERE[view.outside])
+            verb = "answered" if view.outside is None else "approved" if view.outside else "denied"
+            return say(f"Somebody {verb} it outside this app. Votes here did not count.")
         case OutcomeKind.HAPPENED:
             return say("{people} said that it took effect.", people=people)
         case OutcomeKind.DID_NOT:
             return say("{people} said that it did not take effect.", people=people)
         case OutcomeKind.NOBODY_KNOWS:
             return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
-    return say(words.REFUSED) + approved
+    if view.question:
+        return say("The agent did not accept the answer.")
+    return say("It did not run.") + approved
 
 
-def _duration(view: Shown, template: str = words.TOOK) -> str:
-    return "" if view.duration is None else template.format(duration=words.duration(view.duration))
+def took(seconds: float | None, word: str = "in") -> str:
+    return "" if seconds is None else f" {word} {words.duration(seconds)}"
+
+
+def votes_of(asked: Asked, count: int) -> str:
+    return words.votes(count, asked.quorum, "answer" if asked.question else "approval")
 
 
 def _unknown_outcome(view: Shown, room: Space) -> Line:
@@ -161,7 +164,7 @@ def _unknown_outcome(view: Shown, room: Space) -> Line:
     row = say(words.UNKNOWN) if view.started_at is None else say(words.UNKNOWN_SINCE, when=When(view.started_at))
     if room.exact:
         row += say(words.UNKNOWN_STAYS)
-        row += say(" " + words.APPROVED_BY, people=by(view.decided_by)) if view.decided_by else ()
+        row += say(" Approved by {people}.", people=by(view.decided_by)) if view.decided_by else ()
     return Line((*row, *say(words.CHECK_ITSELF)))
 
 
@@ -196,8 +199,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = words.MAY_ANSWER if view.question else words.NEEDED_FROM
     parts.append(_deciders(view, template, most, needed=needed))
-    if view.expires_at:
-        parts.append(say(words.UNTIL, when=When(view.expires_at)))
+    parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
 
 

@@ -139,10 +139,6 @@ class LineEntry:
     sentence: Words | None = None
     """The text in histories and audits. None if no thread and no history shows the line: it concerns the installation,
     or only says that the agent received a message."""
-    question: Words | None = None
-    """Replaces `sentence` if the agent asks a question."""
-    operation: str | None = None
-    """Replaces `sentence` if a long-running operation needs a decision to go on."""
     end: End | None = None
     """The thread's line, if this kind decides or ends a call."""
     card: bool = False
@@ -166,15 +162,6 @@ class LineEntry:
     """What it means for the operator, in the log at level ERROR."""
 
 
-def line_words(step: ShownLine) -> str:
-    """What a history says about a step: a text with fields."""
-    entry = LINES[step.kind]
-    if entry.operation is not None and step.operation and not step.channel:
-        return entry.operation
-    chosen = entry.question if step.question and entry.question is not None else entry.sentence
-    return words_for(chosen or "", step)
-
-
 def words_for(chosen: Words, step: ShownLine) -> str:
     return chosen if isinstance(chosen, str) else chosen(step)
 
@@ -184,9 +171,17 @@ def _if_nobody(without: str, with_person: str) -> Words:
     return lambda step: without if step.who is None else with_person
 
 
-def _if_elsewhere(there: str, here: str) -> Words:
-    """Chooses by whether the card is in another channel."""
-    return lambda step: there if step.channel else here
+def _by_ask(question: str, operation: str, call: str) -> Words:
+    """Chooses by what people are asked for: an answer, how an operation ends, or whether a call may run."""
+    return lambda step: question if step.question else operation if step.operation else call
+
+
+def _asked_words(step: ShownLine) -> str:
+    if step.channel:
+        return words.LINE_QUESTION_IN if step.question else words.LINE_ASKED_IN
+    if step.question:
+        return words.LINE_QUESTION
+    return words.LINE_OPERATION_ASKED if step.operation else words.LINE_ASKED
 
 
 def _by_attempt(again: str, first: str) -> Words:
@@ -242,31 +237,24 @@ _DENIED = _if_nobody(words.THREAD_DENIED_BY_POLICY, words.THREAD_DENIED)
 
 LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
-        sentence=_if_elsewhere(words.LINE_ASKED_IN, words.LINE_ASKED),
-        question=_if_elsewhere(words.LINE_QUESTION_IN, words.LINE_QUESTION),
-        operation=words.LINE_OPERATION_ASKED,
+        sentence=_asked_words,
         card=True,
     ),
     LineKind.CALL_REFUSED: LineEntry(
         sentence=words.LINE_CALL_REFUSED,
-        question=words.LINE_QUESTION_REFUSED,
         arguments=True,
         text=True,
     ),
     LineKind.REMINDED: LineEntry(
         sentence=_by_approvers(words.LINE_REMINDED_WHO, words.LINE_REMINDED),
-        question=_by_approvers(words.LINE_QUESTION_REMINDED_WHO, words.LINE_QUESTION_REMINDED),
         approvers=True,
         headline=True,
     ),
-    LineKind.ESCALATED: LineEntry(
-        sentence=words.LINE_ESCALATED, question=words.LINE_QUESTION_ESCALATED, approvers=True, headline=True
-    ),
+    LineKind.ESCALATED: LineEntry(sentence=words.LINE_ESCALATED, approvers=True, headline=True),
     LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False),
     LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False),
     LineKind.VOTE_REFUSED: LineEntry(
         sentence=words.LINE_VOTE_REFUSED,
-        question=words.LINE_ANSWER_REFUSED_VOTE,
         headline=True,
     ),
     LineKind.VOTE_FELL: LineEntry(
@@ -283,38 +271,29 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=_if_nobody(words.LINE_REAPPLIED, words.LINE_REAPPLIED_BY), text=True, reason=True, headline=True
     ),
     LineKind.APPROVED: LineEntry(
-        sentence=words.LINE_APPROVED,
-        question=words.LINE_ANSWERED,
+        sentence=_by_ask(words.LINE_ANSWERED, words.LINE_APPROVED, words.LINE_APPROVED),
         end=End("👍 ", _APPROVED),
     ),
     LineKind.DENIED: LineEntry(
         sentence=words.LINE_DENIED,
-        operation=words.LINE_OPERATION_DENIED,
         end=End("🚫 ", (_DENIED,)),
         reason=True,
     ),
     LineKind.EXPIRED: LineEntry(
         sentence=words.LINE_EXPIRED,
-        question=words.LINE_NOT_ANSWERED,
-        operation=words.LINE_OPERATION_EXPIRED,
         end=End("⌛ ", (words.THREAD_EXPIRED,)),
     ),
     LineKind.WITHDRAWN: LineEntry(
         sentence=words.LINE_WITHDRAWN,
-        question=words.LINE_QUESTION_WITHDRAWN,
-        operation=words.LINE_OPERATION_WITHDRAWN,
         end=End("↩️ ", (words.THREAD_WITHDRAWN,)),
         text=True,
     ),
     LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW, headline=True),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
-        question=words.LINE_QUESTION_ELSEWHERE,
     ),
     LineKind.LAPSED: LineEntry(
-        sentence=words.LINE_LAPSED,
-        question=words.LINE_ANSWER_LAPSED,
-        operation=words.LINE_OPERATION_LAPSED,
+        sentence=_by_ask(words.LINE_NOT_SENT, words.LINE_NOT_SENT, words.LINE_LAPSED),
         end=End("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
     ),
     LineKind.BEGUN: LineEntry(
@@ -327,8 +306,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=words.LINE_FAILED, end=End("❌ ", (*_APPROVED, words.THREAD_FAILED)), result=True
     ),
     LineKind.REFUSED: LineEntry(
-        sentence=words.LINE_REFUSED,
-        question=words.LINE_ANSWER_REFUSED,
+        sentence=_by_ask(words.LINE_ANSWER_REFUSED, words.LINE_REFUSED, words.LINE_REFUSED),
         end=End("⛔ ", (*_APPROVED, words.THREAD_DID_NOT_RUN)),
         result=True,
     ),

@@ -7,18 +7,19 @@ table in `ledger_lines.py` has the words for each kind of line.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.card_text import approvers, by, calls_like
+from blocks.card_text import after_a_no, approvers, by, calls_like, took, votes_of
 from blocks.content import LIST, differences, headline, result, values
 from blocks.full_view import room_beside, split_pages
 from blocks.ids import Callback, LineMark, Ref, block_id
 from blocks.kit import JsonObject, Message, header, modal
 from blocks.ledger_kinds import LineKind
-from blocks.ledger_lines import LINES, End, ShownLine, describe_answer, line_words, shown_line, stopped_calls, words_for
+from blocks.ledger_lines import LINES, End, ShownLine, describe_answer, shown_line, stopped_calls, words_for
 from blocks.readable import LONGEST_TITLE
 from blocks.rich import (
     Box,
@@ -202,19 +203,24 @@ def _with_answer(part: str, step: ShownLine) -> str:
 
 def history_pieces(step: ShownLine) -> tuple[Piece, ...]:
     """A step: a sentence, with the words of an agent, a tool or a person."""
-    row = say(line_words(step), **_spans(step))
+    template = words_for(LINES[step.kind].sentence or "", step).replace("{no}", after_a_no(step))
+    if step.question:  # at the beginning of a sentence
+        template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
+    row = say(template, **_spans(step))
     changes = () if step.answer else differences(step.changes)
     return (Line(row), *changes, *_arguments(step), *_quoted_texts(step))
 
 
 def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     """All the fields that a template can use."""
+    named = name(step.tool)
     return {
-        "tool": call_name(step.headline, step.tool),
+        "tool": say("the question of {name}", name=named) if step.question else call_name(step.headline, step.tool),
+        "name": named,
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
         "people": by(step.people),
         "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),
-        "votes": words.votes(step.votes, step.quorum),
+        "votes": votes_of(step, step.votes),
         "revision": str(step.revision),
         "attempt": str(step.attempt),
         "channel": Channel(step.channel or ""),
@@ -224,18 +230,11 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
-        "took": _duration(step),
+        "took": took(step.seconds, "after" if step.kind is LineKind.FAILED else "in"),
         "runs": join([name(tool) for tool in stopped_calls(step, "runs")]),
         "waits": join([name(tool) for tool in stopped_calls(step, "waits")]),
         "answer": answer.spans if (answer := describe_answer(step.answer, step.call)) else (),
     }
-
-
-def _duration(step: ShownLine) -> str:
-    if step.seconds is None:
-        return ""
-    template = words.TOOK_UNTIL_FAILED if step.kind is LineKind.FAILED else words.TOOK
-    return template.format(duration=words.duration(step.seconds))
 
 
 def _arguments(step: ShownLine) -> tuple[Piece, ...]:

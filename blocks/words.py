@@ -28,50 +28,22 @@ TITLES: Mapping[str, str] = {  # by stage; {what} is the headline: "Deploy check
     "it did not": "📝 Did not take effect: {what}",
     "nobody knows": "❔ Outcome unknown: {what}",
 }
-TITLE_AGAIN = "Run again? {what}"
-TITLE_PAUSED = "⏸️ Paused: {what}"
-
-# the same for a question that an agent asks
-TITLES_QUESTION: Mapping[str, str] = {
+TITLES_QUESTION: Mapping[str, str] = {  # what differs for a question that an agent asks
     "waiting": "💬 A question from {agent}",
-    "approved": "💬 The question is answered",
-    "done": "✅ The question is answered",
-    "denied": "🚫 The question has no answer",
-    "refused": "⛔ The agent did not accept the answer",
-    "expired": "⌛ Nobody answered",
-    "lapsed": "⌛ The answer could not be sent",
-    "withdrawn": "↩️ The question is withdrawn",
-    "elsewhere": "⚠️ The question was answered elsewhere",
+    "approved": "💬 Answered: {what}",
+    "done": "✅ Answered: {what}",
+    "refused": "⛔ The agent did not accept the answer: {what}",
+    "lapsed": "⌛ The answer could not be sent: {what}",
+}
+TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, which has begun when people are asked
+    "waiting": "Let this continue? {what}",
+    "done": "👍 Approved: {what}",
 }
 QUESTION_FROM = "Question from {agent}"
-ANSWERED_BY = "Answered by {people}."
-ANSWER_WAITS = " The answer goes to the agent as soon as it is free."
-ANSWER_SEND_BY = " It must be sent by {when}."
-ANSWER_NOT_TAKEN = "The agent did not accept the answer."
-NO_ANSWER = "The agent got no answer."
-NO_ANSWER_BY = "Nobody answered by {when}."
-ANSWER_LAPSED = "{people} answered, but the agent could not be reached in time. The answer was not sent."
-QUESTION_WITHDRAWN_BY = "Withdrawn by {people}."
-QUESTION_WITHDRAWN = "The app was removed from this workspace before anybody answered."
-QUESTION_ELSEWHERE = "Somebody answered it outside this app."
 MAY_ANSWER = "{approvers} can answer"
 NOBODY_MAY_ANSWER = "Nobody can answer: the policy names no one"
 THE_ANSWER = "The answer"
 ASKS_ABOUT = "About"
-
-# the same for a long-running operation, which has begun when people are asked
-TITLES_OPERATION: Mapping[str, str] = {
-    "waiting": "Let this continue? {what}",
-    "done": "👍 Approved: {what}",
-}
-OPERATION_ENDS: Mapping[str, str] = {
-    "approved": "Approved by {people}. The agent gets the answer when it is free.",
-    "done": "Approved by {people}. The agent has the answer.",
-    "denied": "Denied by {people}. The agent has the answer.",
-    "expired": "Nobody decided in time, so the agent got a rejection.",
-    "lapsed": "Approved by {people}, but the agent could not be reached in time.",
-    "withdrawn": "Withdrawn by {people}, so the agent got a rejection.",
-}
 
 ASKED_BY = "Asked by {asker} through {agent}"
 ASKED_BY_AGENT = "Asked by {agent}"
@@ -125,8 +97,8 @@ CUT = "Shortened here. Approve… shows all of it first."
 CUT_SETTLED = "Shortened here."
 
 
-def votes(count: int, quorum: int) -> str:
-    return f"{count} of {quorum} approval{'s' if quorum > 1 else ''}"
+def votes(count: int, quorum: int, noun: str = "approval") -> str:
+    return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 
 
 def needed(count: int, quorum: int) -> str:
@@ -151,31 +123,7 @@ OF = " of "
 UNRESOLVED = " (no such account)"
 CALLABLE = "whoever {name} names"
 
-APPROVED_BY = "Approved by {people}."
 APPROVED_SO_FAR = "Approved by {people}"
-APPROVED_WAITS = " It starts when the agent is free."
-APPROVED_START_BY = " It must start by {when}."
-RUNNING_SINCE = "Started {when}."
-RUNNING = "Started."
-DONE = "Ran{took}."
-TOOK = " in {duration}"
-FAILED = "Failed{took}."
-NO_RESULT = "It returned nothing."
-DENIED_BY = "Denied by {people}. It did not run."
-DENIED = "Denied. It did not run."
-REFUSED = "It did not run."
-EXPIRED = "Expired with {votes}. It did not run."
-EXPIRED_AT = "Expired {when} with {votes}. It did not run."
-LAPSED = "Approved by {people}, but it did not start in time. It did not run."
-LAPSED_AT = "Approved by {people}, but it did not start by {when}. It did not run."
-WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
-ASKED_ANEW = "The agent asked again. Use the newer card."
-WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
-ELSEWHERE = {
-    True: "Somebody approved it outside this app. Votes here did not count.",
-    False: "Somebody denied it outside this app. Votes here did not count.",
-    None: "Somebody answered it outside this app. Votes here did not count.",
-}
 UNKNOWN = "It started, and nobody knows how it ended."
 UNKNOWN_SINCE = "It started {when}, and nobody knows how it ended."
 UNKNOWN_STAYS = " It won't run again by itself."
@@ -313,24 +261,11 @@ IN_ITEM = "{list}, item {number}: {name}"
 # -- the thread and the history
 
 LINE_ASKED = "⏳ {tool} needs approval."
-LINE_QUESTION = "💬 {tool} asks a question."
-LINE_QUESTION_IN = "💬 {tool} asks a question in {channel}"
-LINE_QUESTION_REFUSED = "⛔ Nobody was asked the question of {tool}."
-LINE_QUESTION_REMINDED = "⏰ The question of {tool} still waits."
-LINE_QUESTION_REMINDED_WHO = "⏰ The question of {tool} still waits. {approvers} may answer until {when}."
-LINE_QUESTION_ESCALATED = "⏫ The question of {tool} still waits. From now on {approvers} may answer as well."
+LINE_QUESTION = "💬 {name} asks a question."
+LINE_QUESTION_IN = "💬 {name} asks a question in {channel}"
 LINE_ANSWERED = "💬 {people} answered {tool}."
-LINE_NOT_ANSWERED = "⌛ Nobody answered the question of {tool}."
-LINE_QUESTION_WITHDRAWN = "↩️ {who} withdrew the question of {tool}."
-LINE_QUESTION_ELSEWHERE = "🚨 The question of {tool} was answered outside this app."
-LINE_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
 LINE_ANSWER_REFUSED = "⛔ The agent did not accept the answer to {tool}."
-LINE_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
 LINE_OPERATION_ASKED = "⏳ {tool} has started, and needs a decision to continue."
-LINE_OPERATION_DENIED = "🚫 {who} denied {tool}. The agent has the answer."
-LINE_OPERATION_EXPIRED = "⌛ Nobody decided on {tool} in time, so the agent got a rejection."
-LINE_OPERATION_WITHDRAWN = "↩️ {who} withdrew {tool}, so the agent got a rejection."
-LINE_OPERATION_LAPSED = "⌛ {tool} was approved, but the agent could not be reached in time."
 LINE_ASKED_IN = "⏳ {tool} needs approval in {channel}"
 LINE_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
 LINE_REMINDED = "⏰ {tool} still waits, with {votes}."
@@ -350,20 +285,20 @@ LINE_REAPPLIED = "📋 The policy changed, and {tool} is now under the new one."
 LINE_REAPPLIED_BY = "📋 {who} put {tool} under the policy as it is in the file now."
 LINE_APPROVED = "👍 {tool} is approved by {people}."
 LINE_DENIED = "🚫 {who} denied {tool}."
-LINE_EXPIRED = "⌛ {tool} has expired with {votes}. It did not run."
-LINE_WITHDRAWN = "↩️ {who} withdrew {tool}. It did not run."
+LINE_EXPIRED = "⌛ {tool} has expired with {votes}. {no}"
+LINE_WITHDRAWN = "↩️ {who} withdrew {tool}. {no}"
 LINE_ELSEWHERE = {
     True: "🚨 {tool} was approved outside this app.",
     False: "🚨 {tool} was denied outside this app.",
     None: "🚨 {tool} was answered outside this app.",
 }
 LINE_ASKED_ANEW = "↩️ The agent asks about {tool} again. Use the newer card."
+LINE_NOT_SENT = "⌛ {tool} was decided, but the agent could not be reached in time."
 LINE_LAPSED = "⌛ {tool} was approved, but did not start in time. It did not run."
 LINE_BEGUN = "▶️ {tool} started."
 LINE_BEGUN_AGAIN = "▶️ {tool} started, attempt {attempt}."
 LINE_DONE = "✅ {tool} ran{took}."
 LINE_FAILED = "❌ {tool} failed{took}."
-TOOK_UNTIL_FAILED = " after {duration}"
 LINE_REFUSED = "⛔ {tool} did not run."
 LINE_UNSEALED = {
     "words": (

@@ -28,7 +28,7 @@ def approvers(*entries: str) -> tuple[Approver, ...]:
 
 
 _NOTHING = Shown(open_confirmation("c0", deciding.make_asked(), deciding.make_policy(), deciding.NOON).row).but(
-    approvers=(), asked_by=None, expires_at=None, editable=()
+    approvers=(), asked_by=None, editable=()
 )
 
 

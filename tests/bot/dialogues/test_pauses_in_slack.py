@@ -220,7 +220,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         await at.ann.finds("Answered by ann", at.deploys, thread=said)
         await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
-        await at.ann.finds("ann answered about_trip", at.deploys, thread=said)
+        await at.ann.finds("ann answered the question of about_trip", at.deploys, thread=said)
         await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
 
@@ -235,7 +235,7 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})
         await at.ann.finds("Answered by bob", at.deploys, thread=said)
-        await at.ann.finds("bob answered about_trip", at.deploys, thread=said)
+        await at.ann.finds("bob answered the question of about_trip", at.deploys, thread=said)
         assert ran()[0]["answer"] == {"days": 2, "hotel": False, "note": "my secret wish"}
         assert "my secret wish" not in at.ann.sees(at.deploys)
         assert "my secret wish" not in await ledger_of(at)
@@ -246,8 +246,12 @@ async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.ann.finds("@bob can answer", at.deploys, thread=said)
         await at.later(hours=2)
-        await at.ann.finds("Nobody answered the question of about_trip", at.deploys, thread=said)
-        await at.ann.finds("Nobody answered by", at.deploys, thread=said)
+        await at.ann.finds(
+        await at.ann.finds("⌛ Expired: Question from", at.deploys, thread=said)
+            at.deploys,
+            thread=said,
+        )
+        await at.ann.finds("The agent got no answer.", at.deploys, thread=said)
         await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
         assert ran() == []
