@@ -68,8 +68,8 @@ def card(view: Shown) -> Message:
 
 def _cut_note(view: Shown, what: DrawnCall, cut: bool) -> list[str]:
     if what.blind and view.stage is State.WAITING:
-        return [words.CUT]
-    return [words.CUT_SETTLED] if cut else []
+        return ["Shortened here. Approve… shows all of it first."]
+    return ["Shortened here."] if cut else []
 
 
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
@@ -83,9 +83,9 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 def more_menu(view: Shown, *, withdraw: bool = False) -> JsonObject:
     """The entries of the "⋯" menu."""
     ref = Ref(view.id, view.revision)
-    options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
-    options += [(words.WITHDRAW_OPENS, more_value(Action.WITHDRAW_OPEN, ref))] if withdraw else []
-    return menu([*options, (words.HISTORY, more_value(Action.HISTORY, ref))])
+    options = [("See everything", more_value(Action.SEE, ref))]
+    options += [("Withdraw…", more_value(Action.WITHDRAW_OPEN, ref))] if withdraw else []
+    return menu([*options, ("History", more_value(Action.HISTORY, ref))])
 
 
 def decision_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
@@ -93,12 +93,12 @@ def decision_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     value = Ref(view.id, view.revision).encode()
     row: list[JsonObject] = []
     if view.stage is State.WAITING and view.question:
-        row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
+        row += [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
     elif view.stage is State.WAITING:
         row += [_approve(view, value, blind=blind)]
         row += [button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger")]
         if view.editable and not view.wants_payload:  # there, Approve opens the form
-            row.append(button(Action.EDIT, words.EDIT, value, about=view.tool))
+            row.append(button(Action.EDIT, "Edit…", value, about=view.tool))
     elif view.stage is OutcomeKind.UNKNOWN:
         row += _outcome_buttons(view, value, blind=blind)
     return row
@@ -107,7 +107,7 @@ def decision_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, to let people fill in a payload, or to offer a grant.
     if blind or view.wants_payload or view.grant_offer is not None:
-        return button(Action.APPROVE_OPEN, words.APPROVE_OPENS, value, about=view.tool, style="primary")
+        return button(Action.APPROVE_OPEN, "Approve…", value, about=view.tool, style="primary")
     sure = confirm(words.CONFIRM_APPROVE, words.APPROVE) if view.confirm_dialog else None
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
 
@@ -130,7 +130,7 @@ def _outcome_buttons(view: Shown, value: str, *, blind: bool) -> list[JsonObject
     return [
         button(Action.HAPPENED, words.HAPPENED, value, about=about, sure=yes),
         button(Action.NOT_HAPPENED, words.NOT_HAPPENED, value, about=about, sure=no),
-        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN_OPENS, value, about=about)
+        button(Action.RUN_AGAIN_OPEN, "Run again…", value, about=about)
         if blind
         else button(Action.RUN_AGAIN, words.RUN_AGAIN, value, about=about, sure=again),
     ]
@@ -143,12 +143,14 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
     call = tool if view.question else call_name(headline(view), view.tool)
     if trouble is not None:
         where = Channel(channel) if channel else words.DIRECT_MESSAGES
-        sentence = line(words.POINTER_TROUBLE, call=call, where=where, why=prose(trouble, 300))
+        sentence = line(
+            "The card for {call} can't be posted in {where}: {why}", call=call, where=where, why=prose(trouble, 300)
+        )
     elif channel is not None:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
-        sentence = Line((*say(words.POINTER_CHANNEL, call=call, channel=Channel(channel)), *link))
+        sentence = Line((*say("The card for {call} is in {channel}", call=call, channel=Channel(channel)), *link))
     else:
-        sentence = line(words.POINTER_PEOPLE, call=call, people=by(people))
+        sentence = line("The card for {call} went to {people} as a direct message.", call=call, people=by(people))
     blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.stage is State.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
@@ -159,8 +161,13 @@ def note(view: Shown) -> Message:
     """A direct message to an approver that links to the card."""
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
     what = call_name(headline(view), view.tool)
-    said = say(words.NOTE_QUESTION if view.question else words.NOTE, what=what, asker=asker, agent=Prose(view.agent))
+    said = say(
+        "💬 {agent} has a question for you" if view.question else "⏳ {what}? {asker} needs your approval",
+        what=what,
+        asker=asker,
+        agent=Prose(view.agent),
+    )
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
-    link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
+    link = (Say(words.DOT), Link(view.card_link, "Open the card")) if view.card_link else ()
     sentence = Line((*said, *until, *link))
     return message([sentence], rich([sentence], f"note.{view.id}"))

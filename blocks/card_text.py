@@ -161,11 +161,15 @@ def votes_of(asked: Asked, count: int) -> str:
 
 def _unknown_outcome(view: Shown, room: Space) -> Line:
     """What is known about a call with an unknown outcome. A card says only what is needed to answer."""
-    row = say(words.UNKNOWN) if view.started_at is None else say(words.UNKNOWN_SINCE, when=When(view.started_at))
+    row = (
+        say("It started, and nobody knows how it ended.")
+        if view.started_at is None
+        else say("It started {when}, and nobody knows how it ended.", when=When(view.started_at))
+    )
     if room.exact:
-        row += say(words.UNKNOWN_STAYS)
+        row += say(" It won't run again by itself.")
         row += say(" Approved by {people}.", people=by(view.decided_by)) if view.decided_by else ()
-    return Line((*row, *say(words.CHECK_ITSELF)))
+    return Line((*row, *say(" Check before you answer.")))
 
 
 # -- the facts around it
@@ -192,12 +196,12 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         votes = [_run_again_votes(view)] if view.voted else []
-        return join([*votes, _deciders(view, words.MAY_DECIDE, most)], words.DOT)
+        return join([*votes, _deciders(view, "{approvers} can answer", most)], words.DOT)
     if view.stage is not State.WAITING:
         return ()
-    parts = [say(words.APPROVED_SO_FAR, people=by(view.voted))] if view.voted else []
+    parts = [say("Approved by {people}", people=by(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
-    template = words.MAY_ANSWER if view.question else words.NEEDED_FROM
+    template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
     parts.append(_deciders(view, template, most, needed=needed))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
@@ -205,7 +209,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
 
 def _run_again_votes(view: Shown) -> tuple[TextSpan, ...]:
     votes = (Say(words.votes_again(len(view.voted), view.quorum), bold=True),)
-    return say(words.VOTES_BY, votes=votes, people=by(view.voted))
+    return say("{votes}: {people}", votes=votes, people=by(view.voted))
 
 
 def _deciders(view: Shown, template: str, most: int, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
@@ -213,10 +217,14 @@ def _deciders(view: Shown, template: str, most: int, **spans: tuple[TextSpan, ..
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
     named = approvers(left, most) or approvers(view.approvers, most)
     if not named:
-        return say(words.NOBODY_MAY_ANSWER if view.question else words.NOBODY_MAY_DECIDE)
+        return say(
+            "Nobody can answer: the policy names no one"
+            if view.question
+            else "Nobody can approve this: the policy names no one"
+        )
     row = say(template, approvers=named, **spans)
     if view.escalated_to and (leads := approvers(view.escalated_to, most)):
-        row += (Say(words.DOT), *say(words.ESCALATED_TO, approvers=leads))
+        row += (Say(words.DOT), *say("escalated to {approvers}", approvers=leads))
     return row
 
 
@@ -225,7 +233,7 @@ def approvers(who: Sequence[Approver], most: int = _PEOPLE) -> tuple[TextSpan, .
     named = [_approver(one) for one in who]
     if len(named) > most:
         named = [*named[:most], say(words.more(len(named) - most))]
-    return join(named, last=words.OR)
+    return join(named, last=" or ")
 
 
 def _approver(one: Approver) -> tuple[TextSpan, ...]:
@@ -235,9 +243,9 @@ def _approver(one: Approver) -> tuple[TextSpan, ...]:
         case ApproverKind.USER:
             return (User(one.value),)
         case ApproverKind.EMAIL:
-            return code(one.value), Say(words.UNRESOLVED)
+            return code(one.value), Say(" (no such account)")
         case ApproverKind.PYTHON:
-            return say(words.CALLABLE, name=code(one.value))
+            return say("whoever {name} names", name=code(one.value))
 
 
 def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
@@ -254,15 +262,15 @@ def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
     if view.wants_payload:
         pass  # an answer is not an edit
     elif view.edited_by:
-        parts.append(say(words.EDITED_BY, who=User(view.edited_by)))
+        parts.append(say("Edited by {who}", who=User(view.edited_by)))
     elif view.diff:
-        parts.append(say(words.EDITED))
+        parts.append(say("Edited"))
     if view.attempt > 1:
-        parts.append(say(words.ATTEMPT, number=str(view.attempt)))
+        parts.append(say("Attempt {number}", number=str(view.attempt)))
     if view.hidden:
         parts.append(say(words.hidden(view.hidden)))
     if view.unbound and view.stage is State.WAITING:
-        parts.append(say(words.UNBOUND))
+        parts.append(say("The server does not say which arguments this tool takes."))
     return join(parts, words.DOT)
 
 
@@ -280,7 +288,11 @@ def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
     bound: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
     if on[_BOUND:]:
         bound.append(say(words.more(len(on) - _BOUND)))
-    return say(words.CALLS_WITH, tool=named, on=join(bound, last=words.AND)) if bound else say(words.CALLS, tool=named)
+    return (
+        say("Calls of {tool} with {on}", tool=named, on=join(bound, last=" and "))
+        if bound
+        else say("Calls of {tool}", tool=named)
+    )
 
 
 _BOUND = 5
@@ -293,12 +305,22 @@ def _value_span(argument: Argument) -> TextSpan:
 
 
 def _problems(view: Shown) -> list[Line]:
-    lines = [line(words.ANSWERED_OUTSIDE)] if view.answered_outside else []
+    lines = [line("🚨 Somebody answered the agent directly, outside this app.")] if view.answered_outside else []
     lines += [line(words.NOT_SEALED)] if view.unsealed else []
-    lines += [line(words.UNREACHABLE, when=When(view.tries_until))] if view.tries_until else []
+    lines += (
+        [line("🔌 The agent can't be reached. Trying again until {when}.", when=When(view.tries_until))]
+        if view.tries_until
+        else []
+    )
     if view.paused and view.paused.by is None:
         lines.append(line(words.PAUSED))
     elif view.paused:
-        why = (Say(words.BECAUSE), Prose(view.paused.reason)) if view.paused.reason else ()
-        lines.append(line(words.PAUSED_BY, who=User(view.paused.by or ""), why=why))
+        why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()
+        lines.append(
+            line(
+                "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed.",
+                who=User(view.paused.by or ""),
+                why=why,
+            )
+        )
     return lines

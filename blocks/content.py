@@ -133,7 +133,7 @@ def headline(view: Shown) -> str:
     It may hold what an agent chose: draw it as plain text, or as `Prose`.
     """
     if view.question:
-        return words.QUESTION_FROM.format(agent=fit_visible(view.agent, 80).text)
+        return f"Question from {fit_visible(view.agent, 80).text}"
     return _policy_title(view) or _default_title(view)
 
 
@@ -192,14 +192,14 @@ def _say_tool(view: Shown, drawing: _Drawing) -> None:
 
 def asked_by_line(view: Shown) -> Line:
     agent = name(view.agent, 80)
-    template = words.ASKED_BY if view.asked_by else words.ASKED_BY_AGENT
+    template = "Asked by {asker} through {agent}" if view.asked_by else "Asked by {agent}"
     row = say(template, agent=agent, asker=User(view.asked_by or ""))
     if view.stage not in (State.WAITING, OutcomeKind.UNKNOWN):  # an unknown call says when it started
-        row += say(words.ASKED_WHEN, when=When(view.asked_at))
+        row += say(", {when}", when=When(view.asked_at))
     if not view.question:
         row += (Say(words.DOT), code(view.tool, TOOL_IN_TITLE))
     if view.session_link:
-        row += (Say(words.DOT), Link(view.session_link, words.CONVERSATION))
+        row += (Say(words.DOT), Link(view.session_link, "Conversation"))
     return Line(row)
 
 
@@ -221,12 +221,12 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
     changed = {change.path: change for change in view.diff}
     answer = view.payload if view.answered else ()
     if not view.arguments and not view.question:
-        drawing.add(Line((Say(words.NO_ARGUMENTS),)))
+        drawing.add(Line((Say("No arguments"),)))
     if view.arguments and view.question:
-        drawing.add(Line((Say(words.ASKS_ABOUT),)))
+        drawing.add(Line((Say("About"),)))
     _say_values(view.arguments, {} if view.wants_payload else changed, drawing)
     if answer:
-        drawing.add(Line((Say(words.THE_ANSWER if view.question else words.ANSWER),)))
+        drawing.add(Line((Say("The answer" if view.question else "With this answer"),)))
         _say_values(answer, changed, drawing)
     own = {argument.name for argument in (answer if view.wants_payload else view.arguments)}
     _say_changes([change for change in view.diff if change.path not in own], drawing)
@@ -237,7 +237,7 @@ def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff],
     arguments = sorted(arguments, key=lambda argument: argument.is_default)
     for index, argument in enumerate(arguments):
         if argument.is_default and (not index or not arguments[index - 1].is_default):
-            drawing.add(Line((Say(words.DEFAULTS),)))
+            drawing.add(Line((Say("Not given, so by default"),)))
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
             drawing.left_out()
@@ -257,7 +257,7 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[TextS
     """The spans that begin a line. None for a name that needs a box above the line."""
     name = (name if drawing.room.exact else readable_name(name)) or '""'
     if drawing.room.name > _NAME_ON_A_LINE and not fit_visible(name, _NAME_ON_A_LINE).whole:
-        drawing.add(Line((Say(words.NAME),)), Box(drawing.fitted(name, drawing.room.name)))
+        drawing.add(Line((Say("Name"),)), Box(drawing.fitted(name, drawing.room.name)))
         return ()
     return (Supplied(drawing.fitted(name, drawing.room.name, runs=runs), bold=True), Say(" "))
 
@@ -329,7 +329,7 @@ def _say_exact(
     limit = min(room.value, max(drawing.left, _LEAST)) if runs else room.old
     drawing.add(Box(drawing.fitted(now.text, limit, room.lines, runs=runs)))
     if was:
-        drawing.add(Line((Say(words.WAS),)), Box(drawing.fitted(was.text, room.old, room.lines, runs=False)))
+        drawing.add(Line((Say("was"),)), Box(drawing.fitted(was.text, room.old, room.lines, runs=False)))
 
 
 def _display_of(value: JsonValue | Absent, room: Space) -> SpelledValue:
@@ -347,7 +347,7 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
     """The differences inside an argument. The value above is what runs; these show what is new in it."""
     if not changes:
         return
-    drawing.add(Line((Say(words.CHANGED),)))
+    drawing.add(Line((Say("Changed"),)))
     most = len(changes) if drawing.room.exact else _CHANGES
     for change in changes[:most]:
         _say_value(Argument(change.path, None), change.new, change, drawing, runs=False)

@@ -106,7 +106,7 @@ def everything(view: Shown) -> JsonObject:
     """What "See everything" opens."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
     blocks = [*_frame(view), *pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}"), *cut_note(pages)]
-    return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
+    return modal(Callback.SHOW, "Everything", blocks, metadata=Ref(view.id, view.revision).encode())
 
 
 def run_again_form(view: Shown) -> JsonObject:
@@ -116,12 +116,16 @@ def run_again_form(view: Shown) -> JsonObject:
     blocks = [*_frame(view), *pages.blocks, *cut_note(pages), *twice]
     submit = words.RUN_AGAIN if pages.whole else None
     metadata = Ref(view.id, view.revision).encode()
-    return modal(Callback.RUN_AGAIN, words.TITLE_RUN_AGAIN, blocks, metadata=metadata, submit=submit)
+    return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=metadata, submit=submit)
 
 
 def cut_note(pages: Pages) -> list[JsonObject]:
     """Says so if the pages are not everything. Such a view has no submit button."""
-    return [] if pages.whole else [rich([line(words.TOO_MUCH)], "too_much")]
+    return (
+        []
+        if pages.whole
+        else [rich([line("This is only the beginning: all of it is too long for a window.")], "too_much")]
+    )
 
 
 def _frame(view: Shown) -> list[JsonObject]:

@@ -60,14 +60,19 @@ def home_tab(view: HomeView) -> JsonObject:
     for item in view.waiting[:WAITING]:
         blocks += [*_decidable_item(item, "w", view.version), divider(_block_id("line", item, view.version))]
     if not view.waiting:
-        blocks.append(rich([line(words.HOME_EMPTY), line(words.HOME_EMPTY_MORE)], f"empty.{view.version}"))
+        blocks.append(
+            rich(
+                [line(words.HOME_EMPTY), line("When an agent needs your approval, it appears here and in its thread.")],
+                f"empty.{view.version}",
+            )
+        )
     blocks += _more_block(view.more_waiting + len(view.waiting[WAITING:]), words.HOME_MORE, "waiting", view)
     if view.asked or view.more_asked:
-        blocks += _section(words.HOME_ASKED, len(view.asked) + view.more_asked, "asked", view)
+        blocks += _section("You asked for", len(view.asked) + view.more_asked, "asked", view)
         blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
         blocks += _more_block(view.more_asked + len(view.asked[ASKED:]), words.HOME_MORE, "asked", view)
     if view.grants:
-        blocks += _section(words.HOME_GRANTS, len(view.grants), "grants", view)
+        blocks += _section("Your grants", len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
         blocks += _more_block(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
     return home(blocks)
@@ -86,7 +91,7 @@ def approvals(view: HomeView) -> Message:
     others = _fit_items(view.here, _others_item, "h", view.version, _size([*blocks, *mine.blocks]))
     for title, count, part, found in (
         (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine),
-        (words.HOME_HERE, len(view.here) + view.more_here, "here", others),
+        ("Waiting in this channel", len(view.here) + view.more_here, "here", others),
     ):
         if found.items:
             blocks += [*_section(title, count, part, view), *found.blocks]
@@ -177,7 +182,7 @@ def _grant(grant: GrantView, version: int) -> list[JsonObject]:
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[JsonObject]:
-    shown = words.COUNTED.format(title=title, count=_number(count)) if count else title
+    shown = f"{title} ({_number(count)})" if count else title
     return [header(shown, f"{part}.title.{view.version}")]
 
 

@@ -64,7 +64,7 @@ def confirm(texts: tuple[str, str], verb: str, style: str | None = None) -> Json
         "title": plain_text(fit(title, CONFIRM_TITLE).text),
         "text": plain_text(fit(text, CONFIRM_TEXT).text),
         "confirm": plain_text(verb),
-        "deny": plain_text(words.GO_BACK),
+        "deny": plain_text("Go back"),
     }
     return asked | {"style": style} if style else asked
 
@@ -81,7 +81,7 @@ def button(
     """A button. `about` is the tool that it acts on, for screen readers."""
     spoken = None
     if about is not None:
-        spoken = fit(words.LABEL.format(verb=label, tool=plain(about, BUTTON)), BUTTON).text
+        spoken = fit(f"{label}: {plain(about, BUTTON)}", BUTTON).text
     return part(
         "button",
         text=plain_text(label),

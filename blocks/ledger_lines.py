@@ -1,7 +1,7 @@
 """How each kind of ledger line is shown: one entry for each kind in one table, `LINES`.
 
-Thread, history, audit and log use this table for what a kind means. To add a kind, add its name in `ledger_kinds.py`,
-its words in `words.py` and its entry here; `tests/blocks/test_thread.py` fails if the entry is missing.
+Thread, history, audit and log use this table for what a kind means. To add a kind, add its name in `ledger_kinds.py`
+and its entry here; `tests/blocks/test_thread.py` fails if the entry is missing.
 """
 
 from __future__ import annotations
@@ -178,10 +178,10 @@ def _by_ask(question: str, operation: str, call: str) -> Words:
 
 def _asked_words(step: ShownLine) -> str:
     if step.channel:
-        return words.LINE_QUESTION_IN if step.question else words.LINE_ASKED_IN
+        return "💬 {name} asks a question in {channel}" if step.question else "⏳ {tool} needs approval in {channel}"
     if step.question:
-        return words.LINE_QUESTION
-    return words.LINE_OPERATION_ASKED if step.operation else words.LINE_ASKED
+        return "💬 {name} asks a question."
+    return "⏳ {tool} has started, and needs a decision to continue." if step.operation else "⏳ {tool} needs approval."
 
 
 def _by_attempt(again: str, first: str) -> Words:
@@ -196,21 +196,21 @@ def _by_approvers(named: str, unnamed: str) -> Words:
 def _edit_words(step: ShownLine) -> str:
     """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
     if not step.answer:
-        return words.LINE_EDITED
+        return "✏️ {who} edited {tool} and approved that. Earlier approvals no longer count."
     answer, first = describe_answer(step.answer, step.call), step.revision <= 2
     if answer is None:
         return words.LINE_APPROVAL
     if answer.complete:
-        return words.LINE_FILLED_IN if first else words.LINE_ANSWER_CHANGED
-    return words.LINE_FILLED_IN_WITH if first else words.LINE_ANSWER_CHANGED_WITH
+        return "👍 {who} approved {answer} for {tool}: {votes}." if first else words.LINE_ANSWER_CHANGED
+    return "👍 {who} approved {tool} with {answer}: {votes}." if first else words.LINE_ANSWER_CHANGED_WITH
 
 
 def _revocation_words(step: ShownLine) -> str:
     if step.who is not None:
-        return words.LINE_GRANT_REVOKED
+        return "🔒 {who} revoked the grant for {tool}. Calls ask again."
     if step.people:
-        return words.LINE_GRANT_GIVER_LOST
-    return words.LINE_GRANT_LOST if step.why else words.LINE_GRANT_ENDED
+        return "🔒 Calls of {tool} ask again, because {people} could not approve such a call any more ({why})."
+    return "🔒 Calls of {tool} ask again, because {why}." if step.why else words.LINE_GRANT_ENDED
 
 
 def stopped_calls(step: ShownLine, part: str) -> list[str]:
@@ -226,14 +226,14 @@ def stopped_calls(step: ShownLine, part: str) -> list[str]:
 
 def _stop_words(step: ShownLine) -> str:
     """Who stopped the agent, and which calls go on."""
-    runs = words.LINE_STOPPED_RUNS if stopped_calls(step, "runs") else ""
-    waits = words.LINE_STOPPED_WAITS if stopped_calls(step, "waits") else ""
-    return words.LINE_STOPPED + runs + waits
+    runs = " {runs} was approved and still runs; its result follows." if stopped_calls(step, "runs") else ""
+    waits = " {waits} still waits for a decision." if stopped_calls(step, "waits") else ""
+    return "⏹️ {who} stopped the agent." + runs + waits
 
 
 _APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY
-_RAN = _by_attempt(words.THREAD_RAN_AGAIN, words.THREAD_RAN)
-_DENIED = _if_nobody(words.THREAD_DENIED_BY_POLICY, words.THREAD_DENIED)
+_RAN = _by_attempt("ran again{took}", "ran{took}")
+_DENIED = _if_nobody("denied by the policy", "denied by {who}")
 
 LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
@@ -250,64 +250,83 @@ LINES: Mapping[LineKind, LineEntry] = {
         approvers=True,
         headline=True,
     ),
-    LineKind.ESCALATED: LineEntry(sentence=words.LINE_ESCALATED, approvers=True, headline=True),
+    LineKind.ESCALATED: LineEntry(
+        sentence="⏫ {tool} still waits. From now on {approvers} may decide as well.", approvers=True, headline=True
+    ),
     LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False),
     LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False),
     LineKind.VOTE_REFUSED: LineEntry(
-        sentence=words.LINE_VOTE_REFUSED,
+        sentence="✋ {who} tried to decide on {tool}, but the vote did not count: {why}.",
         headline=True,
     ),
     LineKind.VOTE_FELL: LineEntry(
         sentence=lambda step: (
-            words.LINE_VOTE_FELL_NOT_NAMED
+            "↘️ The approval of {tool} by {who} no longer counts: they are no longer an approver."
             if step.why is Reason.NOT_APPROVER
-            else words.LINE_VOTE_FELL_WHY
+            else "↘️ The approval of {tool} by {who} no longer counts: {why}."
             if step.why
-            else words.LINE_VOTE_FELL
+            else "↘️ The approval of {tool} by {who} no longer counts."
         ),
         headline=True,
     ),
     LineKind.REAPPLIED: LineEntry(
-        sentence=_if_nobody(words.LINE_REAPPLIED, words.LINE_REAPPLIED_BY), text=True, reason=True, headline=True
+        sentence=_if_nobody(
+            "📋 The policy changed, and {tool} is now under the new one.",
+            "📋 {who} put {tool} under the policy as it is in the file now.",
+        ),
+        text=True,
+        reason=True,
+        headline=True,
     ),
     LineKind.APPROVED: LineEntry(
-        sentence=_by_ask(words.LINE_ANSWERED, words.LINE_APPROVED, words.LINE_APPROVED),
+        sentence=_by_ask("💬 {people} answered {tool}.", words.LINE_APPROVED, words.LINE_APPROVED),
         end=End("👍 ", _APPROVED),
     ),
     LineKind.DENIED: LineEntry(
-        sentence=words.LINE_DENIED,
+        sentence="🚫 {who} denied {tool}.",
         end=End("🚫 ", (_DENIED,)),
         reason=True,
     ),
     LineKind.EXPIRED: LineEntry(
-        sentence=words.LINE_EXPIRED,
-        end=End("⌛ ", (words.THREAD_EXPIRED,)),
+        sentence="⌛ {tool} has expired with {votes}. {no}",
+        end=End("⌛ ", ("expired with {votes}",)),
     ),
     LineKind.WITHDRAWN: LineEntry(
-        sentence=words.LINE_WITHDRAWN,
-        end=End("↩️ ", (words.THREAD_WITHDRAWN,)),
+        sentence="↩️ {who} withdrew {tool}. {no}",
+        end=End("↩️ ", ("withdrawn by {who}",)),
         text=True,
     ),
-    LineKind.ASKED_ANEW: LineEntry(sentence=words.LINE_ASKED_ANEW, headline=True),
+    LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card.", headline=True),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
     ),
     LineKind.LAPSED: LineEntry(
-        sentence=_by_ask(words.LINE_NOT_SENT, words.LINE_NOT_SENT, words.LINE_LAPSED),
-        end=End("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
+        sentence=_by_ask(
+            words.LINE_NOT_SENT,
+            words.LINE_NOT_SENT,
+            "⌛ {tool} was approved, but did not start in time. It did not run.",
+        ),
+        end=End("⌛ ", (words.THREAD_APPROVED_BY, "did not start in time")),
     ),
     LineKind.BEGUN: LineEntry(
-        sentence=_by_attempt(words.LINE_BEGUN_AGAIN, words.LINE_BEGUN), card=True, of_question=False, of_operation=False
+        sentence=_by_attempt("▶️ {tool} started, attempt {attempt}.", "▶️ {tool} started."),
+        card=True,
+        of_question=False,
+        of_operation=False,
     ),
     LineKind.DONE: LineEntry(
-        sentence=words.LINE_DONE, end=End("✅ ", (*_APPROVED, _RAN)), result=True, of_question=False, of_operation=False
+        sentence="✅ {tool} ran{took}.",
+        end=End("✅ ", (*_APPROVED, _RAN)),
+        result=True,
+        of_question=False,
+        of_operation=False,
     ),
     LineKind.FAILED: LineEntry(
-        sentence=words.LINE_FAILED, end=End("❌ ", (*_APPROVED, words.THREAD_FAILED)), result=True
+        sentence="❌ {tool} failed{took}.", end=End("❌ ", (*_APPROVED, "failed{took}")), result=True
     ),
     LineKind.REFUSED: LineEntry(
-        sentence=_by_ask(words.LINE_ANSWER_REFUSED, words.LINE_REFUSED, words.LINE_REFUSED),
-        end=End("⛔ ", (*_APPROVED, words.THREAD_DID_NOT_RUN)),
+        sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
+        end=End("⛔ ", (*_APPROVED, "did not run")),
         result=True,
     ),
     LineKind.UNSEALED: LineEntry(
@@ -317,17 +336,30 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ALTERED: LineEntry(
         sentence=words.LINE_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
     ),
-    LineKind.UNKNOWN: LineEntry(sentence=words.LINE_UNKNOWN, end=End("⚠️ ", (*_APPROVED, words.THREAD_UNKNOWN))),
+    LineKind.UNKNOWN: LineEntry(
+        sentence="⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do.",
+        end=End("⚠️ ", (*_APPROVED, "started, but it is not known how it ended: the card asks what to do")),
+    ),
     LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes], headline=True),
-    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.LINE_RUN_AGAIN_VOTE, card=True),
-    LineKind.RUN_AGAIN: LineEntry(sentence=words.LINE_RUN_AGAIN, card=True),
+    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence="👍 {who} wants {tool} to run again: {votes}.", card=True),
+    LineKind.RUN_AGAIN: LineEntry(sentence="🔁 {tool} runs again, attempt {attempt}, decided by {people}.", card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS, headline=True),
-    LineKind.GRANTED: LineEntry(sentence=words.LINE_GRANTED),
-    LineKind.GRANT_USED: LineEntry(sentence=words.LINE_GRANT_USED, arguments=True, headline=True),
+    LineKind.GRANTED: LineEntry(
+        sentence="🔓 {calls} run without asking until {when}, in this conversation. Allowed by {people}."
+    ),
+    LineKind.GRANT_USED: LineEntry(
+        sentence="🔓 {tool} runs without asking, because {people} allowed calls like it.", arguments=True, headline=True
+    ),
     LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True),
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
-    LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.LINE_PAUSED, words.LINE_PAUSED_BY), text=True),
-    LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.LINE_RESUMED, words.LINE_RESUMED_BY), text=True),
+    LineKind.PAUSED: LineEntry(
+        sentence=_if_nobody(
+            "⏸️ Runs are paused. Approved calls start once they are resumed.",
+            "⏸️ {who} paused runs. Approved calls start once they are resumed.",
+        ),
+        text=True,
+    ),
+    LineKind.RESUMED: LineEntry(sentence=_if_nobody("▶️ Runs are resumed.", "▶️ {who} resumed runs."), text=True),
     LineKind.HEARD: LineEntry(),
     LineKind.RETRIED: LineEntry(),
     LineKind.PURGED: LineEntry(),
@@ -374,7 +406,7 @@ def _part_of(field: Argument, whole: Argument) -> tuple[TextSpan, ...]:
     formats = field.formats or whole.formats
     called = readable_name(whole.name)
     unit = () if formats else (Say(" "), Prose(called) if whole.name.isidentifier() else name(called, _LONG))
-    return (_value(field, whole), Say(words.OF), _value(whole, field), *unit)
+    return (_value(field, whole), Say(" of "), _value(whole, field), *unit)
 
 
 def _value(one: Argument, like: Argument | None = None) -> TextSpan:

@@ -168,7 +168,9 @@ def _moment(value: str) -> TextSpan | None:
     seconds = bool(at.second or fraction)
     if at.tzinfo is None:
         clock = f"{at:%H:%M:%S}" if seconds else f"{at:%H:%M}"
-        return Say(words.TIME_WITHOUT_ZONE.format(day=_day(at), time=f"{clock}.{fraction}" if fraction else clock))
+        return Say(
+            "{day} at {time} (no time zone)".format(day=_day(at), time=f"{clock}.{fraction}" if fraction else clock)
+        )
     second = at.replace(microsecond=0).timestamp()
     if not 0 <= second < _MOST_SECONDS:
         return None
@@ -226,7 +228,7 @@ def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
         kept = kept[: max(lines - 1, 0)]
     below = [Line((Say("• "), *row)) for row in kept]
     if not whole and kept:
-        below.append(Line((Say(words.AND_MORE.format(count=f"{len(value) - len(kept):,}")),)))
+        below.append(Line((Say("… and {count} more".format(count=f"{len(value) - len(kept):,}")),)))
     return Readable((Say(words.counted(len(value), name)),), tuple(below), whole=whole)
 
 

@@ -180,7 +180,7 @@ def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
     parts = (_with_answer(words_for(part, step), step) for part in end.parts)
     shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
     if notified_users(step):
-        shown.append(words.THREAD_ASKED_BY)
+        shown.append("asked by {asker}")
     row: tuple[TextSpan, ...] = (Say(end.sign),)
     if step.several:
         row += (name(step.tool), Say(words.DOT))
@@ -229,7 +229,7 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "calls": calls_like(step.tool, step.on),
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
-        "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
+        "why": words.WHY_SHORT[step.why] if step.why else "the policy",
         "took": took(step.seconds, "after" if step.kind is LineKind.FAILED else "in"),
         "runs": join([name(tool) for tool in stopped_calls(step, "runs")]),
         "waits": join([name(tool) for tool in stopped_calls(step, "waits")]),
@@ -276,11 +276,11 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
     left_out: list[Piece] = []
     while True:
         pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
-        pages = split_pages(pieces or [line(words.HISTORY_EMPTY)], name, *room_beside())
+        pages = split_pages(pieces or [line("Nothing has happened yet.")], name, *room_beside())
         if pages.whole:
             return list(pages.blocks)
         steps = steps[len(steps) // 2 :]
-        left_out = [line(words.HISTORY_CUT)]
+        left_out = [line("Earlier steps are left out here; the audit has them all.")]
 
 
 def _step_pieces(step: ShownLine) -> list[Piece]:

@@ -20,7 +20,7 @@ from bot.confirmation.shown import Shown
 
 
 def verdict_modal(call: Shown, made: Verdict) -> JsonObject:
-    title = words.TITLE_YOUR_ANSWER if call.question else words.TITLE_YOUR_VOTE
+    title = "Your answer" if call.question else "Your vote"
     return modal(Callback.SHOW, title, [rich([verdict(call, made)], "verdict")])
 
 
@@ -28,7 +28,7 @@ def verdict_message(call: Shown, made: Verdict) -> Message:
     return _message(verdict(call, made))
 
 
-def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
+def notice_modal(sentence: str, title: str = "Not possible") -> JsonObject:
     """A view with one sentence: why no form opens, why nothing was done, or that something is looked up."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
@@ -42,7 +42,7 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
     pieces: list[Line | Quote] = [line(words.AGENT_FAILED)]
     if why:
         pieces.append(Quote(fit_visible(why, 600, 6, keep="\n").text))
-    row = actions([button(Action.RETRY, words.RETRY, checked_id(retry))], f"retry.{retry}")
+    row = actions([button(Action.RETRY, "Try again", checked_id(retry))], f"retry.{retry}")
     return message(pieces, rich(pieces, f"failed.{retry}"), *row)
 
 
@@ -52,18 +52,27 @@ def verdict(call: Shown, made: Verdict) -> Line:
         return Line(_refusal(call, made.refusal))
     votes, tool = words.votes(made.votes, call.quorum), name(call.tool)
     if call.question and made.kind in (LineKind.APPROVAL, LineKind.EDITED):
-        return line(words.VERDICT_ANSWERED, tool=tool)
+        return line("Your answer counts. {tool} gets it.", tool=tool)
     template = _TEMPLATES.get(made.kind, _TEMPLATES[LineKind.APPROVAL])[made.decided]
     return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 
 
 _TEMPLATES = {
-    LineKind.APPROVAL: (words.VERDICT_APPROVED, words.VERDICT_APPROVED_LAST),
-    LineKind.EDITED: (words.VERDICT_EDITED, words.VERDICT_EDITED_LAST),
+    LineKind.APPROVAL: (
+        "Your approval counts: {votes}.",
+        "Your approval counts, and it was the last one needed. {call} runs.",
+    ),
+    LineKind.EDITED: (
+        "Your edit counts as your approval: {votes}.",
+        "Your edit counts, and it was the last approval needed. {call} runs as you edited it.",
+    ),
     LineKind.DENIED: (words.VERDICT_DENIED, words.VERDICT_DENIED),
     LineKind.WITHDRAWN: (words.VERDICT_WITHDRAWN, words.VERDICT_WITHDRAWN),
     LineKind.SETTLED: (words.VERDICT_SETTLED, words.VERDICT_SETTLED),
-    LineKind.RUN_AGAIN_VOTE: (words.VERDICT_RUN_AGAIN, words.VERDICT_RUN_AGAIN_LAST),
+    LineKind.RUN_AGAIN_VOTE: (
+        "Your vote counts: {votes}.",
+        "Your vote counts, and it was the last one needed. {call} runs again.",
+    ),
     LineKind.GRANT_REVOKED: (words.VERDICT_REVOKED, words.VERDICT_REVOKED),
 }
 
@@ -74,12 +83,12 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     why = refusal.reason
     row = say(
         (words.WHY_QUESTION.get(why) if call.question else None) or words.WHY[why],
-        state=words.STATES[stage] if stage else words.DECIDED,
+        state=words.STATES[stage] if stage else "decided",
         revision=str(call.revision),
-        fields=join_list(names) or words.THIS_FIELD,
+        fields=join_list(names) or "this",
     )
     if why is Reason.CANNOT_ASK and refusal.unresolved:
-        row = (*say(words.UNRESOLVED_ENTRY, entry=code(refusal.unresolved.what)), Say(" "), *row)
+        row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)
     return row
 
 
@@ -109,17 +118,21 @@ def hint_message(bot: str) -> Message:
 
 
 def queued_message(*, paused: bool) -> Message:
-    said = line(words.REPLY_PAUSED if paused else words.REPLY_QUEUED)
+    said = line(
+        "Runs are paused. The agent reads your message once they are resumed."
+        if paused
+        else "The agent is still at work. It reads your message next."
+    )
     return message([said], rich([said], "reply.queued"))
 
 
 def stop_message(calls: Sequence[Stoppable]) -> Message:
     """A button for each call that this person can stop."""
-    said = line(words.REPLY_STOP)
+    said = line("Your message alone does not stop what waits for approval. Do you want to stop it?")
     row = []
     for call in calls[:_MOST]:
         verb = words.WITHDRAW if call.withdraws else words.DENY_OPENS
-        label = verb if len(calls) == 1 else words.REPLY_STOP_ONE.format(verb=verb, what=plain(call.what, 60))
+        label = verb if len(calls) == 1 else f"{verb} {plain(call.what, 60)}"
         sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
         action = Action.WITHDRAW if call.withdraws else Action.DENY
         row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))

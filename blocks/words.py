@@ -1,4 +1,5 @@
-"""The texts of cards, forms, threads and lists in Slack. An error says what happened and what to do next.
+"""Titles, the names of states, reasons, buttons, and texts that are used twice. Other texts stand where they are drawn.
+An error says what happened and what to do next.
 
 Fields in braces are filled with spans (`rich.say`); supplied strings never pass through here.
 """
@@ -39,37 +40,17 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
     "waiting": "Let this continue? {what}",
     "done": "👍 Approved: {what}",
 }
-QUESTION_FROM = "Question from {agent}"
-MAY_ANSWER = "{approvers} can answer"
-NOBODY_MAY_ANSWER = "Nobody can answer: the policy names no one"
-THE_ANSWER = "The answer"
-ASKS_ABOUT = "About"
 
-ASKED_BY = "Asked by {asker} through {agent}"
-ASKED_BY_AGENT = "Asked by {agent}"
-ASKED_WHEN = ", {when}"
-CONVERSATION = "Conversation"
 CARD = "Card"
 DOT = " · "
 
-NO_ARGUMENTS = "No arguments"
-DEFAULTS = "Not given, so by default"
-UNBOUND = "The server does not say which arguments this tool takes."
 HIDDEN_VALUE = "🔒 hidden"
 NOTHING = "nothing"
 NONE = "none"
-TIME_WITHOUT_ZONE = "{day} at {time} (no time zone)"
 YES, NO = "yes", "no"
 EMPTY, EMPTY_LIST = "empty", "empty list"
-AND_MORE = "… and {count} more"
 RESULT = "Result"
 ARROW = " → "
-WAS = "was"
-NAME = "Name"
-EDITED_BY = "Edited by {who}"
-EDITED = "Edited"
-CHANGED = "Changed"
-ANSWER = "With this answer"
 
 
 def counted(count: int, name: str) -> str:
@@ -93,10 +74,6 @@ def more(count: int) -> str:
     return f"{count} more"
 
 
-CUT = "Shortened here. Approve… shows all of it first."
-CUT_SETTLED = "Shortened here."
-
-
 def votes(count: int, quorum: int, noun: str = "approval") -> str:
     return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 
@@ -111,39 +88,17 @@ def votes_again(count: int, quorum: int) -> str:
     return f"{count} of {quorum} to run it again"
 
 
-NEEDED_FROM = "{needed} from {approvers}"
-VOTES_BY = "{votes}: {people}"
-MAY_DECIDE = "{approvers} can answer"
-NOBODY_MAY_DECIDE = "Nobody can approve this: the policy names no one"
-ESCALATED_TO = "escalated to {approvers}"
 UNTIL = "expires {when}"
-OR = " or "
-AND = " and "
-OF = " of "
-UNRESOLVED = " (no such account)"
-CALLABLE = "whoever {name} names"
 
-APPROVED_SO_FAR = "Approved by {people}"
-UNKNOWN = "It started, and nobody knows how it ended."
-UNKNOWN_SINCE = "It started {when}, and nobody knows how it ended."
-UNKNOWN_STAYS = " It won't run again by itself."
-CHECK_ITSELF = " Check before you answer."
 SOMEBODY = "Somebody"
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
-PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
-BECAUSE = ": "
-UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
 )
-ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, outside this app."
-ATTEMPT = "Attempt {number}"
 GRANT = "🔓 {calls} run without asking until {when}, in this conversation{uses}. Allowed by {who}."
 GRANT_LISTED = "🔓 {calls} run without asking until {when}, in one conversation in {place}{uses}. Allowed by {who}."
-CALLS = "Calls of {tool}"
-CALLS_WITH = "Calls of {tool} with {on}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -156,28 +111,18 @@ def uses(most: int | None, used: int = 0) -> str:
 # -- buttons
 
 APPROVE = "Approve"
-APPROVE_OPENS = "Approve…"
 DENY = "Deny"
-ANSWER_OPEN = "Answer…"
 SUBMIT_ANSWER = "Send answer"
 DENY_OPENS = "Deny…"
-EDIT = "Edit…"
 WITHDRAW = "Withdraw"
-WITHDRAW_OPENS = "Withdraw…"
-SEE_EVERYTHING = "See everything"
-HISTORY = "History"
 HAPPENED = "It took effect"
 NOT_HAPPENED = "It did not"
 RUN_AGAIN = "Run again"
-RUN_AGAIN_OPENS = "Run again…"
 REVOKE = "Revoke grant"
 OPEN_CARD = "Open card"
-RETRY = "Try again"
 CANCEL = "Cancel"
 CLOSE = "Close"
-GO_BACK = "Go back"
 
-LABEL = "{verb}: {tool}"  # what a screen reader says of a button
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_HAPPENED = ("Did it take effect?", "The agent learns that it did. You can't undo this.")
@@ -192,20 +137,14 @@ CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval a
 
 # -- views
 
-TITLE_EVERYTHING = "Everything"
 TITLE_APPROVE = "Approve"
 TITLE_ANSWER = "Answer"
-TITLE_RUN_AGAIN = "Run again"
 TITLE_DENY = "Deny"
 TITLE_WITHDRAW = "Withdraw"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
-TITLE_YOUR_VOTE = "Your vote"
-TITLE_YOUR_ANSWER = "Your answer"
-TITLE_NOTICE = "Not possible"
 SUBMIT_EDIT = "Approve edited"
 
-TOO_MUCH = "This is only the beginning: all of it is too long for a window."
 
 EDIT_INTRO = "Your edit counts as your approval. Earlier approvals no longer count."
 EDIT_INTRO_DENIES = (
@@ -227,7 +166,6 @@ GRANT_OPTION = "Also allow the next ones like this"
 
 
 GRANT_SCOPE = "{calls} then run without asking for {duration}, in this conversation{uses}."
-
 
 # -- fields
 
@@ -260,45 +198,19 @@ IN_ITEM = "{list}, item {number}: {name}"
 
 # -- the thread and the history
 
-LINE_ASKED = "⏳ {tool} needs approval."
-LINE_QUESTION = "💬 {name} asks a question."
-LINE_QUESTION_IN = "💬 {name} asks a question in {channel}"
-LINE_ANSWERED = "💬 {people} answered {tool}."
-LINE_ANSWER_REFUSED = "⛔ The agent did not accept the answer to {tool}."
-LINE_OPERATION_ASKED = "⏳ {tool} has started, and needs a decision to continue."
-LINE_ASKED_IN = "⏳ {tool} needs approval in {channel}"
 LINE_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
 LINE_REMINDED = "⏰ {tool} still waits, with {votes}."
 LINE_REMINDED_WHO = "⏰ {tool} still waits, with {votes}. {approvers} may decide until {when}."
-LINE_ESCALATED = "⏫ {tool} still waits. From now on {approvers} may decide as well."
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
-LINE_EDITED = "✏️ {who} edited {tool} and approved that. Earlier approvals no longer count."
-LINE_FILLED_IN = "👍 {who} approved {answer} for {tool}: {votes}."
-LINE_FILLED_IN_WITH = "👍 {who} approved {tool} with {answer}: {votes}."
 LINE_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
 LINE_ANSWER_CHANGED_WITH = "✏️ {who} approved {tool} with {answer} instead: {votes}. Earlier approvals no longer count."
-LINE_VOTE_REFUSED = "✋ {who} tried to decide on {tool}, but the vote did not count: {why}."
-LINE_VOTE_FELL = "↘️ The approval of {tool} by {who} no longer counts."
-LINE_VOTE_FELL_WHY = "↘️ The approval of {tool} by {who} no longer counts: {why}."
-LINE_VOTE_FELL_NOT_NAMED = "↘️ The approval of {tool} by {who} no longer counts: they are no longer an approver."
-LINE_REAPPLIED = "📋 The policy changed, and {tool} is now under the new one."
-LINE_REAPPLIED_BY = "📋 {who} put {tool} under the policy as it is in the file now."
 LINE_APPROVED = "👍 {tool} is approved by {people}."
-LINE_DENIED = "🚫 {who} denied {tool}."
-LINE_EXPIRED = "⌛ {tool} has expired with {votes}. {no}"
-LINE_WITHDRAWN = "↩️ {who} withdrew {tool}. {no}"
 LINE_ELSEWHERE = {
     True: "🚨 {tool} was approved outside this app.",
     False: "🚨 {tool} was denied outside this app.",
     None: "🚨 {tool} was answered outside this app.",
 }
-LINE_ASKED_ANEW = "↩️ The agent asks about {tool} again. Use the newer card."
 LINE_NOT_SENT = "⌛ {tool} was decided, but the agent could not be reached in time."
-LINE_LAPSED = "⌛ {tool} was approved, but did not start in time. It did not run."
-LINE_BEGUN = "▶️ {tool} started."
-LINE_BEGUN_AGAIN = "▶️ {tool} started, attempt {attempt}."
-LINE_DONE = "✅ {tool} ran{took}."
-LINE_FAILED = "❌ {tool} failed{took}."
 LINE_REFUSED = "⛔ {tool} did not run."
 LINE_UNSEALED = {
     "words": (
@@ -317,74 +229,32 @@ LINE_UNSEALED = {
     "call": "🚨 The call to {tool} in the database is not the one that was asked about. It does not run. Ask again.",
 }
 LINE_ALTERED = "🚨 {tool} did not run: it is not the call that was approved."
-LINE_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
 LINE_SETTLED = {
     True: "📝 {who} said that {tool} took effect.",
     False: "📝 {who} said that {tool} did not take effect.",
     None: "📝 {who} said how {tool} ended.",
 }
-LINE_RUN_AGAIN_VOTE = "👍 {who} wants {tool} to run again: {votes}."
-LINE_RUN_AGAIN = "🔁 {tool} runs again, attempt {attempt}, decided by {people}."
 LINE_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
-LINE_GRANTED = "🔓 {calls} run without asking until {when}, in this conversation. Allowed by {people}."
-LINE_GRANT_USED = "🔓 {tool} runs without asking, because {people} allowed calls like it."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
-LINE_GRANT_LOST = "🔒 Calls of {tool} ask again, because {why}."
-LINE_GRANT_GIVER_LOST = "🔒 Calls of {tool} ask again, because {people} could not approve such a call any more ({why})."
-LINE_GRANT_REVOKED = "🔒 {who} revoked the grant for {tool}. Calls ask again."
-LINE_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
-LINE_PAUSED_BY = "⏸️ {who} paused runs. Approved calls start once they are resumed."
-LINE_RESUMED = "▶️ Runs are resumed."
-LINE_RESUMED_BY = "▶️ {who} resumed runs."
-LINE_STOPPED = "⏹️ {who} stopped the agent."
-LINE_STOPPED_RUNS = " {runs} was approved and still runs; its result follows."
-LINE_STOPPED_WAITS = " {waits} still waits for a decision."
-THE_POLICY = "the policy"
 
 # the thread's own lines: parts that are joined by dots; the first one gets a capital
 THREAD_APPROVED_BY = "approved by {people}"
 THREAD_APPROVED_PART = "{people} approved {answer}"
 THREAD_APPROVED_WITH = "approved by {people} with {answer}"
 THREAD_EDITED_BY = "edited by {editor}"
-THREAD_RAN = "ran{took}"
-THREAD_RAN_AGAIN = "ran again{took}"
-THREAD_FAILED = "failed{took}"
-THREAD_DID_NOT_RUN = "did not run"
-THREAD_UNKNOWN = "started, but it is not known how it ended: the card asks what to do"
-THREAD_LATE = "did not start in time"
-THREAD_DENIED = "denied by {who}"
-THREAD_DENIED_BY_POLICY = "denied by the policy"
-THREAD_EXPIRED = "expired with {votes}"
-THREAD_WITHDRAWN = "withdrawn by {who}"
-THREAD_ASKED_BY = "asked by {asker}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} edited the call."
 THREAD_NO_LONGER_ANSWER = "↘️ The approval of {who} no longer counts, because {editor} changed the answer."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
-HISTORY_EMPTY = "Nothing has happened yet."
-HISTORY_CUT = "Earlier steps are left out here; the audit has them all."
 
-NOTE = "⏳ {what}? {asker} needs your approval"
-NOTE_QUESTION = "💬 {agent} has a question for you"
-NOTE_LINK = "Open the card"
 NOTIFIED = "🔔 {approvers}"
-POINTER_CHANNEL = "The card for {call} is in {channel}"
-POINTER_PEOPLE = "The card for {call} went to {people} as a direct message."
-POINTER_TROUBLE = "The card for {call} can't be posted in {where}: {why}"
 DIRECT_MESSAGES = "direct messages"
 
 # -- verdicts
 
-VERDICT_APPROVED = "Your approval counts: {votes}."
-VERDICT_APPROVED_LAST = "Your approval counts, and it was the last one needed. {call} runs."
-VERDICT_ANSWERED = "Your answer counts. {tool} gets it."
-VERDICT_EDITED = "Your edit counts as your approval: {votes}."
-VERDICT_EDITED_LAST = "Your edit counts, and it was the last approval needed. {call} runs as you edited it."
 VERDICT_DENIED = "You denied {call}. It won't run."
 VERDICT_WITHDRAWN = "You withdrew {call}. It won't run."
 VERDICT_SETTLED = "Noted. The agent learns what you said about {call}."
-VERDICT_RUN_AGAIN = "Your vote counts: {votes}."
-VERDICT_RUN_AGAIN_LAST = "Your vote counts, and it was the last one needed. {call} runs again."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 
 WHY = {
@@ -427,9 +297,6 @@ WHY_QUESTION = {
     Reason.ALREADY_VOTED: "You already answered.",
     Reason.NOT_ASKER: "Only the person who asked can withdraw it.",
 }
-UNRESOLVED_ENTRY = "{entry} could not be looked up."
-THIS_FIELD = "this"
-DECIDED = "decided"
 
 # the same for everybody in the thread, as the end of a sentence
 WHY_SHORT = {
@@ -471,20 +338,11 @@ REPLY_HINT = (
     "The agent did not read this, because others write here too. To reach it, mention {bot}. "
     "To stop a call that waits, press Withdraw or Deny on its card."
 )
-REPLY_QUEUED = "The agent is still at work. It reads your message next."
-REPLY_PAUSED = "Runs are paused. The agent reads your message once they are resumed."
-REPLY_STOP = "Your message alone does not stop what waits for approval. Do you want to stop it?"
-REPLY_STOP_ONE = "{verb} {what}"
 
 # -- Home and lists
 
-COUNTED = "{title} ({count})"
 HOME_WAITING = "Waiting for you"
-HOME_ASKED = "You asked for"
-HOME_HERE = "Waiting in this channel"
-HOME_GRANTS = "Your grants"
 HOME_EMPTY = "Nothing waits for you."
-HOME_EMPTY_MORE = "When an agent needs your approval, it appears here and in its thread."
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 

@@ -246,11 +246,8 @@ async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.ann.finds("@bob can answer", at.deploys, thread=said)
         await at.later(hours=2)
-        await at.ann.finds(
+        await at.ann.finds("The question of about_trip has expired with 0 of 1 answer.", at.deploys, thread=said)
         await at.ann.finds("⌛ Expired: Question from", at.deploys, thread=said)
-            at.deploys,
-            thread=said,
-        )
         await at.ann.finds("The agent got no answer.", at.deploys, thread=said)
         await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
