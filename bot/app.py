@@ -148,7 +148,7 @@ def _make_parts(
     )
     app, errands = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(slack, directory.names)
     # Listeners for whose ack people wait come first.
-    ClicksAndForms(database, slack, directory, rules, lists, errands, host.app).register(app)
+    ClicksAndForms(database, directory, rules, lists, errands).register(app)
     Events(database, host, slack, directory, lists, errands, settings.slack.prompts).register(app)
     Commands(database, slack, directory, lists, errands).register(app)
 

@@ -18,7 +18,7 @@ from blocks.mentions import groups, mentions, with_mention_line, with_names
 from blocks.verdict import verdict_message, verdict_modal
 from bot.cards.places import CardPlaces, is_note
 from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, State
+from bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
 from bot.confirmation.shown import Paused, Shown, named_approvers
 from bot.policy.approvers import ApproverKind
 from bot.slack.api import Slack
@@ -27,7 +27,6 @@ from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
 from bot.slack.names import NameLookup
 from bot.store.attempts import Attempts
 from bot.store.repository import Session, read_confirmation
-from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
 
 
@@ -271,17 +270,13 @@ class Cards:
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
         return facts
 
-    async def reply(self, lease: Lease, target: JsonObject, made: Verdict) -> None:
-        """Shows voters the result of their vote, in a window or beside the card.
-
-        `target` names the user, and where they look: a `trigger` to open a window with, and `channel`,
-        `thread_ts` and `message_ts`.
-        """
-        if made.refusal is None and target.get("message_ts"):
+    async def reply(self, lease: Lease, seat: Seat, made: Verdict) -> None:
+        """Shows voters the result of their vote, in a window or beside the card."""
+        if made.refusal is None and seat.message:
             return  # the card that they clicked shows the result
         row = await lease.read(read_confirmation, made.confirmation)
         if row is None:
             return  # it was purged
         call = Shown(row)
         window = verdict_modal(call, made) if made.refusal is not None else None  # good news opens no window
-        await self._slack.at(lease).whisper(target, verdict_message(call, made), window)
+        await self._slack.at(lease).whisper(seat, verdict_message(call, made), window)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,10 +12,11 @@ from blocks.thread import history
 from bot.audit.ledger import LedgerLine
 from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
 from bot.confirmation.edits import apply_edit, check_edit
-from bot.confirmation.model import Confirmation, Edit, State, VoteKind
+from bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
 from bot.confirmation.shown import Shown
+from bot.confirmation.stored_json import UnreadableRecord, seat_from_json, seat_to_json
 from bot.policy.model import Policies
-from runtime.jsontypes import JsonObject, as_object
+from runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
@@ -123,17 +123,17 @@ def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedFor
     return SubmittedForm(kind=VoteKind.DENY, reason=reason)
 
 
-def with_target(view: JsonObject, target: JsonObject) -> JsonObject:
-    """Adds to the view's metadata where it was opened, since Slack does not say so when it is submitted."""
-    metadata = f"{view.get('private_metadata') or ''} {json.dumps(target, separators=(',', ':'))}"
+def with_seat(view: JsonObject, seat: Seat, url: str) -> JsonObject:
+    """Adds to the view's metadata where it was opened, since Slack does not say so when it is submitted. `url`: at
+    which the list can be changed from which it was opened. Only Slack keeps it: whoever has it can write there."""
+    metadata = f"{view.get('private_metadata') or ''} {url} {seat_to_json(seat)}"
     return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
 
 
-def read_metadata(metadata: object) -> tuple[Ref | None, JsonObject]:
-    """What `with_target` wrote, read strictly."""
-    ref, _, text = metadata.partition(" ") if isinstance(metadata, str) else ("", "", "")
+def read_metadata(metadata: object) -> tuple[Ref | None, Seat | None, str]:
+    """What `with_seat` wrote, read strictly."""
+    ref, url, seat = (*(metadata.split(" ", 2) if isinstance(metadata, str) else ()), "", "", "")[:3]
     try:
-        target = json.loads(text) if text else {}
-    except ValueError:
-        target = {}
-    return parse_ref(ref), as_object(target)
+        return parse_ref(ref), seat_from_json(seat) if seat else None, url
+    except UnreadableRecord:
+        return parse_ref(ref), None, ""

@@ -183,6 +183,21 @@ class Edit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Seat:
+    """Where somebody looks, so that they can be answered there. Nothing is decided by it. The URL at which a list can
+    be changed that only they see is no part of it, since it must not be stored."""
+
+    person: Person
+    team: str = ""  # the workspace that installed the app, which may differ from the person's
+    channel: str = ""
+    thread_ts: str = ""
+    message: str = ""  # the card, which shows the result by itself
+    home: bool = False  # the Home tab
+    lists: bool = False  # a list that only they see
+    trigger: str = ""  # a window can be opened with it, once, for three seconds
+
+
+@dataclass(frozen=True, kw_only=True)
 class Vote:
     """One person's vote on one revision. Votes count in the order of `stored_at`. `stands_on` is the revision for which
     it was counted."""
@@ -196,7 +211,7 @@ class Vote:
     edit: Edit | None = None
     grant: bool = False
     way: str = "button"
-    target: ExactObject | None = None  # where the voter sees the result
+    seat: Seat | None = None  # where the voter sees the result
     state: VoteState = VoteState.PENDING
     stands_on: int | None = None
     heard: int | None = None  # the version of the row in which it was counted

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from bot.confirmation.effects import Delivery, Step, Verdict
-from bot.confirmation.model import Confirmation, Place
+from bot.confirmation.model import Confirmation, Place, Seat
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 
@@ -32,6 +32,11 @@ def _row() -> TypeAdapter[Confirmation]:
 @cache
 def _places() -> TypeAdapter[tuple[Place, ...]]:
     return TypeAdapter(tuple[Place, ...])
+
+
+@cache
+def _seat() -> TypeAdapter[Seat]:
+    return TypeAdapter(Seat)
 
 
 @cache
@@ -73,6 +78,14 @@ def places_to_json(places: tuple[Place, ...]) -> str:
 
 def places_from_json(stored: str) -> tuple[Place, ...]:
     return _places().validate_json(stored)
+
+
+def seat_to_json(seat: Seat) -> str:
+    return _seat().dump_json(seat, exclude_defaults=True).decode()
+
+
+def seat_from_json(stored: str) -> Seat:
+    return _read(_seat(), stored, "seat")
 
 
 def delivery_to_json(delivery: Delivery) -> str:

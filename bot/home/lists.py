@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 from blocks.home import approvals, help_message, home_tab
 from blocks.kit import Message
-from bot.home.query import HomeQuery, HomeReader
+from bot.confirmation.model import Seat
+from bot.home.query import HomeQuery
 from bot.policy.approvers import Person
 from bot.slack.api import Slack
 from bot.slack.errors import Later
@@ -28,7 +29,7 @@ class Lists:
         self._database, self._slack, self._home_query = database, slack, home_query
         self._publishing: WeakValueDictionary[Person, asyncio.Lock] = WeakValueDictionary()
 
-    async def publish_home(self, reader: HomeReader) -> None:
+    async def publish_home(self, reader: Seat) -> None:
         """Publishes this person's Home tab. Raises `Later` if Slack is busy, or could not yet say what is for them."""
         async with self._publishing.setdefault(reader.person, asyncio.Lock()):  # what was read last is published last
             composed = await self._home_query.home(reader, _version())
@@ -36,18 +37,16 @@ class Lists:
         if not composed.final:
             raise Later("a lookup for the Home tab", 0.0)
 
-    async def show(self, reader: HomeReader, channel: str, url: str) -> None:
+    async def show(self, reader: Seat, url: str) -> None:
         """Shows what waits for this person, and what else waits in this channel."""
-        await self._tell(
-            reader, channel, url, approvals(await self._home_query.approvals_list(reader, channel, _version()))
-        )
+        await self._tell(reader, url, approvals(await self._home_query.approvals_list(reader, _version())))
 
-    async def help(self, reader: HomeReader, channel: str, url: str) -> None:
-        await self._tell(reader, channel, url, help_message())
+    async def help(self, reader: Seat, url: str) -> None:
+        await self._tell(reader, url, help_message())
 
-    async def redraw(self, reader: HomeReader, channel: str, url: str) -> None:
+    async def redraw(self, reader: Seat, url: str) -> None:
         """Draws the list again after a click in it. Buttons that no longer work disappear."""
-        message = approvals(await self._home_query.approvals_list(reader, channel, _version()))
+        message = approvals(await self._home_query.approvals_list(reader, _version()))
         await self._slack.respond(url, message, replace_original=True)
 
     async def counted(self, confirmation: str, vote: str) -> None:
@@ -64,10 +63,10 @@ class Lists:
         row = await self._database.read(read_confirmation, confirmation)
         return row is not None and any(pending.id == vote for pending in row.pending_votes)
 
-    async def _tell(self, reader: HomeReader, channel: str, url: str, message: Message) -> None:
+    async def _tell(self, reader: Seat, url: str, message: Message) -> None:
         if await self._slack.respond(url, message):
             return
-        await self._slack.whisper({"user": reader.person.user, "channel": channel}, message)
+        await self._slack.whisper(reader, message)
 
 
 def _version() -> int:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from blocks.home import ASKED, WAITING, HomeView
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Permission, authorise
-from bot.confirmation.model import Confirmation, Grant, Place, VoteKind
+from bot.confirmation.model import Confirmation, Grant, Place, Seat, VoteKind
 from bot.confirmation.shown import GrantView, Shown, grant_view
 from bot.confirmation.votes import claim_of
 from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
@@ -31,14 +31,6 @@ from runtime.store.database import Database, Tx
 ASKED_SINCE = timedelta(days=7)
 PAGE, PAGES = 40, 5
 """How many rows are read to find `WAITING` that the reader may decide. Later rows are only counted."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HomeReader:
-    """The person who looks, and in which workspace."""
-
-    person: Person
-    team: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ class HomeQuery:
     def __init__(self, database: Database, slack: Slack, directory: Directory, rules: Rules) -> None:
         self._database, self._slack, self._directory, self._rules = database, slack, directory, rules
 
-    async def home(self, reader: HomeReader, version: int) -> ComposedTab:
+    async def home(self, reader: Seat, version: int) -> ComposedTab:
         """The Home tab."""
         names, more_later = await self._names(reader)
         mine = await self._may_decide(reader, names)
@@ -87,12 +79,12 @@ class HomeQuery:
         )
         return ComposedTab(view, final=not more_later)
 
-    async def approvals_list(self, reader: HomeReader, channel: str, version: int) -> HomeView:
+    async def approvals_list(self, reader: Seat, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""
         names, _ = await self._names(reader)
         mine = await self._may_decide(reader, names)
         here = await self._database.read(
-            _others_in_channel, reader.team, channel, frozenset(row.id for row in mine.rows)
+            _others_in_channel, reader.team, reader.channel, frozenset(row.id for row in mine.rows)
         )
         waiting, others = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, here.rows))
         return HomeView(
@@ -106,7 +98,7 @@ class HomeQuery:
 
     # Who may decide what
 
-    async def _names(self, reader: HomeReader) -> tuple[frozenset[str], bool]:
+    async def _names(self, reader: Seat) -> tuple[frozenset[str], bool]:
         """The policy entries that stand for this person now, and whether some could not be looked up yet. What waits
         for such an entry is not listed, but its cards exist."""
         entries = [
@@ -124,7 +116,7 @@ class HomeQuery:
         later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
         return frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later
 
-    async def _may_decide(self, reader: HomeReader, names: frozenset[str]) -> _Found:
+    async def _may_decide(self, reader: Seat, names: frozenset[str]) -> _Found:
         found: list[Confirmation] = []
         after: waiting_index.ListPosition | None = None
         for _ in range(PAGES):
@@ -148,7 +140,7 @@ class HomeQuery:
         return _Found(tuple(found), more)
 
     async def _vote_would_count(
-        self, reader: HomeReader, row: Confirmation, speakers: frozenset[Person], at: datetime
+        self, reader: Seat, row: Confirmation, speakers: frozenset[Person], at: datetime
     ) -> bool:
         """Whether this person's vote would count now and is still needed."""
         kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
@@ -163,11 +155,11 @@ class HomeQuery:
 
     # Links
 
-    async def _cards(self, reader: HomeReader, rows: Sequence[Confirmation]) -> tuple[Shown, ...]:
+    async def _cards(self, reader: Seat, rows: Sequence[Confirmation]) -> tuple[Shown, ...]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
         return tuple(Shown(row, card_link=link) for row, link in zip(rows, links, strict=True))
 
-    async def _link(self, reader: HomeReader, row: Confirmation) -> str | None:
+    async def _link(self, reader: Seat, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""
         cards = [place for place in row.places if _is_card(place)]
         own = [place for place in cards if place.person == reader.person]

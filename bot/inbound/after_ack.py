@@ -1,7 +1,7 @@
 """Work that follows an ack and is not stored: opening forms, sending lists, notes to one person.
 
 Slack does not deliver the click again, so if this work fails, the person who waits gets a message, and the log has the
-reason.
+reason. People take turns, so somebody who clicks again and again does not delay others.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from blocks.kit import Message
 from blocks.mentions import mentions_in_view, view_with_names
 from blocks.verdict import notice_message, notice_modal
-from bot.cards.forms import with_target
-from bot.home.query import HomeReader
-from bot.inbound.fair_turns import FairTurns
-from bot.inbound.payloads import Body, answer_target, person_of
+from bot.cards.forms import with_seat
+from bot.confirmation.model import Seat
 from bot.slack.api import Slack
 from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
 from bot.slack.names import NameLookup
 from runtime.errors import ConfirmError, StoreError, reason
-from runtime.jsontypes import JsonObject, as_text
+from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -35,22 +34,45 @@ LONGEST_PAUSE = 120.0
 """If Slack asks for a longer pause, the message is dropped."""
 
 
-@dataclass(frozen=True)
-class Addressee:
-    """Where one person sees a message. `target` is what `Slack.whisper` takes; the response URL is there if Slack gave
-    one."""
+MOST_EACH = 4
+"""How many votes of one person are stored at once."""
 
-    target: JsonObject
-    url: str = ""
 
-    @classmethod
-    def of(cls, body: Body) -> Self:
-        """The person who clicked or used a shortcut."""
-        return cls(answer_target(body, person_of(body)), as_text(body.get("response_url")))
+class FairTurns:
+    """Votes on one confirmation are stored one after another. Without turns, each waiting vote would hold a database
+    connection that others need."""
 
-    @classmethod
-    def reader(cls, reader: HomeReader, channel: str, url: str) -> Self:
-        return cls({"user": reader.person.user, "channel": channel}, url)
+    def __init__(self) -> None:
+        self._gates: dict[Hashable, _Gate] = {}
+
+    @asynccontextmanager
+    async def of(self, person: Hashable, confirmation: str) -> AsyncIterator[None]:
+        """Hold this while a vote is stored. Locks are always taken in the same order, so there is no deadlock."""
+        async with self._turn(("person", person), MOST_EACH), self._turn(("confirmation", confirmation), 1):
+            yield
+
+    @asynccontextmanager
+    async def form(self, person: Hashable) -> AsyncIterator[None]:
+        """Hold this while a form of somebody is built or read: one at a time."""
+        async with self._turn(("form", person), 1):
+            yield
+
+    @asynccontextmanager
+    async def _turn(self, key: Hashable, most: int) -> AsyncIterator[None]:
+        gate = self._gates.setdefault(key, _Gate(most))
+        gate.users += 1
+        try:
+            async with gate.slots:
+                yield
+        finally:
+            gate.users -= 1
+            if not gate.users:
+                del self._gates[key]
+
+
+class _Gate:
+    def __init__(self, most: int) -> None:
+        self.slots, self.users = asyncio.Semaphore(most), 0
 
 
 class AfterAck:
@@ -59,19 +81,20 @@ class AfterAck:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
-    def begin(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None = None) -> None:
+    def begin(self, what: str, work: Coroutine[Any, Any, object], seat: Seat | None = None, url: str = "") -> None:
         """Does the work in the background. `what` names it in the log and in the message to the person if it fails."""
-        task = asyncio.create_task(self._run(what, work, waiting), name="adk-confirm-errand")
+        task = asyncio.create_task(self._run(what, work, seat, url), name="adk-confirm-errand")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def tell(self, sentence: str, to: Addressee) -> None:
-        """In a window, if the target has a trigger for one, or else in a message that only this person sees."""
-        self.begin("a notice", self._notify(notice_message(sentence), notice_modal(sentence), to))
+    def tell(self, sentence: str, seat: Seat, url: str = "") -> None:
+        """At the URL that came with the click, or else in a window, if there is a trigger for one, or else in a message
+        that only this person sees."""
+        self.begin("a notice", self._notify(notice_message(sentence), notice_modal(sentence), seat, url))
 
-    def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+    def open_form(self, seat: Seat, url: str, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         """Opens a form, or the window that is shown instead of it."""
-        self.begin("the form", self._open_view(body, compose), Addressee.of(body))
+        self.begin("the form", self._open_view(seat, url, compose), replace(seat, trigger=""), url)
 
     async def drain(self) -> None:
         """Waits for the work that has begun. Nothing is retried any more."""
@@ -79,7 +102,7 @@ class AfterAck:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _run(self, what: str, work: Coroutine[Any, Any, object], waiting: Addressee | None) -> None:
+    async def _run(self, what: str, work: Coroutine[Any, Any, object], seat: Seat | None, url: str) -> None:
         try:
             await work
             return
@@ -89,24 +112,21 @@ class AfterAck:
         except Exception as error:
             failed = error
             log.error("%s failed: %s", what, reason(error), exc_info=error)
-        if waiting is not None:
-            self.tell(why_not(what, failed), waiting)
+        if seat is not None:
+            self.tell(why_not(what, failed), seat, url)
 
-    async def _open_view(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
-        person = person_of(body)
-        self._slack.turn_for_view(person.user)
-        async with self._turns.form(person):
+    async def _open_view(self, seat: Seat, url: str, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+        self._slack.turn_for_view(seat.person.user)
+        async with self._turns.form(seat.person):
             composed = await compose()
         # The card is there already, so its names are known. A trigger is too short to ask Slack for others.
         composed = view_with_names(composed, self._names.known(mentions_in_view(composed)))
-        view = with_target(composed, answer_target(body, person))
-        await self._slack.open_view(body["trigger_id"], view)
+        await self._slack.open_view(seat.trigger, with_seat(composed, seat, url if seat.lists else ""))
 
-    async def _notify(self, message: Message, window: JsonObject, to: Addressee) -> None:
-        thread_ts = as_text(to.target.get("thread_ts"))
-        if to.url and await self._slack.respond(to.url, message, thread_ts=thread_ts):
+    async def _notify(self, message: Message, window: JsonObject, seat: Seat, url: str) -> None:
+        if url and await self._slack.respond(url, message, thread_ts=seat.thread_ts):
             return
-        await self.retried(partial(self._slack.whisper, to.target, message, window))
+        await self.retried(partial(self._slack.whisper, seat, message, window))
 
     async def retried(self, work: Callable[[], Awaitable[None]]) -> None:
         """Does the work, and again while Slack puts it off."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from http import HTTPStatus
@@ -20,11 +21,12 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
-from bot.inbound.message_events import is_ignored
+from bot.inbound.payloads import NotSlacks, is_ignored
 from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.identity import BotIdentity
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
+from runtime.errors import reason
 from runtime.rest.listening import CannotServe, server_for
 
 _WAYS = {
@@ -40,6 +42,11 @@ logging.getLogger("slack_bolt.AsyncApp").addFilter(
     lambda record: not str(record.msg).startswith("As you gave `client` as well")
 )
 
+
+log = logging.getLogger(__name__)
+
+NOT_READ = (AttributeError, LookupError, TypeError)
+"""What Bolt raises for a body of another shape, before it asks a listener."""
 
 AckMeter = Callable[[str, float, bool], None]
 """Counts an ack: how somebody acted, how many seconds the ack took, and whether the click was stored."""
@@ -59,13 +66,42 @@ class TimedApp(AsyncApp):
         _make_storable(req.body)
         way = _way_of_acting(req)
         if way is None:
-            return await super().async_dispatch(req)
+            return await self._dispatch(req)
         began = time.perf_counter()
         with self._clicks.goes_first():
-            answer = await super().async_dispatch(req)
+            answer = await self._dispatch(req)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter(way, time.perf_counter() - began, answer.status == HTTPStatus.OK)
         return answer
+
+    async def _dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
+        try:
+            return await super().async_dispatch(req)
+        except NOT_READ as error:  # Bolt keeps only some errors of its own from its callers
+            return await on_error(error) or BoltResponse(status=HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+async def on_error(error: Exception) -> BoltResponse | None:
+    """What can't be Slack's is refused, and not sent again. All else is answered with 500: Slack tries again, or tells
+    the person."""
+    if isinstance(error, NotSlacks):
+        return refusal(str(error))
+    if isinstance(error, NOT_READ) and _is_bolts(error):
+        log.warning("Bolt can't read what came: %s", type(error).__name__)
+        return refusal("This is not what Slack sends.")
+    log.error("a listener failed: %s", reason(error), exc_info=error)
+    return None
+
+
+def _is_bolts(error: Exception) -> bool:
+    """Whether Bolt raised it, and not because of how a listener called it (`slack_bolt.context`)."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = str(frame.f_globals.get("__name__"))
+    return module.startswith("slack_bolt.") and not module.startswith("slack_bolt.context.")
+
+
+def refusal(sentence: str) -> BoltResponse:
+    return BoltResponse(status=HTTPStatus.BAD_REQUEST, body=json.dumps({"error": sentence}))
 
 
 def _make_storable(body: dict[str, Any]) -> None:
@@ -98,7 +134,7 @@ def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: Cli
             enterprise_id=None, team_id=team_id, bot_user_id=identity.user, bot_id=identity.bot, bot_token=token
         )
 
-    return TimedApp(
+    app = TimedApp(
         meter,
         clicks,
         name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
@@ -113,6 +149,8 @@ def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: Cli
         process_before_response=True,
         raise_error_for_unhandled_request=False,
     )
+    app.error(on_error)
+    return app
 
 
 async def listen(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Shutdown) -> str:

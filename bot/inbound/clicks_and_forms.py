@@ -27,29 +27,22 @@ from bot.cards.forms import SubmittedForm
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, State, Vote, VoteKind
+from bot.confirmation.model import Confirmation, Seat, State, Vote, VoteKind
 from bot.confirmation.shown import Shown
 from bot.confirmation.votes import claim_of, most_favourable
 from bot.home.lists import Lists
-from bot.home.query import HomeReader
-from bot.inbound.after_ack import Addressee, AfterAck
-from bot.inbound.fair_turns import FairTurns
-from bot.inbound.message_events import AddressedMessage, read_message_event
-from bot.inbound.message_hints import HintSender
-from bot.inbound.payloads import Body, Click, click_id, click_target, form_target, person_of, read_click, team_of
+from bot.inbound.after_ack import AfterAck, FairTurns
+from bot.inbound.payloads import Body, Click, click_id, form_values, needed, person_of, read_click
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
-from bot.slack.api import Slack
 from bot.slack.directory import Directory
 from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.grants_in_force import probe
-from bot.store.incoming_words import MessageResult, SlackMessage, receive_mention, receive_reply
 from bot.store.repository import chain_of, find_session, lock_confirmation, now, read_confirmation, read_history
-from bot.telemetry.tracing import trace_vote, work_span
+from bot.telemetry.tracing import trace_vote
 from runtime.errors import ConfirmError, NotFound, StoreError
-from runtime.jsontypes import JsonObject, canonical
+from runtime.jsontypes import JsonObject, as_object, as_text, canonical
 from runtime.store.database import Database, Tx
-from runtime.telemetry import tracing
 from runtime.telemetry.logs import log_context
 
 VOTES: dict[str, VoteKind] = {
@@ -83,41 +76,19 @@ class ClicksAndForms:
     def __init__(
         self,
         database: Database,
-        slack: Slack,
         directory: Directory,
         rules: Rules,
         lists: Lists,
         errands: AfterAck,
-        app_name: str,
     ) -> None:
         self._turns = FairTurns()
-        self._database, self._slack, self._rules, self._app_name = database, slack, rules, app_name
-        self._directory, self._lists = directory, lists
-        self._errands, self._hints = errands, HintSender(database, slack, directory)
+        self._database, self._directory, self._rules, self._lists = database, directory, rules, lists
+        self._errands = errands
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
         app.action(re.compile(rf"^(?!{Action.RETRY}$)adk_confirm_\w+$"))(self.click)
         app.view(re.compile(r"^adk_confirm_\w+_view$"))(self.submit)
-        app.event("app_mention")(self.message)
-        app.event("message")(self.message)
-
-    # Words
-
-    async def message(self, body: Body, context: Body, ack: AsyncAck) -> None:
-        found = read_message_event(body, self._app_name, str(context.get("bot_user_id") or ""))
-        if found is not None:
-            with work_span("mention", session=found.heard.session) as span:
-                heard = replace(found.heard, trace=tracing.traceparent())
-                listened = await self._listen(found, heard)
-                span.forgotten = not listened.new
-        await ack()
-        if found is not None and listened.sign is not None:
-            self._errands.begin("a hint", self._hints.give(listened, heard, str(context.get("bot_user_id") or "")))
-
-    async def _listen(self, found: AddressedMessage, heard: SlackMessage) -> MessageResult:
-        """Stores a message. A mention arrives as two events, and the second one finds it stored."""
-        return await self._database.run(receive_mention if found.by_name else receive_reply, heard, found.stops)
 
     # Clicks
 
@@ -126,43 +97,41 @@ class ClicksAndForms:
         if click.action == Action.REVOKE and (grant := parse_id(click.value)):
             click = replace(click, ref=Ref(grant, 1))  # a grant has its confirmation's id
         if click.ref is not None and click.action in VOTES:
-            await self._vote(body, click, click.ref)
+            await self._vote(click, click.ref)
         await ack()
         if click.ref is not None and click.action in OPENS:
             # Nothing was decided yet, and the trigger lives for three seconds.
-            self._errands.open_form(body, partial(self._form, click, click.ref))
+            self._errands.open_form(click.seat, click.url, partial(self._form, click, click.ref))
 
-    async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
-        target, url = _strip_address(click_target(body, click.person))
+    async def _vote(self, click: Click, ref: Ref) -> None:
+        voter = click.seat.person
         ballot = SubmittedVote(
-            id=click_id(click.person, click.at, click.action, ref.encode()),
+            id=click_id(voter, click.at, click.action, ref.encode()),
             confirmation=ref.id,
             revision=ref.revision,
             kind=VOTES[click.action],
-            voter=click.person,
-            target=target,
+            voter=voter,
+            seat=click.seat,
         )
         _, wrong = await self._cast(ballot)
         if wrong is not None:
-            self._errands.tell(str(wrong), Addressee(target))
-        self._redraw(body, ballot, url)
+            self._errands.tell(str(wrong), click.seat)
+        self._redraw(ballot, click.seat, click.url)
 
     def _known_facts(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
         return self._directory.fresh_facts(row, vote, self._rules.policies, speakers)
 
-    def _redraw(self, body: Body, ballot: SubmittedVote, url: str) -> None:
+    def _redraw(self, ballot: SubmittedVote, seat: Seat, url: str) -> None:
         """Draws the list or the Home tab again from which it was decided, once the vote is counted."""
-        target = ballot.target or {}
-        if url or target.get("home"):
-            reader = HomeReader(person=ballot.voter, team=team_of(body))
-            self._errands.begin("a list", self._redraw_counted(reader, ballot, str(target.get("channel") or ""), url))
+        if seat.lists or seat.home:
+            self._errands.begin("a list", self._redraw_counted(ballot, seat, url))
 
-    async def _redraw_counted(self, reader: HomeReader, ballot: SubmittedVote, channel: str, url: str) -> None:
+    async def _redraw_counted(self, ballot: SubmittedVote, seat: Seat, url: str) -> None:
         await self._lists.counted(ballot.confirmation, ballot.id)
-        if url:
-            await self._lists.redraw(reader, channel, url)
+        if seat.lists:
+            await self._lists.redraw(seat, url)
         else:
-            await self._errands.retried(partial(self._lists.publish_home, reader))
+            await self._errands.retried(partial(self._lists.publish_home, seat))
 
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
@@ -191,7 +160,7 @@ class ClicksAndForms:
         if click.action == Action.HISTORY:
             return forms.history_view(row, lines)
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
-            refused = self._known_refusal(probe(row, click.person, at, kind), row, speakers)
+            refused = self._known_refusal(probe(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
                 return verdict.verdict_modal(Shown(row), Verdict(confirmation=row.id, refusal=refused))
         return await asyncio.to_thread(OPENS[click.action], row, ref)
@@ -206,29 +175,29 @@ class ClicksAndForms:
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
         """Checks the fields against the row and stores the vote. The form closes, unless there is something to read."""
-        view = body["view"]
-        ref, target = forms.read_metadata(view.get("private_metadata"))
-        target, url = _strip_address(target)
-        if view["callback_id"] not in FORMS:
+        view, voter = as_object(body.get("view")), person_of(body)
+        callback, values = as_text(view.get("callback_id")), form_values(view)
+        if callback not in FORMS:
             await ack()
             return
+        ref, opened, url = forms.read_metadata(view.get("private_metadata"))
+        # The form is closed, so its result is shown in a window of the submit's own trigger.
+        seat = replace(opened or Seat(person=voter), person=voter, trigger=as_text(body.get("trigger_id")))
         row = None if ref is None else await self._database.read(read_confirmation, ref.id)
         if ref is None or row is None:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return
-        callback, values = Callback(view["callback_id"]), view["state"]["values"]
         try:
-            async with self._turns.form(person_of(body)):
-                submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.policies)
+            async with self._turns.form(voter):
+                submitted = await asyncio.to_thread(_read, Callback(callback), ref, row, values, self._rules.policies)
         except UnreadableSchema as error:
             await ack(response_action="update", view=verdict.notice_modal(str(error)))
             return
         except FormErrors as found:
             await ack(response_action="errors", errors=found.errors)
             return
-        voter = person_of(body)
         ballot = SubmittedVote(
-            id=click_id(voter, view["id"], view.get("hash", ""), ref.encode(), canonical(values)),
+            id=click_id(voter, needed(view, "id"), as_text(view.get("hash")), ref.encode(), canonical(values)),
             confirmation=ref.id,
             revision=ref.revision,
             kind=submitted.kind,
@@ -237,10 +206,10 @@ class ClicksAndForms:
             edit=submitted.edit,
             grant=submitted.grant,
             way="form",
-            target={**target, **form_target(body, voter)},
+            seat=seat,
         )
         cast, wrong = await self._cast(ballot)
-        self._redraw(body, ballot, url)
+        self._redraw(ballot, seat, url)
         if wrong is not None:
             await ack(response_action="update", view=verdict.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
@@ -274,7 +243,7 @@ _SAYS = {
 }
 
 
-def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> SubmittedForm:
+def _read(callback: Callback, ref: Ref, row: Confirmation, values: JsonObject, policies: Policies) -> SubmittedForm:
     """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
     it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
@@ -288,9 +257,3 @@ def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policie
             return forms.read_edit(row, values, policies)
         case _:
             return forms.read_approval(row, values, policies)
-
-
-def _strip_address(target: JsonObject) -> tuple[JsonObject, str]:
-    """Takes the address of a list out of the target, because whoever has it can write to that person."""
-    url = target.get("list")
-    return ({**target, "list": True}, url) if isinstance(url, str) and url else (target, "")

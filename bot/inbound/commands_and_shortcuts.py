@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
@@ -10,10 +11,10 @@ from blocks import verdict, words
 from blocks.ids import Action, confirmation_in, parse_id
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot.cards import forms
+from bot.confirmation.model import Seat
 from bot.home.lists import Lists
-from bot.home.query import HomeReader
-from bot.inbound.after_ack import Addressee, AfterAck
-from bot.inbound.payloads import Body, click_target, person_of, team_of_event
+from bot.inbound.after_ack import AfterAck
+from bot.inbound.payloads import Body, ident, needed, read_click, seat_of
 from bot.policy.approvers import Person
 from bot.slack.api import Slack
 from bot.slack.directory import Directory
@@ -21,7 +22,7 @@ from bot.slack.errors import Gone
 from bot.slack.limits import UPDATE_VIEW
 from bot.store.repository import read_history
 from bot.store.retry import RetryResult, say_again
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, as_text
 from runtime.store.database import Database
 
 COMMAND = "/approvals"
@@ -48,30 +49,31 @@ class Commands:
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
-        team, channel, url = team_of_event(body), str(body["channel_id"]), str(body["response_url"])
-        reader = HomeReader(person=Person(team, str(body["user_id"])), team=team)
-        wants_help = str(body.get("text") or "").strip().casefold() == "help"
+        team, url = ident(body.get("team_id")), as_text(body.get("response_url"))
+        seat = Seat(person=Person(team, needed(body, "user_id")), team=team, channel=ident(body.get("channel_id")))
+        wants_help = as_text(body.get("text")).strip().casefold() == "help"
         show = self._lists.help if wants_help else self._lists.show
-        self._errands.begin("the list", show(reader, channel, url), Addressee.reader(reader, channel, url))
+        self._errands.begin("the list", show(seat, url), seat, url)
 
     # History
 
     async def history(self, body: Body, ack: AsyncAck) -> None:
+        seat, confirmation = seat_of(body), confirmation_in(body.get("message"))
         await ack()
-        self._errands.begin("the history", self._show_history(body), Addressee.of(body))
+        work = self._show_history(seat, confirmation)
+        self._errands.begin("the history", work, replace(seat, trigger=""), as_text(body.get("response_url")))
 
-    async def _show_history(self, body: Body) -> None:
+    async def _show_history(self, seat: Seat, confirmation: str | None) -> None:
         """Shows the history if the person can see the card. Any app can post a message that names a confirmation, so
         Slack is asked who can see the real card. This may take longer than the trigger is valid."""
-        confirmation = confirmation_in(body.get("message"))
         if confirmation is None:
             looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         else:
             looking = verdict.notice_modal(LOOKING, words.TITLE_HISTORY)
-        self._slack.turn_for_view(person_of(body).user)
-        opened = await self._slack.open_view(body["trigger_id"], looking)
+        self._slack.turn_for_view(seat.person.user)
+        opened = await self._slack.open_view(seat.trigger, looking)
         if confirmation is not None:
-            view = await self._history_for(person_of(body), confirmation)
+            view = await self._history_for(seat.person, confirmation)
             with suppress(Gone):  # the person closed it meanwhile
                 await self._slack.call(UPDATE_VIEW, view_id=opened, view=view)
 
@@ -88,14 +90,13 @@ class Commands:
 
     async def retry(self, body: Body, ack: AsyncAck) -> None:
         """Sends a message to the agent again, once, for the person who wrote it."""
-        letter, voter = parse_id(body["actions"][0].get("value")), person_of(body)
+        click = read_click(body)
+        letter, seat = parse_id(click.value), click.seat
         known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
-        done = await self._database.run(say_again, int(letter or 0), voter) if known else RetryResult.GONE
+        done = await self._database.run(say_again, int(letter or 0), seat.person) if known else RetryResult.GONE
         await ack()
-        target = click_target(body, voter)
         if done is RetryResult.NOT_YOURS:
-            self._errands.tell(NOT_YOURS, Addressee(target))
-        elif done is RetryResult.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
+            self._errands.tell(NOT_YOURS, seat)
+        elif done is RetryResult.AGAIN and seat.channel and seat.message:
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
-            update = self._slack.update(str(channel), str(ts), message)
-            self._errands.begin("a notice", update)
+            self._errands.begin("a notice", self._slack.update(seat.channel, seat.message, message))

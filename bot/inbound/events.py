@@ -1,29 +1,54 @@
-"""Handles Slack's events besides messages: the Home tab and the direct message are opened, the stop button is pressed,
-something about a person changes."""
+"""Slack's events: messages, the Home tab and the direct message are opened, the stop button is pressed, something about
+a person changes.
+
+People who write in a thread are answered if the agent reads it later, or not at all, and told how to stop a call.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from blocks import verdict
+from blocks.content import headline
+from blocks.ids import Ref
+from blocks.verdict import Stoppable
+from bot.confirmation.model import Confirmation, Seat, State
+from bot.confirmation.shown import Shown
 from bot.home.lists import Lists
-from bot.home.query import HomeReader
 from bot.hosts.host import Host, Unreachable
 from bot.inbound.after_ack import AfterAck
-from bot.inbound.payloads import Body, team_of_event
-from bot.policy.approvers import Person
+from bot.inbound.payloads import Body, ident, read_message_event
+from bot.policy.approvers import Person, Unresolved
+from bot.policy.model import may_decide
 from bot.slack.api import Slack
 from bot.slack.directory import Directory
 from bot.slack.errors import SlackTrouble
 from bot.slack.limits import SUGGEST_PROMPTS
+from bot.store.incoming_words import (
+    MessageHint,
+    MessageResult,
+    SlackMessage,
+    receive_mention,
+    receive_reply,
+    why_it_waits,
+)
+from bot.store.repository import read_confirmation
 from bot.store.stops import StopPress, stop_run
+from bot.telemetry.tracing import work_span
+from runtime.jsontypes import as_object, as_text
 from runtime.store.database import Database
+from runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)
 
+HINT_AFTER = 2.0
+"""A message that the agent reads within this many seconds needs no hint: its answer is one."""
 _PATIENCE = 1.0
 _LONGEST_TITLE = 60
 
@@ -45,19 +70,79 @@ class Events:
         self._lists, self._errands, self._prompts = lists, errands, prompts
 
     def register(self, app: AsyncApp) -> None:
+        app.event("app_mention")(self.message)
+        app.event("message")(self.message)
         app.event("app_home_opened")(self.home_opened)
         app.event("agent_session_stopped")(self.stopped)
         app.event("user_change")(self.user_changed)
         app.event("app_context_changed")(self.ignored)
 
+    # Messages
+
+    async def message(self, body: Body, context: Body, ack: AsyncAck) -> None:
+        bot = as_text(context.get("bot_user_id"))
+        found = read_message_event(body, self._host.app, bot)
+        if found is None:
+            await ack()
+            return
+        with work_span("mention", session=found.heard.session) as span:
+            heard = replace(found.heard, trace=tracing.traceparent())
+            # A mention arrives as two events, and the second one finds it stored.
+            listened = await self._database.run(receive_mention if found.by_name else receive_reply, heard, found.stops)
+            span.forgotten = not listened.new
+        await ack()
+        if listened.sign is not None:
+            self._errands.begin("a hint", self._give_hint(listened, heard, bot))
+
+    async def _give_hint(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
+        """Sends the hint to the writer alone, where they wrote."""
+        seat = Seat(person=heard.person, channel=heard.channel, thread_ts=heard.thread_ts)
+        match listened.sign:
+            case MessageHint.QUEUED | MessageHint.PAUSED:
+                await asyncio.sleep(HINT_AFTER)
+                why = await self._database.read(why_it_waits, listened.session, heard.ts)
+                if why is not None:
+                    await self._slack.whisper(seat, verdict.queued_message(paused=why is MessageHint.PAUSED))
+            case MessageHint.HINT:
+                await self._slack.whisper(seat, verdict.hint_message(bot))
+            case MessageHint.STOP:
+                calls = await self._stoppable_calls(listened.waiting, heard)
+                if calls:
+                    await self._slack.whisper(seat, verdict.stop_message(calls))
+                elif not listened.new:
+                    await self._slack.whisper(seat, verdict.hint_message(bot))
+
+    async def _stoppable_calls(self, waiting: Sequence[str], heard: SlackMessage) -> list[Stoppable]:
+        calls: list[Stoppable] = []
+        for confirmation in waiting:
+            row = await self._database.read(read_confirmation, confirmation)
+            if row is None or row.state is not State.WAITING:
+                continue
+            asked = row.asked.asked_by.is_also(heard.person)
+            if asked or await self._may_deny(row, heard):
+                what = headline(Shown(row))
+                calls.append(Stoppable(Ref(row.id, row.revision.number), what, withdraws=asked))
+        return calls
+
+    async def _may_deny(self, row: Confirmation, heard: SlackMessage) -> bool:
+        """Whether the person may deny, as far as is known. It is decided when they press the button."""
+        call = row.asked.facts(row.revision.arguments)
+        for entry in may_decide(row.policy, row.escalated):
+            members = await self._directory.members(entry, call)
+            if not isinstance(members, Unresolved) and any(heard.person.is_also(one) for one in members):
+                return True
+        return False
+
+    # The Home tab, prompts, stops
+
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
         """The Home tab or a direct message."""
-        event, team = body["event"], team_of_event(body)
-        if event.get("tab") == "home" and team and event.get("user"):
-            reader = HomeReader(person=Person(team, str(event["user"])), team=team)
-            self._errands.begin("the Home tab", self._errands.retried(partial(self._lists.publish_home, reader)))
+        event, team = as_object(body.get("event")), ident(body.get("team_id"))
+        user, channel = ident(event.get("user")), ident(event.get("channel"))
+        if event.get("tab") == "home" and team and user:
+            seat = Seat(person=Person(team, user), team=team)
+            self._errands.begin("the Home tab", self._errands.retried(partial(self._lists.publish_home, seat)))
         await ack()
-        channel = str(event.get("channel") or "")
         if event.get("tab") == "messages" and channel and self._prompts:
             self._errands.begin("the suggested prompts", self._suggest_prompts(channel))
 
@@ -71,8 +156,8 @@ class Events:
 
     async def stopped(self, body: Body, ack: AsyncAck) -> None:
         """Stores that somebody pressed stop. This happens before the ack, so it works wherever the agent runs."""
-        event, team = body["event"], team_of_event(body)
-        channel, thread_ts, user = (str(event.get(part) or "") for part in ("channel", "thread_ts", "user"))
+        event, team = as_object(body.get("event")), ident(body.get("team_id"))
+        channel, thread_ts, user = (ident(event.get(part)) for part in ("channel", "thread_ts", "user"))
         if team and channel and thread_ts and user:
             stop = StopPress(
                 app=self._host.app,
@@ -80,7 +165,7 @@ class Events:
                 channel=channel,
                 thread_ts=thread_ts,
                 person=Person(team, user),
-                event=str(event.get("event_ts") or body.get("event_id") or ""),
+                event=ident(event.get("event_ts")) or ident(body.get("event_id")),
             )
             await self._database.run(stop_run, stop, together=await self._siblings_together())
         await ack()
@@ -97,9 +182,8 @@ class Events:
     async def user_changed(self, body: Body, ack: AsyncAck) -> None:
         """Somebody became a guest, left, or changed their address. Their account is looked up again at their next
         vote."""
-        user = body["event"].get("user")
-        if isinstance(user, dict) and isinstance(user.get("id"), str):
-            self._directory.forget(user["id"])
+        user = as_object(as_object(body.get("event")).get("user"))
+        self._directory.forget(as_text(user.get("id")))
         await ack()
 
     async def ignored(self, ack: AsyncAck) -> None:

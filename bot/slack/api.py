@@ -26,6 +26,7 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from blocks.ids import identity
 from blocks.kit import Message
+from bot.confirmation.model import Seat
 from bot.slack.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, Revoked, SlackTrouble, trouble_from
 from bot.slack.limits import (
     DELETE,
@@ -260,24 +261,24 @@ class Slack:
 
         return await self._dms.get(user, open_)
 
-    async def whisper(self, target: JsonObject, message: Message, window: JsonObject | None = None) -> None:
-        """To one person, where they look: `target` names the user and, if they are in one, channel and thread.
+    async def whisper(self, seat: Seat, message: Message, window: JsonObject | None = None) -> None:
+        """To one person, where they look: in their channel and thread, if they are in one.
 
-        If `target` has the `trigger` of a click, the `window` opens, which says the same. A window appears on top of
+        If the seat has the trigger of a click, the `window` opens, which says the same. A window appears on top of
         what they look at, but a trigger lives for three seconds. Otherwise the message is ephemeral. Outside of
         channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all people
         together, so nobody has more than a share of it: beyond that it raises `Later`.
         """
-        user, channel = as_text(target.get("user")), as_text(target.get("channel"))
+        user, channel = seat.person.user, seat.channel
         theirs = ("whispers", user), WHISPERS, MINUTE
-        self._limiter.take(EPHEMERAL.name, [theirs], who=self._who(EPHEMERAL, {**target, "text": message.text}))
-        if window is not None and await self._in_window(as_text(target.get("trigger")), window):
+        who = self._who(EPHEMERAL, {"user": user, "text": message.text})
+        self._limiter.take(EPHEMERAL.name, [theirs], who=who)
+        if window is not None and await self._in_window(seat.trigger, window):
             return
         if channel:
-            thread_ts = as_text(target.get("thread_ts")) or None
             content: JsonObject = {"text": message.text, "blocks": list(message.blocks) or None}
             try:
-                await self.call(EPHEMERAL, channel=channel, user=user, thread_ts=thread_ts, **content)
+                await self.call(EPHEMERAL, channel=channel, user=user, thread_ts=seat.thread_ts or None, **content)
                 return
             except Gone as gone:
                 log.info("sent as a direct message instead: %s", gone)

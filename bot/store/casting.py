@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
+from bot.confirmation.model import Confirmation, Edit, Seat, State, Vote, VoteKind
 from bot.confirmation.states import Transition
-from bot.confirmation.stored_json import verdict_to_json
+from bot.confirmation.stored_json import seat_to_json, verdict_to_json
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.store.refused_clicks import without_repeats
 from bot.store.repository import REPLIES, lock_confirmation, now, save
 from bot.store.speakers import with_speakers
-from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 
 
@@ -37,7 +36,7 @@ class SubmittedVote:
     edit: Edit | None = None
     grant: bool = False
     way: str = "button"
-    target: JsonObject | None = None  # where to show the voter the result
+    seat: Seat | None = None  # where to show the voter the result
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
         edit=ballot.edit,
         grant=ballot.grant,
         way=ballot.way,
-        target=ballot.target,
+        seat=ballot.seat,
     )
     stored = store_vote(row, vote)
     change, counted = stored, all(waiting.id != vote.id for waiting in stored.row.pending_votes)
@@ -136,11 +135,11 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
 
     `answered`: the caller shows the answer. It is stored anyway, to recognise the vote if Slack delivers it again.
     """
-    if vote.target is None or not (_refusal(change) or vote.target.get("list")):
+    if vote.seat is None or not (_refusal(change) or vote.seat.lists):
         return True
     reply = {
         "vote": vote.id,
-        "target": canonical(vote.target),
+        "seat": seat_to_json(vote.seat),
         "body": verdict_to_json(_verdict(change)),
         "due_at": tx.now(),
     }

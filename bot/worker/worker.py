@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
@@ -15,10 +14,10 @@ from bot.cards.thread_worker import ThreadWorker
 from bot.config.rules import Rules
 from bot.confirmation.edits import check_edit
 from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, State, Vote
+from bot.confirmation.model import Confirmation, Seat, State, Vote
 from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
 from bot.confirmation.shown import Paused
-from bot.confirmation.stored_json import verdict_from_json
+from bot.confirmation.stored_json import seat_from_json, verdict_from_json
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import ClicksFirst, LeaseLoop, NotNow
@@ -40,7 +39,6 @@ from bot.store.slack_lanes import SOON, count_due_cards, waits_for_end
 from bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from bot.telemetry.tracing import work_span
 from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
-from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 from runtime.store.lease import TERM, Lease
 from runtime.telemetry.logs import log_context
@@ -245,13 +243,13 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
     return CardContext(grants=given, paused=Paused(pause.by, pause.reason) if pause else None)
 
 
-def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, Verdict]:
+def read_reply(tx: Tx, vote: str) -> tuple[Seat, Verdict]:
     """Reads where to show an answer, and the answer."""
-    row = tx.first("SELECT target, body, owed_since FROM bot_replies WHERE vote = :vote", vote=vote)
-    target: JsonObject = json.loads(row.target)
+    row = tx.first("SELECT seat, body, owed_since FROM bot_replies WHERE vote = :vote", vote=vote)
+    seat = seat_from_json(row.seat)
     if row.owed_since is not None:
-        target.pop("trigger", None)  # it was put off: a trigger lives for three seconds
-    return target, verdict_from_json(row.body)
+        seat = replace(seat, trigger="")  # it was put off: a trigger lives for three seconds
+    return seat, verdict_from_json(row.body)
 
 
 def mark_shown(tx: Tx, vote: str) -> None:

@@ -11,7 +11,7 @@ from runtime.store.lease import POLL, TERM, Lease, LeasedRow, claim
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:
     def put_there(tx: Tx) -> None:
-        tx.insert("bot_replies", {"vote": key, "target": "{}", "body": "{}"})
+        tx.insert("bot_replies", {"vote": key, "seat": "{}", "body": "{}"})
 
     await database.run(put_there)
     lease = await try_lease(database, LeasedRow("bot_replies", "vote", key), term=3600.0)

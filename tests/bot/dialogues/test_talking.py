@@ -172,7 +172,7 @@ async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(open_office:
 async def test_a_model_that_fails_is_a_sentence_and_the_session_goes_on(
     open_office: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.inbound.message_hints.PATIENCE", 0.1)  # a bot that stops waits for it
+    monkeypatch.setattr("bot.inbound.events.HINT_AFTER", 0.1)  # a bot that stops waits for it
     async with open_office(ONE, target=LAB) as at:
         first = await at.ann.says("@adk-confirm fail The quota is used up.", at.deploys)
         reply = await at.ann.finds("The quota is used up.", at.deploys, thread=first)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.inbound.message_events import is_ignored, read_message_event, without_mention
-from bot.inbound.payloads import person_of, team_of, team_of_event
+from bot.inbound.payloads import is_ignored, person_of, read_message_event, team_of, without_mention
 from bot.policy.approvers import Person
 
 USER = {"id": "U0ANN", "team_id": "T0HERS"}
@@ -23,10 +22,6 @@ USER = {"id": "U0ANN", "team_id": "T0HERS"}
 )
 def test_a_click_or_a_form(body: dict[str, Any], team: str) -> None:
     assert team_of({"user": USER, **body}) == team
-
-
-def test_an_event_or_a_command() -> None:
-    assert team_of_event({"team_id": "T0ACME", "enterprise_id": "E0CORP"}) == "T0ACME"
 
 
 @pytest.mark.parametrize(

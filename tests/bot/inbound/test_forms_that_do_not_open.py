@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.inbound.after_ack import PAUSES, Addressee, AfterAck
+from bot.confirmation.model import Seat
+from bot.inbound.after_ack import PAUSES, AfterAck
 from bot.inbound.commands_and_shortcuts import HISTORY
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
 from bot.slack.names import NameLookup
+from tests.support.deciding import person
 from tests.support.office import Office, office
 from tests.support.outgoing import outgoing
 
@@ -130,7 +132,7 @@ async def test_an_unexpected_error_is_logged_and_the_person_is_notified(caplog: 
             await asyncio.sleep(0)
             raise KeyError("amount")
 
-        to = Addressee({"user": out.ann.id, "channel": out.deploys.id})
+        to = Seat(person=person(out.ann.id), channel=out.deploys.id)
         errands.begin("the form", breaks(), to)
         await errands.drain()
 

@@ -78,7 +78,7 @@ async def test_slacks_body_is_utf_8_and_not_compressed(open_office: Opens) -> No
             for body in (raw.encode(), gzip.compress(raw.encode()), bomb):
                 reply = await sends(at, body, {**good, "Content-Encoding": encoding})
                 assert (reply.status, "uncompressed" in reply.text) == (400, True)
-        assert (await sends(at, raw.encode(), {**good, "Content-Encoding": "identity"})).status == 400  # its shape
+        assert "uncompressed" not in (await sends(at, raw.encode(), {**good, "Content-Encoding": "identity"})).text
 
         fields = "&".join(["a=1"] * (MOST_FIELDS + 1))
         reply = await sends(at, fields.encode(), at.slack.outbox.signed(fields, FORM))

@@ -13,9 +13,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.ids import PointerMark, SaidMark, identity
 from blocks.kit import Message
 from blocks.verdict import notice_message, notice_modal
+from bot.confirmation.model import Seat
 from bot.slack.api import CallLimits, Slack
 from bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
-from runtime.jsontypes import JsonObject
+from tests.support.deciding import person
 from tests.support.leased import a_lease
 from tests.support.outgoing import Outgoing, outgoing
 
@@ -310,9 +311,9 @@ async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
 
 async def test_whoever_sees_nothing_in_the_channel_gets_a_direct_message(out: Outgoing) -> None:
     """Slack shows an ephemeral message to members only."""
-    place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts}
-    for person in (out.ann, out.lead):
-        await out.api.whisper({"user": person.id, **place}, notice_message("You may not decide."))
+    for each in (out.ann, out.lead):
+        seat = Seat(person=person(each.id), channel=out.deploys.id, thread_ts=out.thread.ts)
+        await out.api.whisper(seat, notice_message("You may not decide."))
     assert "You may not decide." in out.lead.sees()
     assert "You may not decide." in out.ann.sees(out.deploys, thread=out.thread)
     assert "You may not decide." not in out.ann.sees()

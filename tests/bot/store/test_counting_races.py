@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.confirmation.authorise import Facts
-from bot.confirmation.model import VoteKind
+from bot.confirmation.model import Seat, VoteKind
 from bot.store.casting import SubmittedVote, cast, count_next
 from bot.store.open import open_store
 from bot.store.outbox import mark_all_posted, note_possible_copies
@@ -68,7 +68,7 @@ async def test_a_click_that_was_refused_and_comes_again_to_a_replica_that_knows_
 ) -> None:
     name = await at.asks("deploy")
     click = SubmittedVote(
-        id="c1", confirmation=name, revision=1, kind=VoteKind.APPROVE, voter=MALLORY, target={"channel": "C0DEPLOYS"}
+        id="c1", confirmation=name, revision=1, kind=VoteKind.APPROVE, voter=MALLORY, seat=Seat(person=MALLORY)
     )
     for _ in range(2):
         await at.database.run(cast, click, at.rules.policies)
