@@ -1,4 +1,4 @@
-"""The audit's lines, their hashes and their chains. Pure; see also `checkpoints.py`, `purges.py`, `verification.py`.
+"""The audit's lines, their hashes and their chains. Pure; see also `checkpoints.py`, `verification.py`.
 
 Each session has a chain, and the installation has one called `system`. A line's hash covers its header, the *digest* of
 its content, and the hash of the line before. So content can be purged, and every chain still verifies. The digest

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import SecretStr
 
-from bot.policy.problems import Problem, SettingsError
+from bot.policy.checks import Problem, SettingsError
 
 SLACK = "https://slack.com/api/"
 

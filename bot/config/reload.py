@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bot.config.rules import Rules
 from bot.config.settings import Settings, load_settings, serving_problems
+from bot.policy.checks import SettingsError
 from bot.policy.model import Policies
-from bot.policy.problems import SettingsError
 
 log = logging.getLogger(__name__)
 

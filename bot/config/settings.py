@@ -25,10 +25,9 @@ from pydantic import (
 )
 
 from bot.config.environment import Environment, environment_warnings
-from bot.policy.checks import policy_problems, policy_warnings
+from bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
 from bot.policy.durations import Duration
 from bot.policy.model import Policies, Policy
-from bot.policy.problems import Problem, SettingsError, from_pydantic
 from runtime.store.lease import TERM
 from runtime.telemetry.logs import Form, Level
 
@@ -254,7 +253,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     """
     >>> parse_settings('[[policy]]\\ntools = ["deploy*"]\\nquorum = 0', {})
     Traceback (most recent call last):
-    bot.policy.problems.SettingsError: policy[0].quorum: must be at least 1, not 0
+    bot.policy.checks.SettingsError: policy[0].quorum: must be at least 1, not 0
     """
     try:
         tables = tomllib.loads(text)

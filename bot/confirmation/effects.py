@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import PlainSerializer
 
 from bot.audit.ledger import LineKind
-from bot.audit.purges import Emptied
+from bot.audit.verification import Emptied
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.exact_json import ExactJson, ExactObject, keep
 from bot.policy.approvers import Person

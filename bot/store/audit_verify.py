@@ -9,8 +9,7 @@ from typing import Any
 
 from bot.audit.checkpoints import Anchor
 from bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
-from bot.audit.purges import Purges
-from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
+from bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, verify
 from bot.store.audit_log import PAGE, Progress, unheard
 from bot.store.checkpoints import stored_checkpoints
 from bot.store.ledger_lines import line_of

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.audit.ledger import SYSTEM, LineKind
-from bot.audit.purges import group_emptied
+from bot.audit.verification import group_emptied
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind
 from bot.policy.approvers import OPERATOR

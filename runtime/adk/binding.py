@@ -11,8 +11,8 @@ from google.adk.tools.function_tool import FunctionTool
 from runtime.adk.type_checks import misfit, with_defaults
 from runtime.context import as_json
 from runtime.errors import Invalid
-from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject, alike, same, texts
+from runtime.signature import find_non_finite
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

@@ -24,8 +24,8 @@ from runtime.adk.signing import (
 )
 from runtime.adk.type_checks import check_edit
 from runtime.errors import Forbidden, Invalid
-from runtime.finite import find_non_finite
 from runtime.jsontypes import JsonObject, alike
+from runtime.signature import find_non_finite
 from runtime.wire import REQUEST_CONFIRMATION, USER
 
 ASK_AGAIN = "Ask the agent again."

@@ -12,10 +12,9 @@ from aiohttp.typedefs import Handler, Middleware
 
 from runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
 from runtime.jsontypes import Json
-from runtime.rest.bodies import MOST_BYTES
+from runtime.rest.bodies import MOST_BYTES, BadBody
 from runtime.rest.guard import Guard, Unauthorized, preflight
 from runtime.rest.listening import NOT_ENCODED, is_encoded
-from runtime.rest.strict_json import BadBody
 from runtime.run.live_run import Run
 from runtime.wire import WireModel
 

@@ -24,9 +24,8 @@ from runtime.calls.call import (
 )
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, message_of
-from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject, same
-from runtime.signature import BadArguments, Bound
+from runtime.signature import BadArguments, Bound, find_non_finite
 from runtime.telemetry import tracing
 from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
 from runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id

@@ -15,7 +15,7 @@ from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, 
 from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
-from runtime.models.by_name import Models
+from runtime.models.model import Models
 from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Arrival, find_answered_calls, invocation_of
 from runtime.run.decisions import CallDecision, decide, one_per_call

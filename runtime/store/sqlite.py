@@ -7,8 +7,10 @@ serves notices within a second that somebody else has written.
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,8 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from runtime.errors import StoreError
-from runtime.store.lockfile import LockFile
-from runtime.store.private import make_private_file
+from runtime.store.private import make_private_file, open_private
 from runtime.store.sqlite_writer import SqliteWriter, as_store_error
 from runtime.store.transaction import Admission, Limits, R, SqlDialect, Tx
 from runtime.store.wakeups import Hub
@@ -185,3 +186,50 @@ def _closed_unless_ready(raw: sqlite3.Connection) -> Iterator[None]:
     except BaseException:
         raw.close()
         raise
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        # Others can't read the locked byte, so it is far behind the note that says who holds the lock.
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        # flock, not lockf: POSIX record locks are silently dropped when any descriptor of the file is closed,
+        # and don't keep two stores in one process apart.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class LockFile:
+    """The file `x.db.lock` next to `x.db`. It stays when the lock is released: if it were removed, two processes could
+    hold the lock."""
+
+    def __init__(self, database: Path) -> None:
+        path = database.with_name(database.name + ".lock")
+        try:
+            self._descriptor = open_private(path)
+        except OSError as error:
+            raise StoreError(
+                f"{path} can't be written ({error.strerror}). The store needs a directory that exists and "
+                "that this process may write to."
+            ) from error
+        try:
+            _take(self._descriptor)
+        except OSError as error:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise StoreError(
+                f"{database} is already served by process {holder}. One process serves a SQLite store: stop that one "
+                "first, or use PostgreSQL to run several."
+            ) from error
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        os.close(self._descriptor)

@@ -16,9 +16,8 @@ from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from runtime import Agent, FunctionTool, ScriptedModel, call
-from runtime.finite import find_non_finite
 from runtime.jsontypes import Json, JsonObject
-from runtime.signature import BadArguments, Signature
+from runtime.signature import BadArguments, Signature, find_non_finite
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 

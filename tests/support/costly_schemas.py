@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime import Agent, ScriptedModel, call
 from runtime.jsontypes import Json, JsonObject
-from runtime.mcp.tool import McpTool
+from runtime.mcp.toolset import McpTool
 
 _AGAIN: JsonObject = {"type": "object", "properties": {"x": {"$ref": "#/$defs/endless"}}}
 _ENDLESS: JsonObject = {"anyOf": [_AGAIN, _AGAIN, _AGAIN]}

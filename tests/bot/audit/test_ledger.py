@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash
-from bot.audit.purges import Purges, group_emptied
-from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
+from bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, group_emptied, verify
 from bot.confirmation.decision_texts import verification_result
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content

@@ -17,8 +17,7 @@ import pytest
 
 from bot.audit.checkpoints import checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash, stamp
-from bot.audit.purges import group_emptied
-from bot.audit.verification import Integrity, Report
+from bot.audit.verification import Integrity, Report, group_emptied
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.confirmation.stored_json import step_content

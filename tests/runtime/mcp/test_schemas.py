@@ -9,7 +9,7 @@ import pytest
 from runtime.adk.type_checks import misfits
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
-from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
+from runtime.mcp.toolset import McpTool, schema_problems, wrong_schemas
 from runtime.signature import BadArguments, Bound
 
 

@@ -15,9 +15,8 @@ import pytest
 from google.genai.models import AsyncModels
 
 from runtime.jsontypes import JsonObject
-from runtime.models.by_name import Models, UnknownModel
 from runtime.models.gemini import GeminiModel
-from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from runtime.models.model import ModelFailure, ModelRequest, ModelResponse, Models, UnknownModel
 from runtime.models.scripted import ScriptedModel
 from runtime.tool import Declaration
 from runtime.wire import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
@@ -552,9 +551,9 @@ def test_other_names_are_not_known(name: str) -> None:
 
 def test_google_genai_is_loaded_with_the_first_gemini_model_only() -> None:
     program = (
-        "import sys, runtime.models.by_name, runtime.agent, runtime.models.scripted;"
+        "import sys, runtime.models.model, runtime.agent, runtime.models.scripted;"
         "before = 'google.genai' in sys.modules;"
-        "runtime.models.by_name.Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
+        "runtime.models.model.Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True"]
