@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 from pydantic import (
     AfterValidator,
@@ -24,7 +24,6 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.environment import Environment, environment_warnings
 from bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
 from bot.policy.durations import Duration
 from bot.policy.model import Policies, Policy
@@ -58,6 +57,31 @@ def _without_credentials(url: str) -> str:
     return url
 
 
+def _token(prefix: str, *, other: str) -> AfterValidator:
+    def check(token: SecretStr) -> SecretStr:
+        if token.get_secret_value().startswith(other):
+            raise ValueError(f"must be the {prefix}… token; this is the {other}… one")
+        return token
+
+    return AfterValidator(check)
+
+
+def _long(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value()) < 16:
+        raise ValueError("must have at least 16 characters; use 32 random ones: openssl rand -hex 32")
+    return secret
+
+
+def _variable(name: str, default: str | None = None) -> Any:
+    return Field(default, validation_alias=name, repr=False)
+
+
+SLACK = "https://slack.com/api/"
+_API = Annotated[
+    str,
+    _matching(r"https?://\S+", f'an address such as "{SLACK}"'),
+    AfterValidator(lambda url: f"{url.rstrip('/')}/"),
+]
 _WITHOUT_SLASH = AfterValidator(lambda url: url.rstrip("/"))
 _SERVER = Annotated[
     StrictStr,
@@ -115,14 +139,18 @@ class AgentSettings(_Table):
         return self
 
 
+_STORE = re.compile(r"(sqlite|postgresql)(\+\w+)?://")
+_STORE_SHAPE = 'must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'
+
+
 def _store_url(value: object) -> str:
-    if isinstance(value, str) and re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
+    if isinstance(value, str) and _STORE.match(value):
         return value
-    raise ValueError(f'must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name", not {value!r}')
+    raise ValueError(f"{_STORE_SHAPE}, not {value!r}")
 
 
 class Store(_Table):
-    url: Annotated[str, PlainValidator(_store_url)] = f"sqlite:///{DEFAULT_FILE.removesuffix('.toml')}.db"
+    url: Annotated[str, PlainValidator(_store_url)] = Field("sqlite:///adk-confirm.db", repr=False)
     lease: Duration = LEASE
 
     @field_validator("lease")
@@ -189,7 +217,33 @@ class Log(_Table):
     level: Level = "info"
 
 
-class _File(_Table):
+class Environment(BaseModel):
+    """The environment's tokens, secrets and addresses. No `repr` shows a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    bot_token: Annotated[SecretStr, _token("xoxb-", other="xapp-")] | None = _variable("SLACK_BOT_TOKEN")
+    app_token: Annotated[SecretStr, _token("xapp-", other="xoxb-")] | None = _variable("SLACK_APP_TOKEN")
+    signing_secret: SecretStr | None = _variable("SLACK_SIGNING_SECRET")
+    api_url: _API = _variable("SLACK_API_URL", SLACK)
+    database_url: str | None = _variable("DATABASE_URL")
+    secret: Annotated[SecretStr, AfterValidator(_long)] | None = _variable("ADK_CONFIRM_SECRET")
+
+    @classmethod
+    def read(cls, env: Mapping[str, str]) -> Environment:
+        try:
+            return cls.model_validate({name: value for name, value in env.items() if value})
+        except ValidationError as error:
+            raise SettingsError(from_pydantic(each, ()) for each in error.errors()) from error
+
+    @property
+    def sealing_secret(self) -> SecretStr | None:
+        """The key for signing: our own secret, or otherwise one of Slack's that all replicas share. Without either,
+        nothing can be signed."""
+        return self.secret or self.signing_secret or self.bot_token
+
+
+class File(_Table):
     agent: AgentSettings | None = None
     store: Store = Store()
     slack: Slack = Slack()
@@ -200,40 +254,48 @@ class _File(_Table):
 
 
 TABLES: Mapping[str, type[BaseModel]] = {
-    "agent": AgentSettings,
-    "store": Store,
-    "slack": Slack,
-    "audit": Audit,
-    "log": Log,
-    "limits": WaitingLimits,
-    "policy": Policy,
+    name: next(
+        part
+        for part in (field.annotation, *get_args(field.annotation))
+        if isinstance(part, type) and issubclass(part, BaseModel)
+    )
+    for name, field in File.model_fields.items()
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """`warnings` are printed, and the service starts anyway."""
+class Settings(File):
+    """The file together with the environment. `store_url` may hold a password, and no `repr` shows it."""
 
-    agent: AgentSettings | None
-    store_url: str = field(repr=False)  # may contain a password
-    lease: timedelta = LEASE
-    slack: Slack
-    audit: Audit
-    log: Log
-    limits: WaitingLimits
-    policies: Policies
     environment: Environment
-    warnings: tuple[Problem, ...] = ()
+
+    @cached_property
+    def policies(self) -> Policies:
+        return Policies(self.policy)
+
+    @property
+    def store_url(self) -> str:
+        return self.environment.database_url or self.store.url
+
+    @property
+    def lease(self) -> timedelta:
+        return self.store.lease
 
     @property
     def secret(self) -> SecretStr | None:
-        """The key for signing: our own secret, or otherwise one of Slack's that all replicas share. Without either,
-        nothing can be signed."""
-        return sealing_secret(self.environment)
+        return self.environment.sealing_secret
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """They are printed, and the service starts anyway."""
+        found = policy_warnings(self.policy)
+        return found if self.environment.secret is not None else (*found, _UNSEALED)
 
 
-def sealing_secret(env: Environment) -> SecretStr | None:
-    return env.secret or env.signing_secret or env.bot_token
+_UNSEALED = Problem(
+    "ADK_CONFIRM_SECRET",
+    "is not set, so approvals and the ledger are signed with a Slack secret. If that changes, they no longer verify. "
+    "Set it",
+)
 
 
 def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
@@ -262,26 +324,16 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     if isinstance(tables.get("policy"), dict):
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
     try:
-        file = _File.model_validate(tables)
+        file = File.model_validate(tables)
     except ValidationError as error:
         raise SettingsError(from_pydantic(each, _known_keys(each["loc"])) for each in error.errors()) from error
     problems = policy_problems(file.policy)
     if problems:
         raise SettingsError(problems)
     environment = Environment.read(env)
-    warnings = (*policy_warnings(file.policy), *environment_warnings(environment))
-    return Settings(
-        agent=file.agent,
-        store_url=_checked_store(environment.database_url) or file.store.url,
-        lease=file.store.lease,
-        slack=file.slack,
-        audit=file.audit,
-        log=file.log,
-        limits=file.limits,
-        policies=Policies(file.policy),
-        environment=environment,
-        warnings=warnings,
-    )
+    if (url := environment.database_url) is not None and not _STORE.match(url):
+        raise SettingsError([Problem("DATABASE_URL", _STORE_SHAPE)])  # the address may contain a password
+    return Settings.model_construct(**dict(file), environment=environment)
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -303,14 +355,6 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
         what = "is not set, nor is SLACK_SIGNING_SECRET; set the first for Socket Mode, the second for HTTP"
         problems.append(Problem("SLACK_APP_TOKEN", what))
     return tuple(problems)
-
-
-def _checked_store(url: str | None) -> str | None:
-    try:
-        return _store_url(url) if url else None
-    except ValueError as error:
-        shape = str(error).split(", not ", 1)[0]  # the address may contain a password
-        raise SettingsError([Problem("DATABASE_URL", shape)]) from error
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> tuple[str, ...]:

@@ -16,8 +16,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from blocks.card import card
 from blocks.form import Form, deny_form
 from blocks.home import HomeView, home_tab
-from bot.config.environment import Environment
-from bot.config.settings import Settings
+from bot.config.settings import Environment, Settings
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.model import AskedCall, OutcomeKind, SessionKey, State
 from bot.confirmation.shown import Shown

@@ -8,7 +8,7 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.config.environment import Environment
+from bot.config.settings import Environment
 from bot.slack.errors import PATIENT, why_unreached
 from bot.slack.names import person_name
 from runtime.errors import ConfirmError, Invalid

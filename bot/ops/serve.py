@@ -122,14 +122,13 @@ def api(
     origins: tuple[str, ...],
 ) -> int:
     """Serve agents over ADK's HTTP API, such as --agent examples.oncall:agent."""
-    from bot.config.environment import Environment
-    from bot.config.settings import sealing_secret
+    from bot.config.settings import Environment
     from runtime.rest.guard import TOKEN_VARIABLE, Guard
     from runtime.rest.serve import ServerOptions, serve_until_stopped
     from runtime.store.seal import Seal
     from runtime.target import load_agent
 
-    secret = sealing_secret(Environment.read(os.environ))
+    secret = Environment.read(os.environ).sealing_secret
     seal = None if secret is None else Seal(secret.get_secret_value())
     guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
     loaded = [load_agent(target) for target in agents]
