@@ -33,7 +33,6 @@ from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.repository import Session, now, read_confirmation, seconds
 from bot.store.transactions import follow_outcome, hand_over, record_not_arrived, record_out_of_reach
-from runtime.calls.call import Approved
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
@@ -126,8 +125,10 @@ class Deliveries:
         return self._host.settle(session.session, _host_answer(row, delivery, letter), word, attempt, stop)
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
-        """Whether an approval may be sent now. It is sent once: if the process died while sending, this asks the host's
-        session whether the approval arrived."""
+        """Whether an approval may be sent now. A host that tells may get it again, since the start itself is checked.
+        Any other gets it once: if the process died while sending, this asks its session whether it arrived."""
+        if self._host.tells:
+            return row.state is State.APPROVED and row.attempt == delivery.attempt and not row.unknown
         host = await self._host.capabilities()
         patience = host.patience
         given = row.handed_at is not None and row.attempt == delivery.attempt
@@ -172,7 +173,6 @@ def _host_answer(row: Confirmation, delivery: Delivery, letter: Letter, since: f
         tool=asked.tool,
         arguments=asked.arguments,
         ask=asked.ask,
-        approved=Approved(asked.call_id, asked.tool, delivery.arguments),
     )
 
 

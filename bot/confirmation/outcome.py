@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from bot.audit.ledger import LineKind
 from bot.confirmation import decision_texts
-from bot.confirmation.decision import close_asked_anew, delivery_of, record_outside_answer, step_of
+from bot.confirmation.decision import close_asked_anew, delivery_of, record_outside_answer, refuse, step_of
 from bot.confirmation.effects import Delivery
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.states import (
@@ -23,7 +23,7 @@ from bot.confirmation.states import (
 from bot.policy.approvers import Person
 from bot.policy.redaction import own_words
 from runtime.calls.call import ALTERED, Call, CallState, Word
-from runtime.jsontypes import canonical
+from runtime.jsontypes import Json, canonical, same
 
 UNKNOWN_FOR = timedelta(hours=24)
 """After this time without an answer from people, the session gets "nobody knows"."""
@@ -86,17 +86,25 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
     return Transition(row=next_version(replace(row, handed_at=now), now, visible=False))
 
 
-def start(row: Confirmation, now: datetime, *, begun_at: float, again: bool = False) -> Transition:
-    """Decides whether our own runtime may run the call: only if the outcome is `running` afterwards.
+def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: bool = False) -> Transition:
+    """Decides whether our own runtime may run the call: only if the confirmation `runs` afterwards, and is not
+    `unsealed`.
 
-    An approval is good for one start. `again`: the process died while the call ran, and its tool can be repeated
-    safely.
+    An approval is good for one start, in time, of exactly what its approvers saw, with the `answer` that they gave.
+    `again`: the process died while the call ran, and its tool can be repeated safely.
     """
     before = row.outcome.kind if row.outcome else None
     if row.state is State.APPROVED and before is None:
-        return _copy_report(row, HostOutcome(became=OutcomeKind.RUNNING, begun_at=begun_at), now)
+        if row.start_by is None or now >= row.start_by:
+            return replace(lapse(row, now), delivery=None)  # the call itself tells the agent
+        shown = [row.asked.call_id, row.asked.tool, row.revision.arguments, answer]
+        if call.request is None or not same(shown, [call.id, call.tool, call.run_args, call.request.answer]):
+            return replace(record_altered(row, now), delivery=None)
+        return _copy_report(row, HostOutcome(became=OutcomeKind.RUNNING, begun_at=call.begun), now)
     if row.state is State.APPROVED and before is OutcomeKind.RUNNING and again:
         return Transition(row=row)
+    if row.state is State.LAPSED or (row.unknown and call.attempt > row.attempt):
+        return Transition(row=row)  # the clock was faster
     step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
     return Transition(row=next_version(replace(row, unsealed=True), now), steps=(step,))
 
@@ -192,10 +200,14 @@ def run_again(row: Confirmation, now: datetime) -> Transition:
     return Transition(row=row, steps=(step,), delivery=delivery_of(row, "run again"))
 
 
-def lapse_again(row: Confirmation, now: datetime) -> Transition:
-    """Records that a later attempt did not begin in time. The earlier outcome stays unknown."""
-    if row.attempt < 2 or row.outcome is not None:
+def lapse(row: Confirmation, now: datetime) -> Transition:
+    """Records that an approved call did not begin in time. If that was a later attempt, the earlier outcome stays
+    unknown."""
+    if row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.LAPSE)
+    if row.attempt == 1:
+        reason = decision_texts.lapsed_to_model(row.policy.start_within)
+        return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
     step = step_of(row, LineKind.LAPSED, now)
     return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 

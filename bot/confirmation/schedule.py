@@ -12,7 +12,7 @@ from bot.confirmation import decision_texts
 from bot.confirmation.decision import refuse, step_of
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, State, VoteKind
-from bot.confirmation.outcome import lapse_again, settle
+from bot.confirmation.outcome import lapse, settle
 from bot.confirmation.states import ConfirmationEvent, Transition, next_version
 
 
@@ -74,10 +74,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         reason = decision_texts.expired_to_model(row.policy.expires_after, question=row.asked.question)
         return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
     if DueWork.LAPSE in due:
-        if row.attempt > 1:
-            return lapse_again(row, now)
-        reason = decision_texts.lapsed_to_model(row.policy.start_within)
-        return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
+        return lapse(row, now)
     if DueWork.GIVE_UP in due:
         return settle(row, "nobody knows", now)
     steps: list[Step] = []

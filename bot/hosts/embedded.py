@@ -91,7 +91,6 @@ class EmbeddedHost:
                 session_id=session.id,
                 message=message,
                 streaming=True,
-                approved={a.request_id: a.approved for a in answers if a.approved is not None},
                 stop=stop,
             )
         except (Conflict, NotFound) as error:
@@ -123,7 +122,6 @@ class EmbeddedHost:
                 call_id=answer.call_id,
                 word=word,
                 attempt=attempt,
-                approved=answer.approved if word == "run again" else None,
                 stop=stop,
             )
         except Conflict:

@@ -24,7 +24,7 @@ from typing import Protocol
 
 from bot.confirmation.model import Ask, HostRequest, SessionKey
 from bot.confirmation.outcome import HostOutcome
-from runtime.calls.call import Approved, Word
+from runtime.calls.call import Word
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import USER, Blob, Content, Part
@@ -116,7 +116,6 @@ class HostAnswer:
     tool: str = ""
     arguments: JsonObject | None = None  # of the original call; for an approval, the tool's
     ask: Ask = Ask.CONFIRMATION
-    approved: Approved | None = None  # the call to run, including edits; the host must run no other
 
 
 @dataclass(frozen=True, kw_only=True)

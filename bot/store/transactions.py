@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bot.confirmation.decision import delivery_of
 from bot.confirmation.effects import Delivery
-from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
+from bot.confirmation.model import Confirmation, Place, SessionKey, State
 from bot.confirmation.outcome import (
     HostOutcome,
     begin,
@@ -21,10 +22,11 @@ from bot.confirmation.outcome import (
 )
 from bot.confirmation.schedule import needs_drawing, tick
 from bot.confirmation.states import Transition, next_version
+from bot.hosts.pauses import answer_from_form
 from bot.store.repository import chain_of, lock_confirmation, now, save, save_places
 from bot.store.rows import storable
 from bot.store.slack_lanes import card_done
-from runtime.calls.call import Call, CallState, refuse_to_start
+from runtime.calls.call import ALTERED, Call, CallState, refuse_to_start
 from runtime.store.database import Tx
 from runtime.store.records import SessionId
 
@@ -55,24 +57,26 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     key = chain_of(SessionKey(name.app, name.user_id, name.id))
     found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None
     if after.state is CallState.RUNNING:
-        if found is not None and _may_start(tx, found.id, after, again=was is CallState.RUNNING):
+        row = _start(tx, found.id, after, again=was is CallState.RUNNING) if found is not None else None
+        if row is not None and row.runs and not row.unsealed:
             return after
-        after = refuse_to_start(after, tx.now())
+        lapsed = row.decision.reason if row is not None and row.decision and row.state is State.LAPSED else None
+        return refuse_to_start(after, lapsed or ALTERED, tx.now())
     outcome = outcome_of(after)
     if found is not None and outcome is not None:
         follow_outcome(tx, found.id, outcome)
     return after
 
 
-def _may_start(tx: Tx, confirmation_id: str, call: Call, *, again: bool) -> bool:
+def _start(tx: Tx, confirmation_id: str, call: Call, *, again: bool) -> Confirmation:
     session, row = lock_confirmation(tx, confirmation_id)
     if row.is_void:
-        return False
-    change = start(row, now(tx), begun_at=call.begun or tx.now(), again=again)
-    if change.row is not row:
-        save(tx, session, change)
-    outcome = change.row.outcome
-    return outcome is not None and outcome.kind is OutcomeKind.RUNNING and change.row.state is State.APPROVED
+        return row
+    answer = delivery_of(row, "approved").payload
+    if call.asks_input and call.request is not None:
+        answer = answer_from_form(call.request.payload_schema, answer)
+    change = start(row, call, answer, now(tx), again=again)
+    return row if change.row is row else save(tx, session, change)
 
 
 def record_not_arrived(tx: Tx, confirmation_id: str) -> Confirmation:

@@ -121,19 +121,6 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Approved:
-    """The call as its approvers saw it, including edits. The approval is for this call only."""
-
-    call_id: str
-    tool: str
-    args: JsonObject
-
-    def covers(self, call: Call) -> bool:
-        """Whether `call` would run exactly this."""
-        return same([self.call_id, self.tool, self.args], [call.id, call.tool, call.run_args])
-
-
-@dataclass(frozen=True)
 class Hold:
     """The gate holds the call, before it began or, for a dynamic gate, from inside the tool's body."""
 
@@ -279,10 +266,12 @@ def _with_answer(call: Call, confirmed: bool, payload: Json) -> tuple[HeldReques
     return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
 
 
-def refuse_to_start(call: Call, now: float) -> Call:
-    """The call as it is if it may not begin after all."""
+def refuse_to_start(call: Call, why: str, now: float) -> Call:
+    """The running call as it is if it may not begin after all. What may have taken effect before is unknown again."""
+    if call.attempt > 1:
+        return replace(call, state=CallState.UNKNOWN, attempt=call.attempt - 1, since=now)
     ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
-    return replace(step(ready, Refuse(ALTERED), now), told=False)
+    return replace(step(ready, Refuse(why), now), told=False)
 
 
 def void(call: Call) -> Call:

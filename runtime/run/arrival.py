@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from runtime.calls.call import ALTERED, Approved, Call, CallState, Refuse, already_answered, step
+from runtime.calls.call import ALTERED, Call, CallState, Refuse, already_answered, step
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
@@ -67,7 +67,6 @@ class Arrival:
     term: float
     incoming: IncomingMessage | None = None
     decisions: tuple[CallDecision, ...] = ()
-    approved: Mapping[str, Approved] | None = None  # what the approvers of each request saw
     create: bool = False
     sender: Writer = ANYBODY
     resumed: str | None = None  # the invocation to continue without a message
@@ -89,6 +88,10 @@ class Arrival:
     def speaks(self) -> bool:
         """Whether it is a person's message and not answers."""
         return self.incoming is not None and not self.incoming.answers
+
+    @property
+    def answers(self) -> bool:
+        return self.incoming is not None and bool(self.incoming.answers)
 
 
 def invocation_of(name: SessionId, mark: str) -> str:
@@ -145,8 +148,8 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     before = locked.session
     check_against(locked.reserved, arrival.sender, arrival.name, before, arrival.writes)
     known: dict[str, Call] = {}
-    if arrival.approved is not None:
-        decided = _decide_answers(tx, arrival, before, arrival.approved, known)
+    if arrival.answers and not arrival.decisions:
+        decided = _decide_answers(tx, arrival, before, known)
         if decided is None:
             return "nothing to do"
         arrival = decided
@@ -170,16 +173,14 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     )
 
 
-def _decide_answers(
-    tx: Tx, arrival: Arrival, session: StoredSession, approved: Mapping[str, Approved], known: dict[str, Call]
-) -> Arrival | None:
+def _decide_answers(tx: Tx, arrival: Arrival, session: StoredSession, known: dict[str, Call]) -> Arrival | None:
     """The arrival with the decisions of its answers; the calls that it read are added to `known`. None: everything was
     said before, and no work is left."""
     assert arrival.incoming is not None
     found = _match_answers(tx, session, arrival.incoming)
     known.update((call.id, call) for _, call in found)
     content = arrival.incoming.content_of
-    decided = [decide(answer, call, None, content(answer), approved.get(answer.id)) for answer, call in found]
+    decided = [decide(answer, call, None, content(answer), final=arrival.sender.desk) for answer, call in found]
     decisions = one_per_call([decision for decision in decided if decision])
     if not decisions and not active(tx, arrival.name, [call.invocation_id for _, call in found]):
         return None
@@ -257,14 +258,13 @@ def _apply(
 
 
 def _apply_decision(tx: Tx, call: Call, decision: CallDecision) -> Call:
-    """The call after its decision. It is refused if it would not run as its approvers saw it."""
+    """The call after its decision. It is refused if somebody changed it in the database."""
     if _is_void(call) and call.settled:
         return call
     after = step(call, decision.event, tx.now())
     if after.state is not CallState.READY:
         return after
-    other = decision.approved is not None and not decision.approved.covers(after)
-    return step(after, Refuse(ALTERED), tx.now()) if other or call.reason == ALTERED else after
+    return step(after, Refuse(ALTERED), tx.now()) if call.reason == ALTERED else after
 
 
 def _is_void(call: Call) -> bool:

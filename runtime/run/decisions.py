@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime.adk.type_checks import check_answer
-from runtime.calls.call import Approve, Approved, Call, CallEvent, Deny, GateKind, Refuse, already_answered
+from runtime.calls.call import Approve, Call, CallEvent, Deny, GateKind, Refuse, already_answered
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, alike, canonical, same
@@ -24,13 +24,13 @@ class CallDecision:
     answer: Answer | None = None
     part: Part | None = None
     attempt: int | None = None  # the attempt that people decided about
-    approved: Approved | None = None  # the call as its approvers saw it, if the sender knows
 
 
-def decide(
-    answer: Answer, call: Call, tool: Tool | None, part: Part, approved: Approved | None = None
-) -> CallDecision | None:
-    """What an answer means for its call. None if it was given before. Raises if it does not fit."""
+def decide(answer: Answer, call: Call, tool: Tool | None, part: Part, *, final: bool = False) -> CallDecision | None:
+    """What an answer means for its call. None if it was given before. Raises if it does not fit.
+
+    `final`: people have decided exactly this, and nobody can correct it.
+    """
     if already_answered(call, answer.id, answer.confirmed, answer.payload):
         return None
     if not answer.confirmed:
@@ -38,15 +38,12 @@ def decide(
     if call.asks_input and call.request is not None:
         check_answer(answer.payload, call.request.payload_schema, answer.id)
     try:
-        amended = (
-            _amended_arguments(call, answer, tool, exact=approved is not None) if call.gate is GateKind.STATIC else None
-        )
+        amended = _amended_arguments(call, answer, tool, exact=final) if call.gate is GateKind.STATIC else None
     except Invalid as error:
-        if approved is None:
+        if not final:
             raise
-        # People have already decided, so nobody can correct it. The agent gets the error.
         return CallDecision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
-    return CallDecision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
+    return CallDecision(call.id, Approve(answer.payload, amended), answer, part)
 
 
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:

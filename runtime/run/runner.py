@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from runtime.agent import Agent
-from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain, Word
+from runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
 from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, message_of
 from runtime.jsontypes import JsonObject
@@ -152,15 +152,13 @@ class Runner(AppSessions):
         streaming: bool = False,
         create: bool = False,
         mark: str | None = None,
-        approved: Mapping[str, Approved] | None = None,
         stop: asyncio.Event | None = None,
     ) -> Run:
         """Like `run`, but returns once the message is stored. Raises if the message is not valid.
 
         Without a message the agent continues with what it knows; with an `invocation_id`, that invocation continues
         where a process that died left it. `custom_metadata` is kept with every event of the run. A repeated message
-        with the same `mark` is not stored again, but a run that a crash had stopped continues. `approved` says for each
-        request what its approvers saw: a call that would run with anything else is refused. Once `stop` is set, the
+        with the same `mark` is not stored again, but a run that a crash had stopped continues. Once `stop` is set, the
         model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting, and
         approved calls run.
         """
@@ -172,7 +170,7 @@ class Runner(AppSessions):
             return await self._sequencer.enter(arrival, streaming=streaming)
         incoming = read_message(message, state_delta)
         if incoming.answers or incoming.foreign or incoming.means_nothing:
-            return await self._answer(arrival, incoming, approved or {}, create=create, streaming=streaming)
+            return await self._answer(arrival, incoming, create=create, streaming=streaming)
         arrival = replace(arrival, incoming=incoming, create=create)
         if mark is not None:
             arrival = replace(arrival, invocation_id=invocation_of(arrival.name, mark), marked=True)
@@ -186,12 +184,11 @@ class Runner(AppSessions):
         call_id: str,
         word: Word,
         attempt: int | None = None,
-        approved: Approved | None = None,
         stop: asyncio.Event | None = None,
     ) -> Run:
         """Stores what people say about a call whose outcome is unknown. With `attempt`, raises `Conflict` if the call
-        is at another attempt. `approved` is the call that should run again."""
-        decision = CallDecision(call_id, _WORDS[word], attempt=attempt, approved=approved)
+        is at another attempt."""
+        decision = CallDecision(call_id, _WORDS[word], attempt=attempt)
         arrival = replace(self._arrival(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
         return await self._sequencer.enter(arrival)
 
@@ -207,7 +204,7 @@ class Runner(AppSessions):
         await self._recovery.forever(every)
 
     async def recover(self) -> list[Run]:
-        """Resumes work that no process does; gives up on calls that stayed unknown for a day."""
+        """Resumes work that no process does; without a desk, gives up on calls that stayed unknown for a day."""
         return await self._recovery.once()
 
     # Helpers
@@ -216,21 +213,18 @@ class Runner(AppSessions):
         self,
         arrival: Arrival,
         incoming: IncomingMessage,
-        approved: Mapping[str, Approved],
         *,
         create: bool,
         streaming: bool,
     ) -> Run:
         name = arrival.name
         if _needs_no_tools(incoming) and not self._sequencer.is_busy_with(name):
-            return await self._sequencer.enter(
-                replace(arrival, incoming=incoming, approved=approved), streaming=streaming
-            )
+            return await self._sequencer.enter(replace(arrival, incoming=incoming), streaming=streaming)
         database = await self.open()
         found = await database.read(find_answered_calls, name, incoming, arrival.sender)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
-        decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
+        decided = [await self._decide(incoming, *one) for one in found or ()]
         decisions = one_per_call([decision for decision in decided if decision])
         if decisions:
             arrival = replace(arrival, incoming=incoming, decisions=decisions)
@@ -242,22 +236,21 @@ class Runner(AppSessions):
             return await self._sequencer.enter(replace(self._arrival(name), stop=arrival.stop), streaming=streaming)
         return _empty_run()
 
-    async def _decide(
-        self, incoming: IncomingMessage, answer: Answer, call: Call, approved: Approved | None
-    ) -> CallDecision | None:
+    async def _decide(self, incoming: IncomingMessage, answer: Answer, call: Call) -> CallDecision | None:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
         tools = await _checking_tools(owner) if owner else {}
         tool, part = tools.get(call.tool), incoming.content_of(answer)
         if getattr(tool, "checks_elsewhere", False):
-            return await asyncio.to_thread(decide, answer, call, tool, part, approved)
-        return decide(answer, call, tool, part, approved)
+            return await asyncio.to_thread(decide, answer, call, tool, part, final=self.is_desk)
+        return decide(answer, call, tool, part, final=self.is_desk)
 
     async def _find_owed(self) -> list[tuple[SessionId, Resume]]:
         database = await self.open()
-        desk = self._sender.desk
-        dead = await database.read(find_abandoned, [self.app_name], desk=desk)
+        dead = await database.read(find_abandoned, [self.app_name], desk=self.is_desk)
         owed = [self._arrival(name) for name in dead]
-        for name, call_id, attempt in await database.read(find_unknown_since, [self.app_name], UNKNOWN_FOR, desk=desk):
+        # At a desk, people decide, or its own clock.
+        unknown = () if self.is_desk else await database.read(find_unknown_since, [self.app_name], UNKNOWN_FOR)
+        for name, call_id, attempt in unknown:
             decision = CallDecision(call_id, _WORDS["nobody knows"], attempt=attempt)
             owed.append(replace(self._arrival(name), decisions=(decision,)))
         return [

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from runtime.agent import Agent
-from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, step
+from runtime.calls.call import Begin, Call, GateKind, Refuse, step
 from runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
@@ -162,7 +162,8 @@ class Work:
             return
         refused = await self._write_intent()
         for call in refused.values():
-            log.error("call %s (%s) of session %s: %s", call.id, call.tool, self._journal.stored.name.id, ALTERED)
+            why, session = call.reason or call.state, self._journal.stored.name.id
+            log.error("call %s (%s) of session %s does not begin: %s", call.id, call.tool, session, why)
         turn.update(refused)
         running = [(call, tool) for call, tool in running if call.id not in refused]
         environment = self._environment()

@@ -149,17 +149,16 @@ def find_abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list
     return [SessionId(row.app, row.user_id, row.id) for row in rows]
 
 
-def find_unknown_since(
-    tx: Tx, apps: Collection[str], age: float, *, desk: bool = False
-) -> list[tuple[SessionId, str, int]]:
-    """Calls that have been unknown for so long that the model gets that as their result, each with its attempt."""
+def find_unknown_since(tx: Tx, apps: Collection[str], age: float) -> list[tuple[SessionId, str, int]]:
+    """Calls that have been unknown for so long that the model gets that as their result, each with its attempt. A desk
+    decides about its own."""
     found = """
         SELECT s.app, s.user_id, s.id AS name, c.id, c.body, c.sealed
         FROM runtime_calls c JOIN runtime_sessions s ON s.key = c.session
         WHERE c.state = 'unknown' AND c.since <= :until
-          AND s.app IN :apps AND (s.opened_by = 'desk') = (:desk = 1)
+          AND s.app IN :apps AND s.opened_by <> 'desk'
         ORDER BY random() LIMIT :most
     """
-    rows = tx.all(found, apps=list(apps), desk=int(desk), until=tx.now() - age, most=AT_ONCE)
+    rows = tx.all(found, apps=list(apps), until=tx.now() - age, most=AT_ONCE)
     unknown = [(SessionId(row.app, row.user_id, row.name), _call(tx, row, as_void=True)) for row in rows]
     return [(name, call.id, call.attempt) for name, call in unknown if call is not None]

@@ -27,7 +27,7 @@ from runtime.wire import Event, json_text
 
 OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
 """Called in the transaction that stores a gated call, for each beginning and each new state: with the call as it was
-stored before, and as it is to be stored. Returns the call to store, which is refused if it must not begin."""
+stored before, and as it is to be stored. Returns the call to store: another one if it must not begin."""
 
 
 def topic(name: SessionId) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,11 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.effects import Delivery
 from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.confirmation.outcome import HostOutcome, begin, lapse_again, observe, run_again, settle, take_back
+from bot.confirmation.outcome import HostOutcome, begin, lapse, observe, run_again, settle, start, take_back
 from bot.confirmation.states import Illegal, Transition
 from bot.policy.approvers import Approver
+from runtime.calls.call import Call, CallState, HeldRequest
+from runtime.jsontypes import Json
 from tests.support.deciding import ANNA, ASKER, BEN, Desk, make_asked, make_policy
 
 
@@ -48,6 +51,75 @@ def is_refused_loudly(change: Transition) -> None:
     assert [step.kind for step in change.steps] == [LineKind.ALTERED]
     assert change.delivery is not None
     assert change.delivery.word == "denied"
+
+
+def begins(desk: Desk, *, payload: Json = None, attempt: int = 1, **other: object) -> Call:
+    """The call as our own runtime would start it now."""
+    asked, current = desk.row.asked, desk.row.revision
+    called = Call(
+        id=asked.call_id,
+        tool=asked.tool,
+        args=current.arguments,
+        agent=asked.agent,
+        invocation_id="",
+        turn=1,
+        place=0,
+        state=CallState.RUNNING,
+        asked=(HeldRequest(asked.request_id, "", confirmed=True, answer=payload),),
+        attempt=attempt,
+        begun=desk.now.timestamp(),
+    )
+    return replace(called, **other)  # type: ignore[arg-type]
+
+
+class TestOurOwnStart:
+    """Asked in the transaction that stores that the tool starts."""
+
+    def test_what_was_approved_starts_once(self) -> None:
+        desk = approved()
+        desk.took(start(desk.row, begins(desk), None, desk.now))
+        assert (desk.row.runs, desk.row.unsealed, desk.kinds[-1]) == (True, False, LineKind.BEGUN)
+        desk.took(start(desk.row, begins(desk), None, desk.now))
+        assert (desk.row.unsealed, desk.kinds[-1]) == (True, LineKind.ALTERED)
+
+    def test_a_tool_that_can_be_repeated_starts_again_after_a_crash(self) -> None:
+        desk = approved()
+        desk.took(start(desk.row, begins(desk), None, desk.now))
+        assert start(desk.row, begins(desk), None, desk.now, again=True).row is desk.row
+
+    @pytest.mark.parametrize(
+        "other", [{"args": {"version": "6.6.6"}}, {"tool": "destroy"}, {"id": "another"}, {"asked": ()}], ids=str
+    )
+    def test_anything_else_is_refused_loudly(self, other: dict[str, Any]) -> None:
+        desk = approved()
+        change = start(desk.row, begins(desk, **other), None, desk.now)
+        assert not change.row.runs
+        assert change.row.outcome is not None
+        assert (change.row.outcome.kind, change.steps[-1].kind) == (OutcomeKind.REFUSED, LineKind.ALTERED)
+
+    def test_another_payload_than_the_one_that_people_gave_is_refused(self) -> None:
+        desk = approved()
+        change = start(desk.row, begins(desk, payload={"days": 99}), None, desk.now)
+        assert (change.row.runs, change.steps[-1].kind) == (False, LineKind.ALTERED)
+
+    def test_what_is_late_lapses_without_an_alarm(self) -> None:
+        desk = approved()
+        assert desk.row.start_by is not None
+        desk.now = desk.row.start_by
+        change = start(desk.row, begins(desk), None, desk.now)
+        assert (change.row.state, change.delivery) == (State.LAPSED, None)
+        assert [step.kind for step in change.steps] == [LineKind.LAPSED]
+        assert start(change.row, begins(desk), None, desk.now).row is change.row
+
+    def test_a_later_attempt_that_is_late_stays_unknown(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        assert desk.row.start_by is not None
+        desk.now = desk.row.start_by
+        change = start(desk.row, begins(desk, attempt=2), None, desk.now)
+        assert (change.row.unknown, change.row.attempt) == (True, 1)
+        assert [step.kind for step in change.steps] == [LineKind.LAPSED]
+        assert start(change.row, begins(desk, attempt=2), None, desk.now).row is change.row
 
 
 class TestRunning:
@@ -359,7 +431,7 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     with pytest.raises(Illegal):
         run_again(desk.row, desk.now)
     with pytest.raises(Illegal):
-        lapse_again(desk.row, desk.now)
+        lapse(unknown().row, desk.now)
     with pytest.raises(Illegal):
         observe(unknown().row, HostOutcome(became=OutcomeKind.RUNNING), desk.now)
     assert desk.row is before

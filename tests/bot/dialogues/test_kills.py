@@ -111,7 +111,7 @@ async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -
         await is_posted_whole_and_once(at)
 
 
-@pytest.mark.parametrize("stored", ["count_next", "hand_over"])
+@pytest.mark.parametrize("stored", ["count_next", "enter"])
 async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came_back(
     at: Staff, bot: Serving, stored: str
 ) -> None:

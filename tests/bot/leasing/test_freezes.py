@@ -56,7 +56,7 @@ TRANSACTIONS = (
     "save_drawn",  # a card is drawn
     "cast",
     "count_next",
-    "hand_over",  # an answer is about to be sent
+    "enter",  # the agent has an answer
     "write",  # what became of a call is stored
     "say_later",
     "finish_and_read_next",  # an answer was sent, and the session ends
@@ -64,7 +64,7 @@ TRANSACTIONS = (
 )
 TAKEN_OVER = (
     *("receive_mention", "begin", "open_request", "save_drawn"),
-    *("count_next", "hand_over", "finish_and_read_next", "mark_posted"),
+    *("count_next", "enter", "finish_and_read_next", "mark_posted"),
 )
 """Those after which something outside follows, or something that another process would do again."""
 
@@ -94,7 +94,7 @@ async def test_alone_it_goes_on_where_it_stood(at: Staff, database_url: str, tmp
 
 @pytest.mark.parametrize("stored", TAKEN_OVER)
 async def test_what_was_taken_over_it_leaves_alone(at: Staff, postgres_url: str, tmp_path: Path, stored: str) -> None:
-    async with replicas(at, postgres_url, tmp_path, 3 if stored == "hand_over" else 2) as (first, *others):
+    async with replicas(at, postgres_url, tmp_path, 3 if stored == "enter" else 2) as (first, *others):
         await first.starts(stored)
         with somebody(at, "Approve"):
             await at.ann.says(PAY, at.deploys, files=ORDER)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
-from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, call_digest, step
+from runtime.calls.call import ALTERED, Approve, Begin, Call, CallState, GateKind, call_digest, step
 from runtime.errors import Conflict
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
@@ -79,14 +79,11 @@ async def held(run: MakeRunner, amount: Json = 10, **tool: bool) -> tuple[Chat, 
     return chat, request.id, waiting
 
 
-async def approve(chat: Chat, request: str, waiting: Call, approved: JsonObject, payload: Json = None) -> Call:
-    """What the desk does with what people saw."""
-    about = Approved(waiting.id, "pay", approved)
+async def approve(chat: Chat, request: str, payload: Json = None) -> Call:
     run = await chat.runner.start(
         user_id=chat.user,
         session_id=chat.session,
         message=Answer(request, True, payload),
-        approved={request: about},
     )
     [_ async for _ in run]
     (after,) = await chat.calls()
@@ -99,7 +96,7 @@ async def test_i_change_the_held_call(run: MakeRunner, asked: Json, stored: Json
     chat, request, waiting = await held(run, asked)
     changed = replace(waiting, args={"amount": stored})
     await (await chat.runner.open()).run(rewrites, name_of(chat), lambda _, seal: (changed, seal))
-    after = await approve(chat, request, waiting, {"amount": asked})
+    after = await approve(chat, request)
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
@@ -111,7 +108,7 @@ async def test_i_make_it_something_that_is_not_a_number(run: MakeRunner) -> None
         tx.run("UPDATE runtime_calls SET body = :body WHERE id = :id", id=waiting.id, body=changed)
 
     await (await chat.runner.open()).run(writes)
-    after = await approve(chat, request, waiting, {"amount": 10})
+    after = await approve(chat, request)
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
@@ -124,14 +121,12 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
 
     model = ScriptedModel(call("send", amount=10), "It did not fit.")
     tools = [FunctionTool(send, require_confirmation=True)]
-    chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL))
+    chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL, desk="slack-"))
     request = (await chat.say("Send")).request
-    about = Approved(str(request.call.id), "send", {"amount": "ten"})
     started = await chat.runner.start(
         user_id=chat.user,
         session_id=chat.session,
         message=Answer(request.id, True, {"amount": "ten"}),
-        approved={request.id: about},
     )
     assert [event.text async for event in started][-1] == "It did not fit."
     (after,) = await chat.calls()
@@ -141,8 +136,9 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
 
 
 async def test_what_was_approved_runs_and_an_edit_counts_to_the_letter(run: MakeRunner) -> None:
-    chat, request, waiting = await held(run, 1.0)
-    after = await approve(chat, request, waiting, {"amount": 1}, payload={"amount": 1})
+    chat = Chat(run(payer(1.0), seal=SEAL, desk="slack-"))
+    request = (await chat.say("Pay")).request
+    after = await approve(chat, request.id, payload={"amount": 1})
     assert after.state is CallState.DONE
     assert [repr(amount) for amount in paid] == ["1"]
 
@@ -301,8 +297,7 @@ async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRun
         await database.run(rewrites, name_of(chat), lambda one, before: (dearer(one), before))
 
     meddling.meddle = meddle
-    (waiting,) = await chat.calls()
-    after = await approve(chat, request.id, waiting, {"amount": 10})
+    after = await approve(chat, request.id)
     assert (after.state, after.args, paid) == (CallState.DONE, {"amount": 10}, [10])
 
 
@@ -318,7 +313,6 @@ async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
         call_id=waiting.id,
         word="run again",
         attempt=1,
-        approved=Approved(waiting.id, "pay", {"amount": 10}),
     )
     [_ async for _ in again]
     (after,) = await chat.calls()
