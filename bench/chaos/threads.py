@@ -13,7 +13,7 @@ from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 from blocks import words
 from blocks.ledger_kinds import LineKind
-from bot.store.refused_clicks import TRIES
+from bot.store.casting import TRIES
 
 _ENDS = {
     LineKind.DONE: "✅",

@@ -32,7 +32,7 @@ from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import follow_outcome, hand_over, record_not_arrived, record_out_of_reach
+from bot.store.transactions import follow_outcome, hand_over, keep_time, record_not_arrived, record_out_of_reach
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
@@ -62,10 +62,15 @@ class Deliveries:
                 mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments
             )
             return self._host.say(session.session, user_words, stop=stop)
-        if letter.kind not in ANSWERS:
-            return await self._settlement(session, mail, stop)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
-        return self._host.answer(session.session, answers, stop=stop) if answers else None
+        if not answers:
+            return None
+        if letter.kind in ANSWERS:
+            return self._host.answer(session.session, answers, stop=stop)
+        delivery = _delivery(letter)
+        assert delivery.word != "approved" and delivery.word != "denied"  # noqa: PT018  (mypy reads it)
+        attempt = delivery.attempt - 1 if delivery.approves else delivery.attempt
+        return self._host.settle(session.session, answers[0], delivery.word, attempt, stop)
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
@@ -106,23 +111,29 @@ class Deliveries:
                 mark=letter.mark,
                 since=await self._first_attempt(session, letter),
             )
+        assert letter.confirmation is not None
         row, delivery = mail.about(letter), _delivery(letter)
+        if row is None:  # void: this ends it
+            row = await self._lease.run(keep_time, letter.confirmation)
         since = seconds(row.handed_at)
         if not delivery.approves:
             since = await self._first_attempt(session, letter)
-        elif not await self._may_begin(row, delivery):
+        elif row.is_void or not await self._may_begin(row, delivery):
             return None
-        return _host_answer(row, delivery, letter, since)
-
-    async def _settlement(self, session: Session, mail: Mail, stop: asyncio.Event | None) -> Exchange | None:
-        letter = mail.letters[0]
-        row, delivery = mail.about(letter), _delivery(letter)
-        word = delivery.word
-        assert word != "approved" and word != "denied"  # noqa: PT018  (mypy reads it)
-        if delivery.approves and not await self._may_begin(row, delivery):
-            return None
-        attempt = delivery.attempt - 1 if delivery.approves else delivery.attempt
-        return self._host.settle(session.session, _host_answer(row, delivery, letter), word, attempt, stop)
+        asked = row.asked
+        return HostAnswer(
+            request_id=asked.request_id,
+            call_id=asked.call_id,
+            invocation_id=asked.invocation_id,
+            confirmed=delivery.approves,
+            payload=delivery.payload,
+            reason=delivery.reason,
+            mark=letter.mark,
+            since=since,
+            tool=asked.tool,
+            arguments=asked.arguments,
+            ask=asked.ask,
+        )
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
         """Whether an approval may be sent now. A host that tells may get it again, since the start itself is checked.
@@ -157,23 +168,6 @@ class Deliveries:
 
 def _delivery(letter: Letter) -> Delivery:
     return delivery_from_json(json.dumps(letter.body))
-
-
-def _host_answer(row: Confirmation, delivery: Delivery, letter: Letter, since: float | None = None) -> HostAnswer:
-    asked = row.asked
-    return HostAnswer(
-        request_id=asked.request_id,
-        call_id=asked.call_id,
-        invocation_id=asked.invocation_id,
-        confirmed=delivery.approves,
-        payload=delivery.payload,
-        reason=delivery.reason,
-        mark=letter.mark,
-        since=since,
-        tool=asked.tool,
-        arguments=asked.arguments,
-        ask=asked.ask,
-    )
 
 
 def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:

@@ -87,8 +87,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
 
 
 def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: bool = False) -> Transition:
-    """Decides whether our own runtime may run the call: only if the confirmation `runs` afterwards, and is not
-    `unsealed`.
+    """Decides whether our own runtime may run the call: only if the confirmation `runs` afterwards.
 
     An approval is good for one start, in time, of exactly what its approvers saw, with the `answer` that they gave.
     `again`: the process died while the call ran, and its tool can be repeated safely.
@@ -106,7 +105,10 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     if row.state is State.LAPSED or (row.unknown and call.attempt > row.attempt):
         return Transition(row=row)  # the clock was faster
     step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
-    return Transition(row=next_version(replace(row, unsealed=True), now), steps=(step,))
+    void = replace(row, unsealed=True)
+    if row.runs:  # its first start may have taken effect
+        return _copy_report(void, HostOutcome(became=OutcomeKind.UNKNOWN), now).after(step)
+    return Transition(row=next_version(void, now), steps=(step,))
 
 
 def take_back(row: Confirmation, now: datetime) -> Transition:

@@ -5,21 +5,23 @@ Nothing here calls Slack. The caller looks things up before the transaction and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Refusal
-from bot.confirmation.effects import Verdict
+from bot.confirmation.effects import Step, UnsealedPart, Verdict
 from bot.confirmation.model import Confirmation, Edit, Seat, State, Vote, VoteKind
 from bot.confirmation.states import Transition
-from bot.confirmation.stored_json import seat_to_json, verdict_to_json
+from bot.confirmation.stored_json import seat_to_json, step_content, verdict_to_json
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
-from bot.store.refused_clicks import without_repeats
-from bot.store.repository import REPLIES, lock_confirmation, now, save
-from bot.store.speakers import with_speakers
+from bot.store.attempts import begin
+from bot.store.ledger_lines import write_step
+from bot.store.repository import REPLIES, Session, lock_confirmation, now, save, session_is_sealed
+from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 
 
@@ -197,3 +199,62 @@ def _verdict(change: Transition) -> Verdict:
         votes=(made.votes if made else None) or 0,
         decided=row.outcome is None if again else row.state is not State.WAITING,
     )
+
+
+# Who spoke to the agent
+
+
+def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> Facts:
+    """Adds everybody who has spoken so far to the facts. The session is locked, so nobody else can speak before the
+    vote is counted."""
+    if row.policy.allow_requester is not False:
+        return facts
+    sealed = session_is_sealed(tx, session)
+    if not sealed:
+        warn_of_session(tx, session)
+    return replace(facts, speakers=facts.speakers | session.speakers, speakers_known=sealed)
+
+
+def warn_of_session(tx: Tx, session: Session) -> None:
+    """Warns once that a session's row was changed from outside."""
+    if begin(tx, session.key, "unsealed session") is None:
+        write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.SESSION))
+
+
+# Refused clicks: who clicks again and again fills neither the ledger nor the thread, and a metric counts the rest
+
+TRIES = 3
+"""After this many refused votes of one person on one card, the thread says once that they do not count."""
+
+_IDENTITY = ("who", "revision", "text", "refusal")
+
+
+@dataclass(frozen=True)
+class RefusedAgain:
+    """Tells the metrics how many refused clicks have no line of their own."""
+
+    clicks: int
+
+
+def without_repeats(tx: Tx, change: Transition) -> Transition:
+    """The change without refusals that have enough lines already, for the same person and revision. The caller has
+    locked the confirmation."""
+    refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
+    if not refused:
+        return change
+    lines = "SELECT content FROM bot_ledger WHERE confirmation = :id AND kind = :kind AND content IS NOT NULL"
+    stored = tx.column(lines, id=change.row.id, kind=str(LineKind.VOTE_REFUSED))
+    known = [_identity(json.loads(content)) for content in stored]
+    repeats = [step for step in refused if known.count(_identity_of(step)) >= TRIES]
+    if not repeats:
+        return change
+    tx.report(RefusedAgain(len(repeats)))
+    return replace(change, steps=tuple(step for step in change.steps if step not in repeats))
+
+
+def _identity_of(step: Step) -> list[Json]:
+    return _identity(step_content(step))
+
+
+def _identity(content: JsonObject) -> list[Json]:
+    return [content.get(name) for name in _IDENTITY]

@@ -111,8 +111,9 @@ class Mail:
     stopped: bool = False  # somebody stopped the run about the first letter
     ended: bool = False  # nothing is left to do in the session, and this is stored
 
-    def about(self, letter: Letter) -> Confirmation:
-        return next(row for row in self.rows if row.id == letter.confirmation)
+    def about(self, letter: Letter) -> Confirmation | None:
+        """The confirmation of a decision. None: somebody changed its row."""
+        return next((row for row in self.rows if row.id == letter.confirmation), None)
 
 
 def read_mail(

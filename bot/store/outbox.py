@@ -15,8 +15,8 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import AgentMessage, UnansweredWait
 from bot.store.agent_sessions import ShownStatus, read_status
 from bot.store.attempts import earlier_attempts, forget_attempt
+from bot.store.casting import TRIES
 from bot.store.ledger_lines import find_head, lines_to_tell
-from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.rows import storable
 from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done

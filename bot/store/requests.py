@@ -18,11 +18,11 @@ from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
 from bot.policy.redaction import own_words
 from bot.store.attempts import begin
+from bot.store.casting import warn_of_session
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
 from bot.store.rows import storable
-from bot.store.speakers import warn_of_session
 from bot.store.waiting_index import asker
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx

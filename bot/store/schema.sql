@@ -173,7 +173,7 @@ CREATE TABLE bot_chains (
     seq INTEGER NOT NULL,
     hash VARCHAR(64) NOT NULL,
     -- The head that the last checkpoint covers: an index, to find the chains that grew. A database writer can put
-    -- anything here, so from time to time `sealed_index` corrects it from the checkpoints.
+    -- anything here, so from time to time `correct_index` corrects it from the checkpoints.
     sealed_hash VARCHAR(64) NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX bot_chains_moved ON bot_chains (chain) WHERE hash <> sealed_hash;

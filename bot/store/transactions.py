@@ -22,7 +22,7 @@ from bot.confirmation.outcome import (
 )
 from bot.confirmation.schedule import needs_drawing, tick
 from bot.confirmation.states import Transition, next_version
-from bot.hosts.pauses import answer_from_form
+from bot.hosts.asked import answer_from_form
 from bot.store.repository import chain_of, lock_confirmation, now, save, save_places
 from bot.store.rows import storable
 from bot.store.slack_lanes import card_done
@@ -58,10 +58,10 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None
     if after.state is CallState.RUNNING:
         row = _start(tx, found.id, after, again=was is CallState.RUNNING) if found is not None else None
-        if row is not None and row.runs and not row.unsealed:
+        if row is not None and row.runs:
             return after
         lapsed = row.decision.reason if row is not None and row.decision and row.state is State.LAPSED else None
-        return refuse_to_start(after, lapsed or ALTERED, tx.now())
+        after = refuse_to_start(after, lapsed or ALTERED, tx.now())
     outcome = outcome_of(after)
     if found is not None and outcome is not None:
         follow_outcome(tx, found.id, outcome)

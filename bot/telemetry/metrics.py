@@ -22,9 +22,9 @@ from prometheus_client.registry import Collector
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.model import State
 from bot.confirmation.states import Transition
+from bot.store.casting import RefusedAgain
 from bot.store.mailbox import read_pause
 from bot.store.outbox import Unanswered
-from bot.store.refused_clicks import RefusedAgain
 from bot.store.repository import ATTENDED
 from bot.store.transactions import VotesShown
 from runtime.errors import ConfirmError

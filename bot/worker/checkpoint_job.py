@@ -18,9 +18,8 @@ from functools import partial
 
 from bot.audit.checkpoints import Checkpoint, checkpoint
 from bot.audit.ledger import Head
-from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
+from bot.store.checkpoints import correct_index, is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.store.repository import now
-from bot.store.sealed_index import correct_index
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.seal import Seal

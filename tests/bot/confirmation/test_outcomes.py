@@ -80,7 +80,8 @@ class TestOurOwnStart:
         desk.took(start(desk.row, begins(desk), None, desk.now))
         assert (desk.row.runs, desk.row.unsealed, desk.kinds[-1]) == (True, False, LineKind.BEGUN)
         desk.took(start(desk.row, begins(desk), None, desk.now))
-        assert (desk.row.unsealed, desk.kinds[-1]) == (True, LineKind.ALTERED)
+        assert (desk.row.runs, desk.row.unknown) == (False, True)
+        assert desk.kinds[-2:] == [LineKind.ALTERED, LineKind.UNKNOWN]
 
     def test_a_tool_that_can_be_repeated_starts_again_after_a_crash(self) -> None:
         desk = approved()

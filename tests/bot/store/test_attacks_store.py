@@ -209,3 +209,4 @@ async def test_i_rewrite_the_bot_s_own_row(open_office: Opens, caplog: pytest.Lo
         await resume(at.bot.database)
         await at.later(minutes=1)
         await is_loud(at, card, caplog)
+        assert [record.message for record in caplog.records if record.exc_info] == []

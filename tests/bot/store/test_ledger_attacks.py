@@ -24,10 +24,10 @@ from bot.confirmation.stored_json import step_content
 from bot.policy.approvers import OPERATOR
 from bot.policy.redaction import own_words
 from bot.store.audit_verify import verify_ledger
+from bot.store.checkpoints import correct_index
 from bot.store.ledger_lines import line_of, read_lines, write_step
 from bot.store.open import SCHEMA
 from bot.store.repository import now, seconds
-from bot.store.sealed_index import correct_index
 from bot.worker.checkpoint_job import CheckpointJob, seal_moved
 from runtime.store.database import Tx
 from runtime.store.seal import Seal
