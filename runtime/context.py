@@ -28,6 +28,11 @@ def as_json(value: object) -> Json:
     return plain
 
 
+def lost_result(tool: str, why: str) -> JsonObject:
+    """The result of a tool that returned what can't be stored: it took effect, so it is no error to try again after."""
+    return {"status": f"{tool} ran to its end. What it returned is lost: {why}"}
+
+
 _DELETED = object()
 
 

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from runtime.context import ToolContext, as_json
-from runtime.errors import ConfirmError
+from runtime.context import ToolContext, as_json, lost_result
+from runtime.errors import ConfirmError, Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments, BadTool, Bound, Signature
 from runtime.titles import as_title, title_fields
@@ -202,7 +202,10 @@ class FunctionTool:
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
         value = await self._in_time(_call(self._signature, self.bind(args).values, context))
-        result = as_json(value)
+        try:
+            result = as_json(value)
+        except Invalid as error:
+            return lost_result(self.name, str(error))
         # Like ADK, show the model a map as it is, and anything else under `result`, even if it becomes a map here.
         return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
 

@@ -22,7 +22,7 @@ from runtime.calls.call import (
     Retry,
     step,
 )
-from runtime.context import ToolContext, as_json
+from runtime.context import ToolContext, as_json, lost_result
 from runtime.errors import ConfirmError, message_of
 from runtime.jsontypes import Json, JsonObject, same
 from runtime.signature import BadArguments, Bound, find_non_finite
@@ -164,8 +164,7 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> CallR
             gen_ai__tool__name=call.tool,
             gen_ai__tool__call__id=call.id,
         ):
-            value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
-        actions = _storable_actions(context.actions)
+            returned = await tool.run(copy.deepcopy(call.run_args), context)
     except ToolOutcomeUnknown as error:
         lost = Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose()
         return CallResult(lost)
@@ -174,6 +173,10 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> CallR
             raise
         log.info("tool %s raised %s", call.tool, type(error).__name__)
         return CallResult(Finish({"error": _words(error)}))
+    try:
+        value, actions = as_json(returned), _storable_actions(context.actions)
+    except Exception as error:  # noqa: BLE001  (a tool may have put anything into its actions)
+        value, actions = lost_result(call.tool, _words(error)), None
     if context.asked is not None:
         gate = GateKind.INPUT if context.asks_input else GateKind.DYNAMIC
         return CallResult(Hold(context.asked, gate, _as_result(value)), actions)

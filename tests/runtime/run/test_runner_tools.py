@@ -130,13 +130,18 @@ async def test_what_a_generator_yields_is_its_result(run: MakeRunner, tool: Call
 @pytest.mark.parametrize(
     "value", [object(), ValueError("x"), "\ud800", b"\xff", {"a": {1, object()}}, circle(), nested(5000), nested(230)]
 )
-async def test_what_has_no_json_form_is_an_error_for_the_model(run: MakeRunner, value: object) -> None:
+async def test_what_has_no_json_form_is_lost_and_the_model_knows_that_the_tool_ran(
+    run: MakeRunner, value: object
+) -> None:
+    """If it were an error, people would see that it failed, and the model would try again what took effect."""
+
     def give() -> object:
         log.append("ran")
         return value
 
     result = await outcome(run, give, gated=True)
-    assert list(result) == ["error"]
+    assert list(result) == ["status"]
+    assert str(result["status"]).startswith("give ran to its end. What it returned is lost: A value of type ")
     assert log == ["ran"]
 
 
@@ -403,12 +408,14 @@ async def test_the_state_of_parallel_tools_is_merged_in_the_order_of_their_calls
 
 
 @pytest.mark.parametrize("value", [object(), math.nan, "\ud800", {"deep": {1, 2}}])
-async def test_state_that_cannot_be_stored_is_the_tools_error(run: MakeRunner, value: object) -> None:
+async def test_state_that_cannot_be_stored_is_lost_with_the_result(run: MakeRunner, value: object) -> None:
     async def smuggle(tool_context: ToolContext) -> str:
         tool_context.actions.state_delta["x"] = value  # type: ignore[assignment]  # past the check of `state[...]`
         return "done"
 
-    await outcome(run, smuggle, gated=False)
+    result = await outcome(run, smuggle, gated=False)
+    lost = isinstance(value, str) or type(value) is object
+    assert ("smuggle ran to its end." in str(result.get("status"))) is lost
 
 
 async def test_state_and_instruction_see_each_other(run: MakeRunner) -> None:
