@@ -219,7 +219,7 @@ def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape
                     f"{block_id}.{number}.{at}",
                     one,
                     shape.items.get(inner, Shape()),
-                    "" if at else words.HINT_TAKE_OUT,
+                    "" if number or at else words.HINT_TAKE_OUT,
                 )
             )
     fields = [one for one in found if one is not None]

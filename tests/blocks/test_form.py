@@ -167,6 +167,13 @@ def test_a_number_that_is_typed_again_as_it_was_is_no_change(current: float) -> 
     assert lead.submit() == {"other": "y"}
 
 
+@pytest.mark.parametrize(("current", "typed"), [(1500, "1500.00"), (1.5, "+1.50"), (1e22, "1e22"), (6.0, "6")])
+def test_a_number_in_another_spelling_is_no_change(current: float, typed: str) -> None:
+    lead = edit(n=current, other="x")
+    lead.form.type("n", typed).type("other", "y")
+    assert lead.submit() == {"other": "y"}
+
+
 def test_numbers_have_slacks_own_input_where_it_can_hold_them() -> None:
     schema: Schema = {"n": {"type": "integer", "minimum": 1, "maximum": 20}}
     element = edit(schema, n=6).form.element("n")

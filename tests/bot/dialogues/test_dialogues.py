@@ -124,3 +124,12 @@ async def test_other_values_are_another_vote_even_from_the_same_window(at: Offic
     await at.rests()
     assert "too late" not in (await at.slack.repeats(first)).answer, "this is the vote that was counted"
     assert "too late" in (await at.slack.repeats(replace(first, body=other))).answer, "this is another"
+
+
+async def test_a_list_of_objects_is_edited_field_by_field(at: Office) -> None:
+    card = await at.ask("refund ada 20 for the mug and 5 for the spoon")
+    await at.bob.clicks(card, "Edit…")
+    await (await at.bob.gets_modal("Edit")).submits({"lines, item 1: amount": "12.5"})
+    await at.ann.finds("Done:", at.deploys, thread=card)
+    [ran] = at.ran()
+    assert ran["lines"] == [{"item": "the mug", "amount": 12.5}, {"item": "the spoon", "amount": 5.0}]
