@@ -4,31 +4,42 @@ row. Where the card is elsewhere, a line leads to it; the asker may not see that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from blocks import words
-from blocks.card_text import approval_status, by, confirm_withdraw, heading, notices, outcome, small_facts, title
-from blocks.content import CARD, DrawnCall, asked_by_line, content, headline
+from blocks.content import CARD, DrawnCall, Space, asked_by_line, content, headline, result
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
+from blocks.readable import LONGEST_TITLE
 from blocks.rich import (
+    Box,
     Channel,
+    Group,
     Line,
     Link,
+    Piece,
     Prose,
+    Quote,
     Say,
+    TextSpan,
     User,
     When,
     beside_each_other,
     call_name,
+    code,
+    join,
+    join_list,
     line,
     name,
     rich,
     say,
     text,
 )
-from blocks.text import MESSAGE_TEXT, prose
+from blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
+from blocks.values import spell_on_one_line
 from bot.confirmation.model import OutcomeKind, State
-from bot.confirmation.shown import Shown
+from bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
+from bot.policy.approvers import Approver, ApproverKind
 
 
 def card(view: Shown) -> Message:
@@ -171,3 +182,298 @@ def note(view: Shown) -> Message:
     link = (Say(words.DOT), Link(view.card_link, "Open the card")) if view.card_link else ()
     sentence = Line((*said, *until, *link))
     return message([sentence], rich([sentence], f"note.{view.id}"))
+
+
+# -- its texts
+
+_OPEN = (State.WAITING, OutcomeKind.UNKNOWN)
+_PEOPLE = 8
+
+
+def title(view: Shown) -> tuple[TextSpan, ...]:
+    return say(_title(view), what=Prose(headline(view)), agent=Prose(view.agent))
+
+
+def heading(view: Shown) -> str:
+    """The title for a header block, which takes plain text."""
+    what, agent = plain(headline(view), LONGEST_TITLE), plain(view.agent, LONGEST_TITLE)
+    template = _title(view)
+    if "{what}" not in template:
+        return template.replace("{agent}", agent)
+    ends = what.endswith(("?", "!")) and template.endswith("{what}?")
+    return (template.removesuffix("?") if ends else template).replace("{what}", what)
+
+
+def _title(view: Shown) -> str:
+    for kind in [words.TITLES_QUESTION] * view.question + [words.TITLES_OPERATION] * view.operation:
+        if view.stage in kind:
+            return kind[view.stage]
+    if view.stage is State.WAITING and view.attempt > 1:
+        return "Run again? {what}"
+    if view.stage is State.APPROVED and view.paused:
+        return "⏸️ Paused: {what}"
+    return words.TITLES[view.stage]
+
+
+# -- the state of the call
+
+
+def confirm_withdraw(view: Shown) -> tuple[str, str]:
+    """The question before a withdrawal, and its consequence."""
+    return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
+
+
+def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
+    """What the card says about its state, and whether some of it had to be cut."""
+    pieces: list[Piece] = [Line(_sentence(view))] if view.stage not in _OPEN else []
+    cut = False
+    if view.result is not ABSENT:
+        drawn, cut = result(view.result, room)
+        pieces += drawn
+    elif text := view.error or view.reason:
+        done = fit_visible(text, room.result, room.lines, keep="\n\t")
+        pieces.append(Box(done.text) if view.error else Quote(done.text))
+        cut = not done.whole
+    if view.stage is OutcomeKind.UNKNOWN:
+        return [_unknown_outcome(view, room)], False
+    return pieces, cut
+
+
+class Asked(Protocol):
+    """What a sentence has to know of what was asked: of a call, or of a line about it."""
+
+    question: bool
+    operation: bool
+    quorum: int
+
+
+def after_a_no(asked: Asked) -> str:
+    """What came of it that nobody said yes."""
+    if asked.question:
+        return "The agent got no answer."
+    return "The agent got a rejection." if asked.operation else "It did not run."
+
+
+def _sentence(view: Shown) -> tuple[TextSpan, ...]:
+    people, no = by(view.decided_by), after_a_no(view)
+    runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
+
+    def decided(verb: str, after: str = "") -> tuple[TextSpan, ...]:
+        return say(f"{verb} by {{people}}.{after}" if view.decided_by else f"{verb}.{after}", people=people)
+
+    approved = decided(f" {yes}") if view.decided_by else ()
+    match view.stage:
+        case State.WITHDRAWN if view.asked_anew:
+            return say("The agent asked again. Use the newer card.")
+        case State.APPROVED:
+            waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
+            late = f" It must {'start' if runs else 'be sent'} by {{when}}." if view.start_by else ""
+            begins = say("" if _problems(view) else waits)
+            return decided(yes) + begins + say(late, when=When(view.start_by or 0))
+        case OutcomeKind.RUNNING:
+            begun = say("Started {when}.", when=When(view.started_at)) if view.started_at else say("Started.")
+            return begun + approved
+        case OutcomeKind.DONE if not runs:
+            return decided(yes, " The agent has the answer.")
+        case OutcomeKind.DONE:
+            nothing = say(" It returned nothing.") if view.result is ABSENT else ()
+            return say("Ran{took}.", took=took(view.duration)) + nothing + approved
+        case OutcomeKind.FAILED:
+            return say("Failed{took}.", took=took(view.duration, "after")) + approved
+        case State.DENIED | State.WITHDRAWN:
+            return decided("Denied" if view.stage is State.DENIED else "Withdrawn", f" {no}")
+        case State.EXPIRED:
+            votes = votes_of(view, len(view.voted))
+            return say(f"Expired {{when}} with {{votes}}. {no}", votes=votes, when=When(view.expires_at))
+        case State.LAPSED if runs:
+            then = say("by {when}", when=When(view.start_by)) if view.start_by else say("in time")
+            return say("Approved by {people}, but it did not start {then}. It did not run.", people=people, then=then)
+        case State.LAPSED:
+            return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
+        case State.ELSEWHERE:
+            verb = "answered" if view.outside is None else "approved" if view.outside else "denied"
+            return say(f"Somebody {verb} it outside this app. Votes here did not count.")
+        case OutcomeKind.HAPPENED:
+            return say("{people} said that it took effect.", people=people)
+        case OutcomeKind.DID_NOT:
+            return say("{people} said that it did not take effect.", people=people)
+        case OutcomeKind.NOBODY_KNOWS:
+            return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
+    if view.question:
+        return say("The agent did not accept the answer.")
+    return say("It did not run.") + approved
+
+
+def took(seconds: float | None, word: str = "in") -> str:
+    return "" if seconds is None else f" {word} {words.duration(seconds)}"
+
+
+def votes_of(asked: Asked, count: int) -> str:
+    return words.votes(count, asked.quorum, "answer" if asked.question else "approval")
+
+
+def _unknown_outcome(view: Shown, room: Space) -> Line:
+    """What is known about a call with an unknown outcome. A card says only what is needed to answer."""
+    row = (
+        say("It started, and nobody knows how it ended.")
+        if view.started_at is None
+        else say("It started {when}, and nobody knows how it ended.", when=When(view.started_at))
+    )
+    if room.exact:
+        row += say(" It won't run again by itself.")
+        row += say(" Approved by {people}.", people=by(view.decided_by)) if view.decided_by else ()
+    return Line((*row, *say(" Check before you answer.")))
+
+
+# -- the facts around it
+
+
+def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
+    """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
+    are named."""
+    return [Line(row)] if (row := _voting_status(view, most)) else []
+
+
+def notices(view: Shown) -> list[Line]:
+    """What people should know in any state: a grant that continues, and problems."""
+    lines = [grant_text(view.grant)] if view.grant else []
+    return [*lines, *_problems(view)]
+
+
+def small_facts(view: Shown) -> list[Line]:
+    """What was edited, what is hidden, which attempt this is, whether the arguments are known to be the tool's."""
+    return [Line(row)] if (row := _revision_notes(view)) else []
+
+
+def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
+    """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
+    if view.stage is OutcomeKind.UNKNOWN:
+        votes = [_run_again_votes(view)] if view.voted else []
+        return join([*votes, _deciders(view, "{approvers} can answer", most)], words.DOT)
+    if view.stage is not State.WAITING:
+        return ()
+    parts = [say("Approved by {people}", people=by(view.voted))] if view.voted else []
+    needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
+    template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
+    parts.append(_deciders(view, template, most, needed=needed))
+    parts.append(say(words.UNTIL, when=When(view.expires_at)))
+    return join(parts, words.DOT)
+
+
+def _run_again_votes(view: Shown) -> tuple[TextSpan, ...]:
+    votes = (Say(words.votes_again(len(view.voted), view.quorum), bold=True),)
+    return say("{votes}: {people}", votes=votes, people=by(view.voted))
+
+
+def _deciders(view: Shown, template: str, most: int, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
+    """The people who can still decide. Somebody who is named and has approved already is left out."""
+    left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
+    named = approvers(left, most) or approvers(view.approvers, most)
+    if not named:
+        return say(
+            "Nobody can answer: the policy names no one"
+            if view.question
+            else "Nobody can approve this: the policy names no one"
+        )
+    row = say(template, approvers=named, **spans)
+    if view.escalated_to and (leads := approvers(view.escalated_to, most)):
+        row += (Say(words.DOT), *say("escalated to {approvers}", approvers=leads))
+    return row
+
+
+def approvers(who: Sequence[Approver], most: int = _PEOPLE) -> tuple[TextSpan, ...]:
+    """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
+    named = [_approver(one) for one in who]
+    if len(named) > most:
+        named = [*named[:most], say(words.more(len(named) - most))]
+    return join(named, last=" or ")
+
+
+def _approver(one: Approver) -> tuple[TextSpan, ...]:
+    match one.kind:
+        case ApproverKind.GROUP:
+            return (Group(one.value),)
+        case ApproverKind.USER:
+            return (User(one.value),)
+        case ApproverKind.EMAIL:
+            return code(one.value), Say(" (no such account)")
+        case ApproverKind.PYTHON:
+            return say("whoever {name} names", name=code(one.value))
+
+
+def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
+    if not users:
+        return say(words.SOMEBODY)
+    spans: list[TextSpan] = [User(user) for user in users[:_PEOPLE]]
+    if len(users) > _PEOPLE:
+        spans.append(Say(words.more(len(users) - _PEOPLE)))
+    return join_list(spans)
+
+
+def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
+    parts: list[Sequence[TextSpan]] = []
+    if view.wants_payload:
+        pass  # an answer is not an edit
+    elif view.edited_by:
+        parts.append(say("Edited by {who}", who=User(view.edited_by)))
+    elif view.diff:
+        parts.append(say("Edited"))
+    if view.attempt > 1:
+        parts.append(say("Attempt {number}", number=str(view.attempt)))
+    if view.hidden:
+        parts.append(say(words.hidden(view.hidden)))
+    if view.unbound and view.stage is State.WAITING:
+        parts.append(say("The server does not say which arguments this tool takes."))
+    return join(parts, words.DOT)
+
+
+def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
+    """`listed`: among grants of other conversations, so that it says where it holds."""
+    calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
+    place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
+    template = words.GRANT_LISTED if listed else words.GRANT
+    return line(template, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses, place=place)
+
+
+def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
+    """`Calls of deploy with service checkout`: what a grant covers. The card of its own call shows it in full."""
+    named = code(tool)
+    bound: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
+    if on[_BOUND:]:
+        bound.append(say(words.more(len(on) - _BOUND)))
+    return (
+        say("Calls of {tool} with {on}", tool=named, on=join(bound, last=" and "))
+        if bound
+        else say("Calls of {tool}", tool=named)
+    )
+
+
+_BOUND = 5
+
+
+def _value_span(argument: Argument) -> TextSpan:
+    if argument.masked:
+        return Say(words.HIDDEN_VALUE)
+    return code(spell_on_one_line(argument.value, 200))
+
+
+def _problems(view: Shown) -> list[Line]:
+    lines = [line("🚨 Somebody answered the agent directly, outside this app.")] if view.answered_outside else []
+    lines += [line(words.NOT_SEALED)] if view.unsealed else []
+    lines += (
+        [line("🔌 The agent can't be reached. Trying again until {when}.", when=When(view.tries_until))]
+        if view.tries_until
+        else []
+    )
+    if view.paused and view.paused.by is None:
+        lines.append(line(words.PAUSED))
+    elif view.paused:
+        why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()
+        lines.append(
+            line(
+                "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed.",
+                who=User(view.paused.by or ""),
+                why=why,
+            )
+        )
+    return lines

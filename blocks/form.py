@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.card_text import calls_like, confirm_withdraw, heading
+from blocks.card import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
 from blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from blocks.full_view import FIELD_BYTES, MOST_FIELDS, MOST_IN_ITEMS, cut_note, room_beside, split_pages, what_runs

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from blocks import words
-from blocks.card_text import approval_status, heading, notices, outcome, small_facts
+from blocks.card import approval_status, heading, notices, outcome, small_facts
 from blocks.content import WHOLE, asked_by_line, content
 from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, small_print

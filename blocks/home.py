@@ -10,8 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from blocks import words
-from blocks.card import decision_buttons, more_menu, revoke_button, withdraw_button
-from blocks.card_text import approval_status, grant_text, outcome
+from blocks.card import (
+    approval_status,
+    decision_buttons,
+    grant_text,
+    more_menu,
+    outcome,
+    revoke_button,
+    withdraw_button,
+)
 from blocks.content import LIST, content, headline
 from blocks.ids import Ref, block_id, checked_id
 from blocks.kit import (

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Self
 
 from blocks import words
-from blocks.card_text import approvers
+from blocks.card import approvers
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.readable import readable_name, scalar
 from blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
@@ -61,7 +61,6 @@ class ShownLine:
         self.seconds = _seconds(content.get("seconds"))
         self.until = _moment(content.get("until"))
         self.channel = call.channel if call and kind is LineKind.ASKED else None
-        self.grant = as_text(content.get("grant")) or line.confirmation
         self.on = call.bound if call and kind is LineKind.GRANTED else ()
         yes = content.get("yes")
         self.yes: bool | None = (

@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.card_text import approvers
+from blocks.card import approvers
 from blocks.kit import JsonObject, Message, small_print
 from blocks.rich import line, markup
 from blocks.text import MESSAGE_TEXT, fit, fit_visible, prose

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.card_text import after_a_no, approvers, by, calls_like, took, votes_of
+from blocks.card import after_a_no, approvers, by, calls_like, took, votes_of
 from blocks.content import LIST, differences, headline, result, values
 from blocks.full_view import room_beside, split_pages
 from blocks.ids import Callback, LineMark, Ref, block_id
@@ -33,7 +33,6 @@ from blocks.rich import (
     User,
     When,
     call_name,
-    code,
     join,
     line,
     markup,
@@ -221,11 +220,9 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "people": by(step.people),
         "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),
         "votes": votes_of(step, step.votes),
-        "revision": str(step.revision),
         "attempt": str(step.attempt),
         "channel": Channel(step.channel or ""),
         "when": When(step.until or 0),
-        "grant": code(step.grant or "", 64),
         "calls": calls_like(step.tool, step.on),
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),

@@ -25,7 +25,7 @@ from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, Revisi
 from bot.confirmation.states import SAID_BY_PEOPLE
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.model import Formats
-from bot.policy.redaction import Redactor
+from bot.policy.redaction import MASK, Redactor
 from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.titles import title_after_edit
 
@@ -39,6 +39,8 @@ class Absent(Enum):
 ABSENT = Absent.ABSENT
 PAYLOAD = "answer"
 """The name of the one field of a payload that is not an object, as people read it."""
+
+MASK_SPELLED = "".join(f"\\u{ord(dot):04x}" for dot in MASK)
 
 Stage = State | OutcomeKind
 """What a card says became of a call: its outcome if there is one, otherwise the decision."""
@@ -240,11 +242,27 @@ def masked_arguments(
     redactor: Redactor, values: JsonObject, formats: Formats = (), defaults: Collection[str] = ()
 ) -> tuple[tuple[Argument, ...], int]:
     """The arguments of a call that may be shown, and how many values are hidden. Nobody chose the `defaults`."""
-    masked, hidden = redactor.mask_call(values)
+    masked, hidden = _mask_call(redactor, values)
     return tuple(
         Argument(name, value, redactor.hides(name), _formats_of(name, formats), name in defaults)
         for name, value in masked.items()
     ), hidden
+
+
+def _mask_call(redactor: Redactor, values: JsonObject) -> tuple[JsonObject, int]:
+    return redactor.mask_call({name: _with_dots_spelled(value) for name, value in values.items()})
+
+
+def _with_dots_spelled(value: Json) -> Json:
+    """The value, in which no text looks like one that the policy hides."""
+    match value:
+        case str():
+            return value.replace(MASK, MASK_SPELLED)
+        case list():
+            return [_with_dots_spelled(one) for one in value]
+        case dict():
+            return {name: _with_dots_spelled(one) for name, one in value.items()}
+    return value
 
 
 def _formats_of(name: str, formats: Formats) -> Formats:
@@ -301,7 +319,7 @@ def _answer(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Argu
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """The changes from what was asked to what would run."""
-    before, after = (redactor.mask_call(made.arguments)[0] for made in (row.revisions[0], row.revision))
+    before, after = (_mask_call(redactor, made.arguments)[0] for made in (row.revisions[0], row.revision))
     return tuple(
         FieldDiff(name, before.get(name, ABSENT), after.get(name, ABSENT))
         for name in dict.fromkeys((*before, *after))

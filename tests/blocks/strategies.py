@@ -135,7 +135,6 @@ steps = st.builds(
     seconds=st.none() | st.floats(0, 10**6),
     until=st.none() | moments,
     channel=st.none() | st.sampled_from(CHANNELS),
-    grant=st.none() | texts,
     yes=st.none() | st.booleans(),
     answer=arguments,
     call=arguments,

@@ -76,6 +76,17 @@ def test_hidden_values_are_gone_before_anything_is_drawn() -> None:
     assert shown.editable == ()  # each of them holds something hidden, or would be shown otherwise than it is
 
 
+def test_dots_that_an_agent_wrote_do_not_look_like_a_value_that_is_hidden() -> None:
+    inside: JsonObject = {"token": SECRET, "note": "••••", "••••": ["a••••"]}
+    desk = Desk(make_policy(redact=["token"], edit=True), make_asked(arguments={"inside": inside, "plain": "••••"}))
+    nested, plain = view(desk).arguments
+    dots = "\\u2022" * 4
+    assert nested.value == {"token": "••••", "note": dots, "••••": [f"a{dots}"]}
+    assert plain.value == dots
+    assert view(desk).editable == ()
+    assert desk.row.revision.arguments == {"inside": inside, "plain": "••••"}
+
+
 def test_a_form_never_offers_a_value_that_it_shows_masked() -> None:
     desk = Desk(make_policy(redact=["token"]), make_asked(arguments={"token": SECRET, "a": {"token": "x"}, "n": 1}))
     shown = view(desk)

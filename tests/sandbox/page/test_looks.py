@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from blocks.card_text import heading
+from blocks.card import heading
 from runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
 from tests.blocks.test_golden import SENT
