@@ -73,9 +73,8 @@ def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactSe
     from google.adk.artifacts.file_artifact_service import FileArtifactService
     from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 
-    if "artifact_service" in given:
-        made = _registry().create_artifact_service
-        artifacts: BaseArtifactService = _configured(given, "artifact_service", BaseArtifactService, made)
+    artifacts: BaseArtifactService | None = _configured(given, "artifact_service", BaseArtifactService)
+    if artifacts is not None:
         return artifacts
     path = _file(store_url)
     if path is None:
@@ -90,37 +89,33 @@ def memory_service(given: Mapping[str, str]) -> BaseMemoryService:
     from google.adk.memory.base_memory_service import BaseMemoryService
     from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 
-    if "memory_service" not in given:
-        return InMemoryMemoryService()
-    made = _registry().create_memory_service
-    memory: BaseMemoryService = _configured(given, "memory_service", BaseMemoryService, made)
-    return memory
+    memory: BaseMemoryService | None = _configured(given, "memory_service", BaseMemoryService)
+    return InMemoryMemoryService() if memory is None else memory
 
 
 def credential_service(given: Mapping[str, str]) -> BaseCredentialService:
     from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
     from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
 
-    if "credential_service" not in given:
-        return InMemoryCredentialService()
-    credentials: BaseCredentialService = _configured(given, "credential_service", BaseCredentialService, None)
-    return credentials
+    credentials: BaseCredentialService | None = _configured(given, "credential_service", BaseCredentialService)
+    return InMemoryCredentialService() if credentials is None else credentials
 
 
 def is_in_memory(service: object) -> bool:
     return type(service).__name__.startswith("InMemory")
 
 
-def _configured(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[..., object] | None) -> Any:
-    """The service that the settings name. Raises `BadTarget` if it is not of this kind."""
-    value = given[key]
-    if "://" in value and made is not None:
+def _configured(given: Mapping[str, str], key: str, kind: type[Any]) -> Any:
+    """The service that the settings name, or None. Raises `BadTarget` if it is not of this kind."""
+    value = given.get(key)
+    if value is None:
+        return None
+    if "://" in value and (made := _factory(key)) is not None:
         scheme = value.partition("://")[0]
         try:
             service = made(value, agents_dir=str(Path.cwd()))
-        except (
-            Exception
-        ) as error:  # the library may raise anything; the address is left out, since it may contain secrets
+        except Exception as error:
+            # The library may raise anything. The address is left out, since it may contain secrets.
             raise BadTarget(f"[agent] {key}: {scheme}://… can't be opened: {type(error).__name__}.") from error
         if service is None:
             raise BadTarget(f"[agent] {key}: google-adk does not support {scheme}:// here.")
@@ -132,10 +127,11 @@ def _configured(given: Mapping[str, str], key: str, kind: type[Any], made: Calla
     return service
 
 
-def _registry() -> Any:
+def _factory(key: str) -> Callable[..., object] | None:
+    """What google-adk's command line makes such a service with. It makes no credential services."""
     from google.adk.cli.service_registry import get_service_registry
 
-    return get_service_registry()
+    return getattr(get_service_registry(), f"create_{key}", None)
 
 
 def _file(store_url: str) -> Path | None:
