@@ -153,8 +153,9 @@ class AdkHost:
         for asks, answer in left:
             self._check(asks, answer)
             self._wait_out(answer.mark, answer.since, self.server.patience)
-        for group in _by_agent(left):
-            async for said in self._send_answers(session, group):
+        for nth, group in enumerate(_by_agent(left)):
+            now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
+            async for said in self._send_answers(session, group, now):
                 yield said
         for answer in answers:
             async for said in self._explain(session, before.adk_request(answer.request_id), answer):
@@ -199,15 +200,14 @@ class AdkHost:
         if before.status(request_id) is RequestStatus.SETTLED or len(adk_request.given) > attempt:
             return  # the result arrived, or this was sent before
         self._wait_out(mark, None, self.server.patience)
-        async for said in self._send_answers(session, [answer], mark):
+        async for said in self._send_answers(session, [answer], before, mark):
             yield said
 
     async def _send_answers(
-        self, session: SessionKey, answers: Sequence[HostAnswer], mark: str | None = None
+        self, session: SessionKey, answers: Sequence[HostAnswer], before: SessionReading, mark: str | None = None
     ) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
         missing answer, and others end an agent with its first one. `mark`: what the message is known by."""
-        before = await self._read(session)
         sent, parts, signatures = list[tuple[AdkRequest, str]](), list[Part](), JsonObject()
         for answer in answers:
             asks = before.waiting(answer.request_id) if mark is None else before.adk_request(answer.request_id)
