@@ -94,16 +94,16 @@ def seat_of(body: Body) -> Seat:
     phone too, but somebody who presses in the channel has no reason to open the thread.
     """
     container, message, view = (as_object(body.get(part)) for part in ("container", "message", "view"))
-    lists = bool(container.get("is_ephemeral"))
+    private = bool(container.get("is_ephemeral"))
     thread_ts = ident(message.get("thread_ts")) or ident(container.get("thread_ts"))
     return Seat(
         person=person_of(body),
         team=team_of(body),
         channel=ident(container.get("channel_id")),
         thread_ts="" if message.get("subtype") == "thread_broadcast" else thread_ts,
-        message="" if lists else ident(container.get("message_ts")),  # a list is no card, which updates itself
+        message="" if private else ident(container.get("message_ts")),  # a list is no card, which updates itself
         home=view.get("type") == "home",
-        lists=lists,
+        lists=private and bool(body.get("response_url")),
         trigger=as_text(body.get("trigger_id")),
     )
 

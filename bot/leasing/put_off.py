@@ -8,7 +8,4 @@ class PutOff(Exception):
     work, so the pause grows with the time that the row has waited."""
 
     after: float
-
-    @property
-    def failing(self) -> bool:
-        return False
+    failing: bool = False

@@ -27,7 +27,17 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from blocks.ids import identity
 from blocks.kit import Message
 from bot.confirmation.model import Seat
-from bot.slack.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, Revoked, SlackTrouble, trouble_from
+from bot.slack.errors import (
+    OVERSIZE_OR_ODD,
+    Gone,
+    Later,
+    RefusedBySlack,
+    Revoked,
+    SlackTrouble,
+    Unfound,
+    Unsure,
+    trouble_from,
+)
 from bot.slack.limits import (
     DELETE,
     EPHEMERAL,
@@ -209,15 +219,18 @@ class Slack:
             found = await self.find_sent(channel, wanted, thread_ts=thread_ts, since=since)
             if found is not None:
                 return found
-        answer = await self._or_plain(
-            POST,
-            message,
-            channel=channel,
-            thread_ts=thread_ts,
-            reply_broadcast=broadcast or None,
-            unfurl_links=False,
-            unfurl_media=False,
-        )
+        try:
+            answer = await self._or_plain(
+                POST,
+                message,
+                channel=channel,
+                thread_ts=thread_ts,
+                reply_broadcast=broadcast or None,
+                unfurl_links=False,
+                unfurl_media=False,
+            )
+        except Unsure as unsure:
+            raise unsure if wanted is None else Unfound(unsure.method, unsure.code) from None
         return str(answer["ts"])
 
     async def update(self, channel: str, ts: str, message: Message) -> None:

@@ -39,25 +39,24 @@ LIMITED = frozenset({"ratelimited", "rate_limited"})
 
 
 class Later(SlackTrouble, PutOff):
+    """`limited`: it only is not our turn yet, because of our own limit or Slack's 429. Otherwise Slack is `failing`:
+    repeating the call again and again would use up the limits of calls that work."""
+
     def __init__(self, method: str, after: float, code: str = "ratelimited") -> None:
         super().__init__(method, code, f"Slack accepts no {method} now ({code}). Trying again in {after:.0f} s.")
-        self.after = after
-
-    @property
-    def limited(self) -> bool:
-        """Whether it only is not our turn yet, because of our own limit or Slack's 429. Nothing has failed."""
-        return self.code in LIMITED
-
-    @property
-    def failing(self) -> bool:
-        """Whether Slack does not work. Repeating the call again and again would use up the limits of calls that
-        work."""
-        return not self.limited
+        self.after, self.limited = after, code in LIMITED
+        self.failing = not self.limited
 
 
 class Unsure(SlackTrouble):
     def __init__(self, method: str, code: str) -> None:
         super().__init__(method, code, f"Slack's answer to {method} was lost ({code}): it may have been done.")
+
+
+class Unfound(Unsure, PutOff):
+    """The same for a message that can be looked for: its row is tried again as while Slack fails."""
+
+    after, failing = 1.0, True
 
 
 class Gone(SlackTrouble):

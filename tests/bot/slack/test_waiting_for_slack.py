@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.leasing.lease_loop import LONGEST_LAG
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.workspace.records import Channel
 from bot.slack.api import CallLimits
 from bot.worker.worker import HELD_FOR
+from runtime.store.database import Tx
 from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens, office
 
@@ -116,6 +118,29 @@ async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(open_
             await at.ann.finds(f"I reimbursed {amount}", at.deploys, thread=card, timeout=2 * OUTAGE)
         assert 4 <= broken.met <= 5
         assert NOT_COUNTED not in at.bob.sees(at.deploys) + at.cyd.sees(at.deploys)
+
+
+async def test_what_could_not_be_posted_comes_soon_after_an_outage(open_office: Opens) -> None:
+    """Slack posts nothing for a while, but can be asked. That is no failure of a row, which would wait for minutes in
+    the end, and be parked."""
+    async with open_office(ONE_GROUP) as at:
+        away = at.slack.faults.fails("chat.postMessage", times=None)
+        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+        async with time_passing(at):
+            await at.slack.until(lambda: away.met > 8, what="Slack to be tried")
+        rows = await at.bot.database.read(waiting_rows)
+        assert rows
+        assert [(failures, ahead <= LONGEST_LAG) for failures, ahead in rows] == [(0, True)] * len(rows)
+        at.slack.faults.clear()
+        async with time_passing(at):
+            await decides(at, at.deploys)
+
+
+def waiting_rows(tx: Tx) -> list[tuple[int, float]]:
+    """The failures of each card and thread that is due, and in how many seconds it is."""
+    tables = ("bot_cards", "bot_threads")
+    found = [row for table in tables for row in tx.all(f"SELECT failures, due_at FROM {table} WHERE due_at > 0")]
+    return [(row.failures, row.due_at - tx.now()) for row in found]
 
 
 async def test_a_request_waits_for_its_turn_to_be_asked_about(open_office: Opens) -> None:
