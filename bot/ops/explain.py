@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
@@ -20,7 +19,7 @@ from bot.ops.command import CommandLine, paint
 from bot.ops.operate import open_for_reading
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.durations import spell_duration
-from bot.policy.model import CallFacts, GoverningPolicy, Policies, Policy, may_decide
+from bot.policy.model import CallFacts, CallRefusal, GoverningPolicy, Policies, Policy, may_decide
 from bot.policy.redaction import Redactor
 from bot.store.known_names import KnownNames, read_names
 from runtime.errors import ConfirmError
@@ -30,16 +29,17 @@ from runtime.jsontypes import JsonObject
 async def explain(call: CommandLine, facts: CallFacts) -> int:
     """Prints which policy governs a call. Names and tools are shown as far as they can be found out."""
     settings = call.settings
-    found = explanation(settings.policies, facts, await _known_names(settings))
+    found, policies = settings.policies.resolve(facts), settings.policies.entries
+    governed = isinstance(found, GoverningPolicy)
     unknown = await _unknown_tool(settings, facts)
-    lines = [*map(visible, found.lines)]
-    done: JsonObject = {"governed": found.governed, "lines": [*unknown, *lines]}
+    lines = [visible(line) for line in explanation(settings.policies, found, facts, await _known_names(settings))]
+    done: JsonObject = {"governed": governed, "lines": [*unknown, *lines]}
     call.tell(done, *(paint(line, "red") for line in unknown), *lines)
-    about = ("policy", *(f"policy[{index}]" for index in found.concerned))
+    about = ("policy", *(f"policy[{index}]" for index, policy in enumerate(policies) if policy.covers(facts)))
     for warning in settings.warnings:
-        if warning.key in about:
+        if warning.key in about:  # warnings about the others say nothing about the call
             print(f"Warning: {warning}", file=sys.stderr)
-    return 0 if found.governed else 1
+    return 0 if governed else 1
 
 
 async def _known_names(settings: Settings) -> KnownNames:
@@ -67,44 +67,26 @@ async def _unknown_tool(settings: Settings, facts: CallFacts) -> list[str]:
 # What it says. Pure
 
 
-@dataclass(frozen=True)
-class Explanation:
-    lines: tuple[str, ...]
-    governed: bool
-    concerned: tuple[int, ...]
-    """The policies for this tool. Warnings about others say nothing about the call."""
-
-
-def explanation(policies: Policies, call: CallFacts, names: KnownNames) -> Explanation:
-    found = policies.resolve(call)
+def explanation(
+    policies: Policies, found: GoverningPolicy | CallRefusal, call: CallFacts, names: KnownNames
+) -> Iterator[str]:
     last = found.index if found.index is not None else len(policies.entries)
-    earlier = [
-        f"policy[{index}] does not apply: {_why_not(policy, call)}"
-        for index, policy in enumerate(policies.entries[:last])
-    ]
+    for index, policy in enumerate(policies.entries[:last]):
+        yield f"policy[{index}] does not apply: {_why_not(policy, call)}"
     if not isinstance(found, GoverningPolicy):
-        refused = ["The call would be refused at once, and nobody would be asked:", decision_texts.ungoverned(found)]
-        return Explanation((*earlier, *refused), governed=False, concerned=_covering(policies, call))
+        yield "The call would be refused at once, and nobody would be asked:"
+        yield decision_texts.ungoverned(found)
+        return
     policy = found.policy
-    said = [
-        _governing(found, call),
-        *_who_decides(policies, policy, call, names),
-        *_when_words(policy),
-        *_what_is_shown(policy, call, names),
-    ]
-    return Explanation((*earlier, *said), governed=True, concerned=_covering(policies, call))
-
-
-def _covering(policies: Policies, call: CallFacts) -> tuple[int, ...]:
-    return tuple(i for i, policy in enumerate(policies.entries) if policy.covers(call))
-
-
-def _governing(found: GoverningPolicy, call: CallFacts) -> str:
     if found.index is None:
-        return f"No policy is about this question, so it is for {call.asker}, who asked the agent."
-    return (
-        f"policy[{found.index}] applies to this {'question' if call.question else 'call'}{_conditions(found.policy)}."
-    )
+        yield f"No policy is about this question, so it is for {call.asker}, who asked the agent."
+    else:
+        when = "" if policy.when is None else f"; when {policy.when}"
+        what = "question" if call.question else "call"
+        yield f"policy[{found.index}] applies to this {what} ({' '.join(_subject(policy))}{when})."
+    yield from _who_decides(policies, policy, call, names)
+    yield from _when_words(policy)
+    yield from _what_is_shown(policy, call, names)
 
 
 def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> Iterator[str]:
@@ -118,20 +100,12 @@ def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> 
 def _why_not(policy: Policy, call: CallFacts) -> str:
     """The first of the policy's conditions that the call does not meet, in the order in which they are checked."""
     if not policy.covers(call):
-        kind, names = ("inputs", policy.inputs) if policy.inputs else ("tools", policy.tools)
-        return f"its {kind} are {', '.join(names)}"
+        return f"its {' are '.join(_subject(policy))}"
     return f"its `when` is false: {policy.when}"
 
 
-def _subject(policy: Policy) -> str:
-    return f"inputs {', '.join(policy.inputs)}" if policy.inputs else f"tools {', '.join(policy.tools)}"
-
-
-def _conditions(policy: Policy) -> str:
-    conditions = [_subject(policy)]
-    if policy.when is not None:
-        conditions.append(f"when {policy.when}")
-    return f" ({'; '.join(conditions)})"
+def _subject(policy: Policy) -> tuple[str, str]:
+    return ("inputs", ", ".join(policy.inputs)) if policy.inputs else ("tools", ", ".join(policy.tools))
 
 
 def _who_decides(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:

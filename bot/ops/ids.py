@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.config.settings import Environment
 from bot.slack.errors import PATIENT, why_unreached
 from bot.slack.names import person_name
 from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import as_object, as_text, objects
+from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 PAGE = 1000
 PAGES = 50
@@ -59,29 +61,28 @@ async def _groups(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
 
 async def _channels(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
     """The channels that the app sees: all public ones, and the private ones that it is in."""
-    cursor = ""
-    for _ in range(PAGES):
-        answer = await client.conversations_list(
-            types="public_channel,private_channel", exclude_archived=True, limit=PAGE, cursor=cursor or None
-        )
-        for channel in objects(answer.get("channels")):
-            inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
-            yield _found(as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", inside)
-        cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
-        if not cursor:
-            return
+    ask = partial(client.conversations_list, types="public_channel,private_channel", exclude_archived=True)
+    async for channel in _all(ask, "channels"):
+        inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
+        yield _found(as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", inside)
 
 
 async def _people(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
     """People who may decide: no bots, guests or deactivated accounts."""
+    async for user in _all(client.users_list, "members"):
+        other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
+        if not any(user.get(flag) for flag in other) and as_text(user.get("id")) != "USLACKBOT":
+            address = as_text(as_object(user.get("profile")).get("email"))
+            yield _found(f"user:{as_text(user.get('id'))}", person_name(user), address)
+
+
+async def _all(ask: Callable[..., Awaitable[AsyncSlackResponse]], what: str) -> AsyncIterator[JsonObject]:
+    """What Slack lists under this name, page by page."""
     cursor = ""
     for _ in range(PAGES):
-        answer = await client.users_list(limit=PAGE, cursor=cursor or None)
-        for user in objects(answer.get("members")):
-            other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
-            if not any(user.get(flag) for flag in other) and as_text(user.get("id")) != "USLACKBOT":
-                address = as_text(as_object(user.get("profile")).get("email"))
-                yield _found(f"user:{as_text(user.get('id'))}", person_name(user), address)
+        answer = await ask(limit=PAGE, cursor=cursor or None)
+        for one in objects(answer.get(what)):
+            yield one
         cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return

@@ -35,16 +35,6 @@ from runtime.store.schema import lay_out
 
 Clock = Callable[[], float]
 
-UNSIGNED = (
-    "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
-    "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
-)
-NO_STORE = (
-    "There is no store at {path} yet. `adk-confirm serve` makes it when it first starts. If the service uses another "
-    "one, name its settings with --config."
-)
-
-
 # The store
 
 
@@ -67,7 +57,10 @@ async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterato
     exist or does not fit."""
     path = sqlite_file(url)
     if path is not None and not os.path.exists(path):  # noqa: ASYNC240  (one stat)
-        raise NotFound(NO_STORE.format(path=path))
+        raise NotFound(
+            f"There is no store at {path} yet. `adk-confirm serve` makes it when it first starts. If the service uses "
+            "another one, name its settings with --config."
+        )
     if path is not None and not os.access(path, os.R_OK):
         raise StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")
     database = await Database.open(url, clock=clock, read_only=True)
@@ -81,7 +74,10 @@ async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterato
 
 def secret_of(settings: Settings) -> str:
     if settings.secret is None:
-        raise Invalid(UNSIGNED)
+        raise Invalid(
+            "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
+            "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
+        )
     return settings.secret.get_secret_value()
 
 
