@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from bot.cli import main
+from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, State, VoteKind
 from bot.confirmation.shown import Paused, Shown
 from bot.ops.command import account
 from bot.ops.operate import mark_for_drawing, open_for_reading
+from bot.ops.times import format_time
+from bot.store.casting import SubmittedVote, cast
 from bot.store.mailbox import read_pause
 from bot.store.open import open_store
 from bot.worker.worker import read_card_context
 from runtime.errors import StoreError
 from tests.support.backoffice import Backoffice, CommandOutput
-from tests.support.deciding import ANNA
+from tests.support.deciding import ANNA, full_member
 from tests.support.kill import child
+from tests.support.office import Office, Opens, operates
 from tests.support.secret import SECRET
+from tests.support.stores import unguarded
 
 
 async def both_ways(at: Backoffice, *arguments: str) -> list[CommandOutput]:
@@ -175,3 +181,114 @@ def test_a_store_that_is_not_there(
         said = capsys.readouterr().err
         assert "There is no store at adk-confirm.db yet. `adk-confirm serve` makes it when it first starts." in said
     assert [path.name for path in tmp_path.iterdir()] == ["adk-confirm.toml"], "looking for a store makes none"
+
+
+# Grants and revoke
+
+
+SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
+GRANTING = '[[policy]]\ntools = ["deploy*"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
+FACTS = Facts(account=full_member(ANNA))
+
+
+async def granted(at: Backoffice, policies: str) -> str:
+    """A call that Anna approved, and the next ones like it; the grant's id."""
+    at.policies(policies)
+    await at.hears("deploy it")
+    deploy = await at.asks("deploy", {"version": "2.4.1"})
+    assert await at.refusal("revoke", deploy) == (
+        f"Grant {deploy} is not in force. `adk-confirm grants` lists those that are."
+    )
+    ballot = SubmittedVote(
+        id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
+    )
+    await at.database.run(cast, ballot, at.rules.policies, lambda *_: FACTS)
+    return deploy
+
+
+async def test_a_grant_ends_and_an_unknown_one_is_reported(at: Backoffice) -> None:
+    deploy = await granted(at, GRANTING)
+    listed = (await at.command("grants")).lines
+    assert listed[0] == f"{deploy}  deploy  with version 2.4.1"
+    until = format_time(at.clock.now + timedelta(days=1))
+    assert listed[1] == f"    given by U0ANNA in C0DEPLOYS, session {SESSION}; until {until}, 1d left; not used yet"
+    await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
+    (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
+    assert (one["id"], one["given_by"], one["on"], one["uses"]) == (deploy, ["U0ANNA"], {"version": "2.4.1"}, 1)
+    assert one["most"] is None
+
+    said = await at.command("revoke", deploy[:10])
+
+    assert said.out == f"Grant {deploy} is revoked. Calls like it ask again.\n"
+    assert "is not in force" in await at.refusal("revoke", deploy)
+    assert [line.kind for line in await at.lines()][-2:] == ["grant revoked", "vote refused"]
+    assert (await at.command("grants")).out == "No grants are in force: every call needs approval.\n"
+
+
+async def test_a_grant_for_some_uses_says_how_many_are_left(at: Backoffice) -> None:
+    await granted(at, GRANTING.replace('"session"', '{ for = "30m", uses = 3 }'))
+    assert (await at.command("grants")).lines[1].endswith("left; 0 of 3 uses")
+    await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
+    assert (await at.command("grants")).lines[1].endswith("left; 1 of 3 uses")
+
+
+@pytest.mark.parametrize("allowed", ['"session"', '{ for = "30m", uses = 3 }'])
+async def test_a_use_that_somebody_deleted_is_not_passed_over(at: Backoffice, allowed: str) -> None:
+    await granted(at, GRANTING.replace('"session"', allowed))
+    await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
+    await at.database.run(unguarded)
+    await at.database.run(lambda tx: tx.run("DELETE FROM bot_ledger WHERE kind = 'grant used'"))
+    assert "left; uses not known, since the ledger was changed" in (await at.command("grants")).lines[1]
+
+
+# Pause beside a running bot: no call begins meanwhile, and every card says why
+
+
+PAUSED = "Approved calls start once they are resumed."
+
+
+async def unheard(at: Office) -> int:
+    """How many letters no agent was told."""
+    waiting = "SELECT count(*) FROM bot_mail WHERE done_at IS NULL"
+    return int(await at.bot.database.read(lambda tx: tx.value(waiting)))
+
+
+async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_url: str) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        other = await at.ask("reimburse 1700 for the offsite")
+
+        assert await operates(at, database_url, "pause") == {"changed": True}
+        for shown in (card, other):
+            waiting = await at.ann.finds(PAUSED, at.deploys, thread=shown)
+            assert waiting.ts == shown.ts
+        await at.bob.clicks(card, "Approve")
+        held = await at.ann.finds("Paused: Reimburse", at.deploys, thread=card)
+        assert PAUSED in held
+        await at.ann.says("@adk-confirm reimburse 1900 for the taxi", at.deploys)
+        await at.slack.settled()
+        await at.later(minutes=1)
+        assert at.ran() == []
+        assert await unheard(at) == 2
+
+        assert await operates(at, database_url, "resume") == {"changed": True}
+        await at.later(seconds=10)
+        done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+        assert done.ts == card.ts
+        assert PAUSED not in done
+        await at.ann.finds("Reimburse €1,900", at.deploys)
+        await at.rests()
+        assert PAUSED not in at.ann.now(other)
+        assert [line["amount"] for line in at.ran()] == [1500]
+
+
+async def test_what_runs_may_end(open_office: Opens, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_office(target="tests.support.lab:agent") as at:
+        gate = at.log.with_name("gate")
+        monkeypatch.setenv("LAB_GATE", str(gate))
+        card = await at.ask('work {"on": "the roof"}')
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("Running:", at.deploys, thread=card)
+        await operates(at, database_url, "pause")
+        gate.touch()
+        await at.ann.finds("Done: Work", at.deploys, thread=card)
