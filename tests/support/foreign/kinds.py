@@ -72,12 +72,9 @@ IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
 NOT_REPLAYED = {"branches": "not replayed"}
 LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them: nothing runs, and people are asked"}
-REFUSES_PAYLOADS = {
-    "payload": "it refuses an answer to a tool that asks by itself: nothing runs, and people are asked",
-    "parallel_mixed": "it refuses such an answer with all that came in the same message: nothing runs, and people are "
-    "asked",
-    "one_after_another": "as above",
-}
+REFUSED = "it refuses an answer to a tool that asks by itself{}: nothing runs, and people are asked"
+IN_COMPANY = REFUSED.format(", with all that came in the same message")
+REFUSES_PAYLOADS = {"payload": REFUSED.format(""), "parallel_mixed": IN_COMPANY, "one_after_another": IN_COMPANY}
 NO_GATE = "its MCP tools have no gate: {} asks instead"
 
 AS_RESULT = "as the call's result. A failure is a result too; only a killed process leaves an unknown outcome"
