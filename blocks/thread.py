@@ -67,11 +67,13 @@ def thread_lines(
 
 def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Collection[int]) -> ShownLine | None:
     step, entry = shown_line(line, call), LINES[line.kind]
-    if step is None or call is None:
+    if step is None or (step.kind is LineKind.VOTE_REFUSED and step.seq not in tries):
+        return None
+    if call is None:
         return step
     carded = thread_ts in call.threads
     ended = isinstance(call.stage, OutcomeKind) and call.stage is not OutcomeKind.RUNNING
-    if entry.card or (step.kind is LineKind.VOTE_REFUSED and step.seq not in tries):
+    if entry.card:
         return None
     if step.kind is LineKind.APPROVED and (step.question or carded or ended):
         return step if step.question else None  # the card or the line about the end shows it

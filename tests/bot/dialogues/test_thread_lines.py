@@ -98,6 +98,8 @@ async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_
             "✋ oscar tried three times to decide on Pay (to Ada, amount 20), but no vote counted: "
             "the policy names others."
         ]
+        refused = "SELECT count(*) FROM bot_ledger WHERE kind = 'vote refused' AND content LIKE '%U0OSCAR%'"
+        assert await at.bot.database.read(lambda tx: int(tx.value(refused))) == 3
 
 
 async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
+from bot.app import running_bot
 from bot.confirmation.effects import Delivery
 from bot.confirmation.stored_json import delivery_to_json
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import SESSIONS
 from runtime.jsontypes import Json, JsonObject, objects
 from runtime.store.database import Tx
-from tests.support.office import Office, Opens, wake
+from tests.support.office import AT_ONCE, Office, Opens, configured, wake
 from tests.support.scraping import scrape
 from tests.support.stores import change, unguarded
 
@@ -138,6 +139,28 @@ async def test_no_vote_of_mine_and_no_function_reaches_a_person_who_says_stop(
         await at.cyd.finds("mention", at.deploys, thread=card)
         await at.rests()
         assert called == []
+
+
+async def test_after_a_change_of_the_secret_what_waits_is_denied_and_asked_for_again(
+    open_office: Opens, database_url: str
+) -> None:
+    async with open_office() as at:
+        card = await at.ask(DINNER)
+        await at.rests()
+        await at.stops()
+        settings = configured(at.slack, database_url, env={"ADK_CONFIRM_SECRET": "another secret, and long enough"})
+        async with running_bot(settings, limits=AT_ONCE) as bot:
+            at.slack.sends_to(f"{bot.url}/slack/events")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("Somebody changed the card", at.deploys, thread=card)
+            await at.bob.clicks(card, "Approve")
+            again = await at.ask(DINNER)
+            await at.bob.clicks(again, "Approve")
+            await at.ann.finds("I reimbursed 1500", at.deploys, thread=again)
+            assert len(at.ran()) == 1
+            states = await bot.database.read(lambda tx: tx.column("SELECT state FROM bot_confirmations ORDER BY state"))
+            assert states == ["approved", "denied"]
+            assert "bob tried three times" not in at.ann.sees(at.deploys, thread=card)
 
 
 async def test_i_decide_it_and_write_the_answer_too(open_office: Opens) -> None:
