@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.readable import LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
+from blocks.readable import BOXED, LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
 from blocks.rich import (
     Box,
     Line,
@@ -34,7 +34,7 @@ from blocks.rich import (
     spoken,
 )
 from blocks.text import fit_visible, right_to_left, units, visible
-from blocks.values import SpelledValue, spell_value
+from blocks.values import spell_value
 from bot.confirmation.model import OutcomeKind, State
 from bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
 
@@ -265,79 +265,40 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[TextS
 def _say_value(
     argument: Argument, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
 ) -> None:
-    """`name value`, or `name old → new`. What does not fit on a line gets lines of its own."""
-    begin = _say_name(argument.name, drawing, runs=runs)
-    if (
-        not drawing.room.exact
-        and not right_to_left(argument.name)
-        and _say_readable(argument, value, change, begin, drawing, runs=runs)
-    ):
-        return
-    _say_exact(value, change, begin, drawing, boxed=right_to_left(argument.name), runs=runs)
-
-
-def _say_readable(
-    argument: Argument,
-    value: JsonValue | Absent,
-    change: FieldDiff | None,
-    begin: tuple[TextSpan, ...],
-    drawing: _Drawing,
-    *,
-    runs: bool,
-) -> bool:
-    """Draws a readable value. Returns False and draws nothing for a value that needs a box."""
-    room, formats = drawing.room, dict(argument.formats)
+    """`name value`, or `name old → new`. What does not fit on a line gets boxes below the name."""
+    room, begin = drawing.room, _say_name(argument.name, drawing, runs=runs)
     limit = min(room.value, max(drawing.left, _LEAST))
-
-    def seen_as(value: JsonValue | Absent, limit: int) -> Readable:
-        if value is ABSENT:
-            return Readable((Say(words.NOTHING),))
-        return readable(value, argument.name, formats, limit, room.lines)
-
-    now = seen_as(value, limit)
-    was = seen_as(change.old, room.old) if change else None
-    if now.box or (was and was.box):
-        return False
+    now = _written(argument, value, room, limit)
+    was = _written(argument, change.old, room, room.old) if change else None
+    if now.box or (was and was.box) or right_to_left(argument.name):  # such a name could change places with the value
+        drawing.add(*[Line(begin[:1])] * bool(begin))
+        drawing.add(Box(drawing.fitted(_exactly(value, room), limit if runs else room.old, room.lines, runs=runs)))
+        if change:
+            old = drawing.fitted(_exactly(change.old, room), room.old, room.lines, runs=False)
+            drawing.add(Line((Say("was"),)), Box(old))
+        return
     if not now.whole:
         drawing.left_out(runs=runs)
     if was and not (was.whole and not was.below):
         drawing.left_out(runs=False)
-    drawing.spent += sum(units(spoken(span)) for span in now.beside)
-    drawing.spent += sum(units(spoken(span)) for line in now.below for span in line.spans)
+    said = [*now.beside, *(span for one in now.below for span in one.spans)]
+    drawing.spent += sum(units(spoken(span)) for span in said)
     before = (*was.beside, Say(words.ARROW)) if was else ()
     drawing.add((Line if now.below else ShortLine)((*begin, *before, *now.beside)), *now.below)
-    return True
 
 
-def _say_exact(
-    value: JsonValue | Absent,
-    change: FieldDiff | None,
-    begin: tuple[TextSpan, ...],
-    drawing: _Drawing,
-    *,
-    boxed: bool,
-    runs: bool,
-) -> None:
-    room = drawing.room
-    now, was = _display_of(value, room), _display_of(change.old, room) if change else None
-    if not (now.boxed or (was and was.boxed) or boxed):
-        drawing.spent += units(now.text)
-        drawing.add(ShortLine((*begin, *((_code(was), Say(words.ARROW)) if was else ()), _code(now))))
-        return
-    if begin:
-        drawing.add(Line(begin[:1]))
-    limit = min(room.value, max(drawing.left, _LEAST)) if runs else room.old
-    drawing.add(Box(drawing.fitted(now.text, limit, room.lines, runs=runs)))
-    if was:
-        drawing.add(Line((Say("was"),)), Box(drawing.fitted(was.text, room.old, room.lines, runs=False)))
+def _written(argument: Argument, value: JsonValue | Absent, room: Space, limit: int) -> Readable:
+    """The value as this place shows it: exactly, or as people read it."""
+    if value is ABSENT:
+        return Readable((Say(words.NOTHING),))
+    if not room.exact:
+        return readable(value, argument.name, dict(argument.formats), limit, room.lines)
+    exact = spell_value(value, room.enough)
+    return BOXED if exact.boxed else Readable((Supplied(exact.text),))
 
 
-def _display_of(value: JsonValue | Absent, room: Space) -> SpelledValue:
-    return SpelledValue("", boxed=False) if value is ABSENT else spell_value(value, room.enough)
-
-
-def _code(value: SpelledValue) -> TextSpan:
-    return Supplied(value.text) if value.text else Say(words.NOTHING)
+def _exactly(value: JsonValue | Absent, room: Space) -> str:
+    return "" if value is ABSENT else spell_value(value, room.enough).text
 
 
 _CHANGES = 10
