@@ -33,12 +33,13 @@ TITLES_QUESTION: Mapping[str, str] = {  # what differs for a question that an ag
     "waiting": "💬 A question from {agent}",
     "approved": "💬 Answered: {what}",
     "done": "✅ Answered: {what}",
-    "refused": "⛔ The agent did not accept the answer: {what}",
-    "lapsed": "⌛ The answer could not be sent: {what}",
+    "refused": "⛔ Answer refused: {what}",
+    "lapsed": "⌛ Answer not sent in time: {what}",
 }
 TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, which has begun when people are asked
     "waiting": "Let this continue? {what}",
     "done": "👍 Approved: {what}",
+    "lapsed": "⌛ Answer not sent in time: {what}",
 }
 
 CARD = "Card"
