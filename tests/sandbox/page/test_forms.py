@@ -37,8 +37,8 @@ async def test_a_form_is_sent_back_until_it_is_right(scene: Scene, visits: Visit
     await me.sees("Counting…", within=me.dialog)
     await expect(me.dialog.locator(":focus")).to_have_count(1)
     await scene.app.tells_verdict()
-    await me.sees("You denied deploy. It won't run.", within=me.dialog)
-    await expect(me.page.get_by_role("log")).to_contain_text("You denied deploy.")
+    await me.sees("You denied Deploy checkout 2.14.0 to prod. It won't run.", within=me.dialog)
+    await expect(me.page.get_by_role("log")).to_contain_text("You denied Deploy checkout")
     await expect(me.dialog.locator(":focus")).to_have_count(1)
     await me.presses("Enter")  # the button to close it is all there is
     await expect(me.dialog).to_have_count(0)
