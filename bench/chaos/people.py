@@ -17,10 +17,10 @@ from blocks.ids import CardMark, parse_mark
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.plain import Reader
 from bot.sandbox.people.seen import Modal, chosen, find_control
+from bot.sandbox.refusals import NotFound, Refused
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel, Message
-from runtime.errors import ConfirmError, NotFound
 from runtime.jsontypes import Json
 
 _GLANCE = 0.1
@@ -164,7 +164,7 @@ class People:
                         done = await self._fills_in(ticket, confirmation, message, click)
                 else:
                     done = await self._presses(ticket, confirmation, message, click)
-            except ConfirmError:
+            except Refused:
                 return False  # the button is gone: somebody else was faster
             if done:
                 return True
@@ -223,7 +223,7 @@ class People:
         for _ in range(_TRIES):
             try:
                 made = await modal.submits(typed) or made
-            except ConfirmError:
+            except Refused:
                 return made
             if made is None or made.acked or not self._patient:
                 break
