@@ -90,8 +90,20 @@ class RunDisplay:
             await self._lease.run(note_possible_copies, self._session.key, _LATE)
 
     async def _show_at_work(self) -> None:
-        if not await _happens_within(AT_WORK, self._over):
-            await self._lease.run(begin_work, self._session.key)
+        """If the store is slow, the run may be as well: then it is not shown yet that the agent works."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        while not await _happens_within(AT_WORK, self._over):
+            asked = clock()
+
+            def begin_in_time(tx: Tx, key: str, asked: float = asked) -> bool:
+                late = clock() - asked > (asked - began) / 2
+                if not late and not self._over.is_set():
+                    begin_work(tx, key)
+                return not late
+
+            if await self._lease.run(begin_in_time, self._session.key):
+                return
 
     async def _stream(self, reply: Reply) -> None:
         while not await _happens_within(EVERY if reply.begun else SOON, reply.over):

@@ -18,7 +18,7 @@ from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter
-from runtime.store.lease import TERM, Lease, LeaseLost
+from runtime.store.lease import TERM, Keeper, Lease, LeaseLost
 from runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class LeaseLoop:
         clicks: ClicksFirst | None = None,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._clicks = clicks or ClicksFirst()
+        self._clicks, self._keeper = clicks or ClicksFirst(), Keeper(database, term)
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
         self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
@@ -152,7 +152,8 @@ class LeaseLoop:
 
     async def _attend(self, key: str, claim: ClaimedRow) -> None:
         kind = self._kind
-        lease = Lease(self._database, kind.row(key), claim.token, term=self._term, topic=kind.topic)
+        row, keeper = kind.row(key), self._keeper
+        lease = Lease(self._database, row, claim.token, term=self._term, topic=kind.topic, keeper=keeper)
         with kind.log_context(key):
             try:
                 async with lease:

@@ -26,7 +26,7 @@ from runtime.run.sequencer import Sequencer
 from runtime.run.work import AppContext
 from runtime.store.database import Database
 from runtime.store.desk import Writer, open_desk
-from runtime.store.lease import TERM
+from runtime.store.lease import TERM, Keeper
 from runtime.store.lookup import active, find_abandoned, find_unknown_since
 from runtime.store.open import SCHEMA, open_store
 from runtime.store.records import SessionId
@@ -286,6 +286,7 @@ class Runner(AppSessions):
             resolve=self._models.resolve,
             clock=self._clock or time.time,
             lease_term=self._term,
+            keeper=Keeper(database, self._term),
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,

@@ -121,8 +121,8 @@ class Sequencer:
         self, app: AppContext, arrival: Arrival, message: AcceptedMessage, run: Run, streaming: bool
     ) -> None:
         name = message.stored.name
-        row = row_of(message.stored.key)
-        lease = Lease(app.database, row, message.token, topic=topic(name), term=app.lease_term)
+        row, term = row_of(message.stored.key), app.lease_term
+        lease = Lease(app.database, row, message.token, topic=topic(name), term=term, keeper=app.keeper)
         async with lease:
             live = self._cache.take(message.before)
             live.stored = message.stored

@@ -35,7 +35,7 @@ from runtime.run.execute import (
 from runtime.run.journal import Journal
 from runtime.run.stopping import STOPPED, until_stopped
 from runtime.store.database import Database
-from runtime.store.lease import Lease
+from runtime.store.lease import Keeper, Lease
 from runtime.store.lookup import known_calls
 from runtime.store.records import Invocation, InvocationStatus
 from runtime.store.shared_state import split_temporary
@@ -55,6 +55,7 @@ class AppContext:
     resolve: Callable[[str | Model], Model]
     clock: Callable[[], float]
     lease_term: float
+    keeper: Keeper  # renews the leases of its sessions
     dialect: Dialect = "call"
     patience: float = 60.0  # seconds to wait for each piece of a model's answer, and for a gate
     most_model_calls: int = 500  # in one run

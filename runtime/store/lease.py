@@ -2,7 +2,8 @@
 
     claim    one conditional write; one caller gets the token, the others get None
     holds    fences a holder's writes: its token is still there, and nobody can take the row before the commit
-    Lease    reads and writes for its holder, and renews itself in the background while the work lasts
+    Lease    reads and writes for its holder
+    Keeper   renews the leases of one process, all that it has in one statement, while their work lasts
 
 A lease ends by time, so a dead process keeps nothing. Its token stays until somebody else claims the row, so a holder
 that is late may still write until then. Effects outside the store can't be fenced like that: right before one,
@@ -14,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from runtime.errors import Busy, StoreError
 from runtime.store.database import Database, Tx, Waiter
@@ -56,14 +57,24 @@ class LeasedRow:
     has_due_at: bool = True
 
     def sql(self, statement: str) -> str:
-        return statement.format(table=self.table, here=f"{self.column} = :key")
+        return statement.format(table=self.table, key=self.column, here=f"{self.column} = :key")
 
+
+HeldRow = tuple[LeasedRow, str]
+"""A row and the token of its lease."""
 
 _CLAIM = """
     UPDATE {table} SET lease_token = :token, lease_until = :until
     WHERE {here} AND (lease_until IS NULL OR lease_until <= :now)
 """
 _RENEW = "UPDATE {table} SET lease_until = :until WHERE {here} AND lease_token = :token"
+_RENEW_ALL = """
+    UPDATE {table} SET lease_until = :until WHERE {key} IN (
+        SELECT {key} FROM {table} WHERE {key} IN :keys AND lease_token IN :tokens FOR UPDATE SKIP LOCKED
+    )
+    RETURNING {key} AS key, lease_token
+"""
+_HOLDERS = "SELECT {key} AS key, lease_token FROM {table} WHERE {key} IN :keys"
 _RELEASE = "UPDATE {table} SET lease_token = NULL, lease_until = NULL WHERE {here} AND lease_token = :token"
 _HELD = "SELECT lease_until FROM {table} WHERE {here} AND lease_token = :token"
 _LOCK_HELD = f"{_HELD} FOR UPDATE"
@@ -81,6 +92,21 @@ def claim(tx: Tx, row: LeasedRow, *, term: float) -> str | None:
 
 def renew(tx: Tx, row: LeasedRow, token: str, *, term: float) -> bool:
     return tx.run(row.sql(_RENEW), key=row.key, token=token, until=tx.now() + term) == 1
+
+
+def renew_all(tx: Tx, held: Collection[HeldRow], *, term: float) -> tuple[set[HeldRow], set[HeldRow]]:
+    """Renews leases on rows of one table. Returns those that belong to somebody else now, and those of rows that a
+    transaction has locked: these keep no other waiting, and were not renewed."""
+    keys, tokens = [row.key for row, _ in held], [*{token for _, token in held}]
+    table = next(iter(held))[0]
+
+    def without(found: Iterable[Any]) -> set[HeldRow]:
+        there = {(row.key, row.lease_token) for row in found}
+        return {(row, token) for row, token in held if (row.key, token) not in there}
+
+    left = without(tx.all(table.sql(_RENEW_ALL), keys=keys, tokens=tokens, until=tx.now() + term))
+    lost = without(tx.all(table.sql(_HOLDERS), keys=keys)) if left else set()
+    return lost, left - lost
 
 
 def release(tx: Tx, row: LeasedRow, token: str, *, topic: str | None = None) -> bool:
@@ -106,7 +132,8 @@ def remaining(tx: Tx, row: LeasedRow, token: str) -> float | None:
 
 
 class Lease:
-    """A claimed row. It is renewed every third of its term while the `async with` block runs, then released.
+    """A claimed row. It is renewed while the `async with` block runs, then released. `keeper`: who renews it together
+    with others.
 
     Its holder reads and writes through it: `run` undoes what is written once the row belongs to somebody else. Nothing
     is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only when the store says so. A
@@ -121,6 +148,7 @@ class Lease:
         *,
         term: float,
         topic: str | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.token = token
         self.lost = asyncio.Event()
@@ -128,18 +156,17 @@ class Lease:
         self.row = row
         self._topic = topic
         self._term = term
-        self._keeping: asyncio.TimerHandle | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._keeper = keeper or Keeper(database, term)
         self._released = False
 
     async def __aenter__(self) -> Self:
-        self._keeping = asyncio.get_running_loop().call_later(self._term / 3, self._begin_keeping)
+        self._keeper.add(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_keeper()
+        self._keeper.discard(self)
         if not (self._released or self.lost.is_set()):
             await self._give_back(patience=0.0 if kind is asyncio.CancelledError else self._term)
         self.stop()
@@ -219,19 +246,7 @@ class Lease:
     def stop(self) -> None:
         """Stops renewing and leaves the row alone, for callers that released it in a transaction of their own."""
         self._released = True
-        self._end_keeper()
-
-    def _begin_keeping(self) -> None:
-        """Starts renewing later: most work ends before the first renewal and needs no task for it."""
-        self._keeper = asyncio.create_task(self._keep(), name="adk-confirm-lease")
-
-    def _end_keeper(self) -> None:
-        if self._keeping is not None:
-            self._keeping.cancel()
-            self._keeping = None
-        if self._keeper is not None:
-            self._keeper.cancel()
-            self._keeper = None
+        self._keeper.discard(self)
 
     async def _give_back(self, patience: float) -> None:
         """Releases the row as soon as the store answers again, since nobody can work on the row before the lease
@@ -249,17 +264,60 @@ class Lease:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _keep(self) -> None:
-        while not self.lost.is_set():
-            try:
-                async with asyncio.timeout(self._term / 3):
-                    await self._renew()
-            except (StoreError, Busy, TimeoutError) as error:
-                _log.warning("A lease could not be renewed, and will be tried again: %s", error)
-            except Exception:  # noqa: BLE001  (nobody awaits the keeper: `sure` and `run` ask the store themselves)
-                _log.exception("A lease could not be renewed, and will be tried again.")
-            await asyncio.sleep(self._term / 3)
-
     async def _renew(self) -> None:
         if not await self._database.run(renew, self.row, self.token, term=self._term):
             self.lost.set()
+
+
+class Keeper:
+    """Renews the leases of a process on rows of one table every third of their term, all in one transaction. Most work
+    ends before the first time."""
+
+    def __init__(self, database: Database, term: float) -> None:
+        self._database, self._term = database, term
+        self._leases = set[Lease]()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, lease: Lease) -> None:
+        self._leases.add(lease)
+        if self._timer is None and self._task is None:
+            self._look_in(self._term / 3)
+
+    def discard(self, lease: Lease) -> None:
+        self._leases.discard(lease)
+        if not self._leases:
+            for pending in (self._timer, self._task):
+                if pending is not None:
+                    pending.cancel()
+            self._timer = self._task = None
+
+    def _look_in(self, pause: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(pause, self._begin)
+
+    def _begin(self) -> None:
+        self._timer, self._task = None, asyncio.create_task(self._keep(), name="adk-confirm-lease")
+
+    async def _keep(self) -> None:
+        pause = self._term / 3
+        try:
+            async with asyncio.timeout(self._term / 3):
+                if await self._renew():
+                    pause /= 10
+        except (StoreError, Busy, TimeoutError) as error:
+            _log.warning("Leases could not be renewed, and will be tried again: %s", error)
+        except Exception:  # noqa: BLE001  (nobody awaits this: `sure` and `run` ask the store themselves)
+            _log.exception("Leases could not be renewed, and will be tried again.")
+        self._task = None
+        self._look_in(pause)
+
+    async def _renew(self) -> bool:
+        """Returns whether a row was locked, so that its lease was not renewed."""
+        leases = {(lease.row, lease.token): lease for lease in self._leases if not lease.lost.is_set()}
+        if not leases:
+            return False
+        lost, locked = await self._database.run(renew_all, leases.keys(), term=self._term)
+        for held in lost:
+            if leases[held] in self._leases:
+                leases[held].lost.set()
+        return bool(locked)

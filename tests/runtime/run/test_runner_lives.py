@@ -207,7 +207,7 @@ class Trouble:
 
     async def __call__(self, when: str, what: str) -> None:
         failures = self.before if when == "before" else self.after
-        if failures and (what == "write" or (what == "renew" and not self.renewals)):
+        if failures and (what == "write" or (what == "renew_all" and not self.renewals)):
             raise failures.pop(0)
 
 
@@ -288,7 +288,7 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
     renewals: list[str] = []
 
     async def freeze(when: str, what: str) -> None:
-        if (when, what) == ("after", "renew"):
+        if (when, what) == ("after", "renew_all"):
             renewals.append(what)
         if (when, what) != ("after", "write"):
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 
 from runtime.errors import Busy, StoreError
 from runtime.store.database import Database, Tx
-from runtime.store.lease import Lease, LeasedRow, LeaseLost, claim, holds, release, remaining, renew
+from runtime.store.lease import Keeper, Lease, LeasedRow, LeaseLost, claim, holds, release, remaining, renew, renew_all
 from tests.support.kill import child, here
 from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.waiting import until
 from tests.support.watched import Watched, When
 
-MINE = LeasedRow("desks", "name", "mine", has_due_at=False)
+MINE, OTHER = (LeasedRow("desks", "name", name, has_due_at=False) for name in ("mine", "other"))
 
 
 def create(tx: Tx) -> None:
@@ -157,6 +159,55 @@ async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
         await lease.sure()
         assert not lease.lost.is_set()
     assert await try_lease(lively, MINE) is not None
+
+
+async def test_leases_are_renewed_together_and_one_that_was_lost_takes_no_other_along(lively: Database) -> None:
+    renewals = list[str]()
+
+    async def count(when: When, what: str) -> None:
+        renewals.extend([what] if when == "after" and what.startswith("renew") else [])
+
+    watched = Watched(lively, count)
+    keeper = Keeper(watched, 0.3)
+    leases = []
+    for row in (MINE, OTHER):
+        token = await lively.run(claim, row, term=0.3)
+        assert token is not None
+        leases.append(Lease(watched, row, token, term=0.3, keeper=keeper))
+    mine, other = leases
+    async with mine, other:
+        await lively.run(stolen)
+        await asyncio.wait_for(mine.lost.wait(), 60)
+        seen = len(renewals)
+        await until(lambda: len(renewals) > seen + 3)
+        assert not other.lost.is_set()
+        assert await try_lease(lively, OTHER) is None
+    assert {*renewals} == {"renew_all"}
+
+
+async def test_a_row_that_is_locked_keeps_no_other_lease_from_being_renewed(postgres_url: str) -> None:
+    database = await Database.open(postgres_url)
+    await database.run(create)
+    held = []
+    for row in (MINE, OTHER):
+        token = await database.run(claim, row, term=30)
+        assert token is not None
+        held.append((row, token))
+    locked, looked = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def lock(tx: Tx) -> None:
+        tx.first("SELECT 1 FROM desks WHERE name = 'mine' FOR UPDATE")
+        loop.call_soon_threadsafe(locked.set)
+        looked.wait(60)
+
+    locking = asyncio.create_task(database.run(lock))
+    await locked.wait()
+    assert await database.run(renew_all, held, term=60) == (set(), {held[0]})
+    looked.set()
+    await locking
+    assert await database.run(renew_all, held, term=60) == (set(), set())
+    await database.close()
 
 
 async def test_a_waiter_gets_it_when_it_is_released(lively: Database) -> None:
