@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
-from bot.ops.command import CommandLine, Told, options, paint, progress, standard_output, tell, tell_all
+from bot.ops.command import DATES, CommandLine, Told, options, paint, progress, standard_output, tell, tell_all
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from runtime.store.database import Database
     from runtime.store.seal import Seal
 
-_EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
-
 
 @click.group(no_args_is_help=True)
 def audit() -> None:
@@ -31,7 +29,7 @@ def audit() -> None:
 
 
 @audit.command()
-@click.option("--since", metavar="DATE", help=f"Lines from then on: {_EXAMPLES}.")
+@click.option("--since", metavar="DATE", help=f"Lines from then on: {DATES}.")
 @click.option("--until", metavar="DATE", help="Lines before then; of a day, to its end.")
 @click.option(
     "--tool", metavar="NAME", help="Lines about one tool, or about those that match a pattern such as 'deploy*'."
@@ -186,7 +184,7 @@ def _anchor(name: str, seal: Seal) -> Anchor:
 
 
 @audit.command()
-@click.option("--before", required=True, metavar="DATE", help=f"Purge sessions that ended before then: {_EXAMPLES}.")
+@click.option("--before", required=True, metavar="DATE", help=f"Purge sessions that ended before then: {DATES}.")
 @options()
 def purge(call: CommandLine, before: str) -> int:
     """Delete the contents of sessions that ended long ago. The ledger still verifies."""

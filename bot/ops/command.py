@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from runtime.store.database import Database
 
 DEFAULT_FILE = "adk-confirm.toml"
+DATES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
 PORT = click.IntRange(0, 65535)
 FILE = click.Path(path_type=Path)
 

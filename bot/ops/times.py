@@ -6,11 +6,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time, timedelta
 
+from bot.ops.command import DATES
 from bot.policy.durations import parse_duration, spell_duration
 from bot.store.known_names import KnownNames
 from runtime.errors import Invalid
-
-EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
 
 
 def parse_start(text: str, option: str, now: datetime) -> datetime:
@@ -82,7 +81,7 @@ def _instant(text: str, option: str, now: datetime) -> datetime:
     try:
         return now - parse_duration(text)
     except ValueError:
-        raise Invalid(f"{option} {text!r} is not a point in time. Write {EXAMPLES}.") from None
+        raise Invalid(f"{option} {text!r} is not a point in time. Write {DATES}.") from None
 
 
 # Places
