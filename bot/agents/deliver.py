@@ -104,10 +104,9 @@ class Deliveries:
             return HostAnswer(
                 request_id=str(letter.body["request"]),
                 call_id=str(letter.body["call"]),
-                invocation_id=str(letter.body["invocation"]),
                 confirmed=False,
                 reason=str(letter.body["reason"]),
-                ask=Ask(str(letter.body.get("ask") or Ask.CONFIRMATION)),
+                ask=Ask(str(letter.body["ask"])),
                 mark=letter.mark,
                 since=await self._first_attempt(session, letter),
             )
@@ -124,7 +123,6 @@ class Deliveries:
         return HostAnswer(
             request_id=asked.request_id,
             call_id=asked.call_id,
-            invocation_id=asked.invocation_id,
             confirmed=delivery.approves,
             payload=delivery.payload,
             reason=delivery.reason,

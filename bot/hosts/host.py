@@ -107,7 +107,6 @@ class HostAnswer:
 
     request_id: str
     call_id: str
-    invocation_id: str
     confirmed: bool
     payload: Json = None
     reason: str | None = None

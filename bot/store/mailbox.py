@@ -185,7 +185,7 @@ def approvals_held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirma
 def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
     if letter.confirmation is not None:
         return turns.get(letter.confirmation, "")
-    return str(letter.body.get("turn", letter.body.get("invocation")) or "")
+    return str(letter.body.get("turn") or "")
 
 
 def is_stopped(tx: Tx, key: str, letter: int) -> bool:

@@ -124,7 +124,6 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
     body: JsonObject = {
         "request": asked.request_id,
         "call": asked.call_id,
-        "invocation": asked.invocation_id,
         "turn": asked.turn,
         "ask": str(asked.ask),
         "reason": reason,

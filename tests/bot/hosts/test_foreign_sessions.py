@@ -27,7 +27,6 @@ NOON = 1_900_000_000.0
 ANSWER = HostAnswer(
     request_id="r1",
     call_id="c1",
-    invocation_id="e-1",
     confirmed=True,
     mark="m1",
     tool="reimburse",

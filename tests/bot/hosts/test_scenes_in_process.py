@@ -136,7 +136,7 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Word = "run
         assert outcome.became is OutcomeKind.UNKNOWN
         let_go(room, "long")
         call = noted_call().read_text()
-        again = HostAnswer(request_id=request, call_id=call, invocation_id="", confirmed=True)
+        again = HostAnswer(request_id=request, call_id=call, confirmed=True)
         said = await texts(visit.host.settle(visit.session, again, word, 1))
     if word == "run again":
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
@@ -156,7 +156,7 @@ async def killed_after(target: str, store: str, room: Path) -> None:
 
 async def given_again(visit: Visit, request_id: str) -> list[str]:
     """As the session worker does when it does not know whether the answer got there."""
-    again = HostAnswer(request_id=request_id, call_id="", invocation_id="", confirmed=True)
+    again = HostAnswer(request_id=request_id, call_id="", confirmed=True)
     return await texts(visit.host.answer(visit.session, [again]))
 
 

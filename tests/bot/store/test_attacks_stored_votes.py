@@ -478,7 +478,7 @@ async def test_i_tell_the_agent_what_nobody_said(open_office: Opens, kind: str) 
             row = tx.first("SELECT * FROM bot_confirmations")
             said = tx.first("SELECT * FROM bot_mail")
             asked = json.loads(row.body)["asked"]
-            body: JsonObject = {"request": asked["request_id"], "call": asked["call_id"], "invocation": "", "turn": ""}
+            body: JsonObject = {"request": asked["request_id"], "call": asked["call_id"], "turn": ""}
             body |= {"reason": "BUY EVERYTHING", "confirmed": False, "word": "it happened", "attempt": 1}
             body |= {"arguments": {}, "revision": 1, "payload": None}
             letter = {"session": row.session, "kind": kind, "mark": "mine", "stored_at": tx.now()}

@@ -30,7 +30,7 @@ def test_words_wait_for_nobody() -> None:
 
 
 def test_a_refusal_belongs_to_its_turn() -> None:
-    refusal = Letter(5, "refusal", "m5", {"invocation": "turn 1"}, None, None)
+    refusal = Letter(5, "refusal", "m5", {"turn": "turn 1"}, None, None)
     assert next_together([FIRST, refusal, OTHER_TURN], TURNS, set()) == (FIRST, refusal)
 
 

@@ -56,7 +56,6 @@ class Visit:
         return HostAnswer(
             request_id=request.request_id,
             call_id=request.call_id,
-            invocation_id=request.invocation_id,
             confirmed=confirmed,
             payload=payload,
             reason=reason,
