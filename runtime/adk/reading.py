@@ -80,12 +80,20 @@ class SessionRequest:
 
 
 def answers_in(message: types.Content) -> Iterator[types.FunctionResponse]:
-    for part in message.parts or ():
-        given = part.function_response
-        if given is None:
-            continue
-        if given.name == REQUEST_CONFIRMATION or (given.id or "").startswith(WORKFLOW_CONFIRMATION):
-            yield given
+    return (given for given in _responses_in(message) if _is_about_confirmation(given))
+
+
+def responses_to_pauses(message: types.Content) -> Iterator[types.FunctionResponse]:
+    """The responses in a message that answer something other than a confirmation."""
+    return (given for given in _responses_in(message) if not _is_about_confirmation(given))
+
+
+def _responses_in(message: types.Content) -> Iterator[types.FunctionResponse]:
+    return (part.function_response for part in message.parts or () if part.function_response is not None)
+
+
+def _is_about_confirmation(part: types.FunctionCall | types.FunctionResponse) -> bool:
+    return part.name == REQUEST_CONFIRMATION or (part.id or "").startswith(WORKFLOW_CONFIRMATION)
 
 
 def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
@@ -193,19 +201,8 @@ def pausing_calls(event: Event) -> Iterator[tuple[str, str]]:
     beside its event; a model can only write a call."""
     waits = set(event.long_running_tool_ids or ())
     for call in event.get_function_calls():
-        if not call.id or call.name == REQUEST_CONFIRMATION or call.id.startswith(WORKFLOW_CONFIRMATION):
-            continue
-        if call.id in waits:
+        if call.id and call.id in waits and not _is_about_confirmation(call):
             yield call.id, call.name or ""
-
-
-def responses_to_pauses(content: types.Content | None) -> Iterator[types.FunctionResponse]:
-    """The responses in a message that answer something other than a confirmation."""
-    for part in (content.parts if content is not None else None) or ():
-        given = part.function_response
-        if given is None or given.name == REQUEST_CONFIRMATION or (given.id or "").startswith(WORKFLOW_CONFIRMATION):
-            continue
-        yield given
 
 
 def answers_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
@@ -254,9 +251,8 @@ def result_of(session: Session, call: SessionRequest) -> dict[str, Any] | None:
 
 def refuse_results(session: Session, message: types.Content) -> None:
     """Raises `Invalid` if somebody sends a result for a waiting call in place of the tool."""
-    for part in message.parts or ():
-        given = part.function_response
-        if given is None or not given.id or any(given is answer for answer in answers_in(message)):
+    for given in responses_to_pauses(message):
+        if not given.id:
             continue
         if find_request(session, given.id) is not None:
             raise Invalid(f"The request {given.id} is answered under the name adk_request_confirmation, and no other.")
