@@ -311,8 +311,11 @@ def in_title(value: JsonValue, kind: str | None, name: str) -> str | None:
 
 
 def readable_name(name: str) -> str:
-    """`approved_days` as `approved days`."""
-    return name.replace("_", " ").strip() if name.isidentifier() and name.strip("_") else name
+    """`approved_days` as `approved days`. No two names read the same: one that would read like another's is quoted."""
+    if name.isidentifier() and all(name.split("_")):
+        return name.replace("_", " ")
+    alike = " " in name and name.strip('"').replace(" ", "_").isidentifier()
+    return f'"{name}"' if alike else name
 
 
 def words_of(name: str) -> str:

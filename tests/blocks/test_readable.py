@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from blocks.content import headline
-from blocks.readable import Readable, readable, words_of
+from blocks.readable import Readable, readable, readable_name, words_of
 from blocks.rich import Line, When, markup, rich, spoken
 from bot.confirmation.shown import Argument
 from tests.blocks import samples
@@ -163,3 +163,21 @@ def test_without_a_title_it_is_the_tools_name_in_words_and_the_first_arguments()
     assert words_of("requestTimeOff") == "Request time off"
     assert words_of("run_SQL") == "Run SQL"
     assert words_of("pay!") == "pay!"
+
+
+def test_no_two_names_read_the_same() -> None:
+    """A model that may choose names could show `dry run` for what the tool reads as `dry_run`, and ignores."""
+    names = [
+        "dry_run",
+        "dry run",
+        "_dry_run",
+        "dry_run_",
+        "dry__run",
+        '"dry run"',
+        " dry run",
+        "dry-run",
+        "dry\u00a0run",
+    ]
+    seen = {name: readable_name(name) for name in names}
+    assert seen["dry_run"] == "dry run"
+    assert len({*seen.values()}) == len(names)
