@@ -34,7 +34,6 @@ from bot.inbound.clicks_and_forms import ClicksAndForms
 from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.events import Events
 from bot.inbound.http import make_site
-from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.api import CallLimits, Slack, slack_session
 from bot.slack.directory import Directory
 from bot.slack.identity import BotIdentity, identify, slack_client
@@ -50,6 +49,7 @@ from bot.worker.supervision import RestartPauses, Supervisor, TaskFunction
 from bot.worker.worker import Worker
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Database
+from runtime.store.jobs import Precedence
 from runtime.store.seal import Seal
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def _make_parts(
     directory: Directory,
     rules: Rules,
 ) -> _Parts:
-    clicks_first, audit = ClicksFirst(), settings.audit
+    clicks_first, audit = Precedence(), settings.audit
     lists = Lists(database, slack, HomeQuery(database, slack, directory, rules))
     worker = Worker(
         database,

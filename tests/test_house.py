@@ -55,7 +55,7 @@ def test_imports_point_one_way(package: str) -> None:
 
 
 BOTS_ROOMS = (
-    *("policy", "audit", "config", "confirmation", "blocks", "hosts", "store", "leasing", "slack", "telemetry"),
+    *("policy", "audit", "config", "confirmation", "blocks", "hosts", "store", "slack", "telemetry"),
     *("cards", "agents", "home", "worker", "inbound", "app", "sandbox", "demo", "ops", "cli"),
 )
 """Ground floor first: a room imports only from itself and from rooms before it. `blocks` draws what `confirmation`
@@ -245,7 +245,7 @@ MAY_SLEEP = {
     "support/lab.py": "a model that takes its time",
     "support/failover.py": "PostgreSQL says nowhere when a standby follows",
     "bench/test_replicas.py": "time has to pass for three processes and a database",
-    "bot/leasing/test_freezes.py": "time has to pass for a database while a process is frozen",
+    "bot/worker/test_freezes.py": "time has to pass for a database while a process is frozen",
     "bot/store/test_store_away.py": "how long a database is away is what the test is about",
     "bot/hosts/test_time_outs.py": "a server that says nothing",
     "bot/ops/test_cli.py": "a tool that does not end",

@@ -28,11 +28,11 @@ from bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.repository import Session, now, read_confirmation, seconds
 from bot.store.transactions import follow_outcome, hand_over, keep_time, record_not_arrived, record_out_of_reach
+from runtime.store.jobs import NotNow
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,6 @@ from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import is_for
 from bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
 from bot.confirmation.shown import Shown
-from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from bot.policy.redaction import Redactor, own_words
@@ -33,6 +32,7 @@ from runtime.errors import Invalid
 from runtime.jsontypes import texts
 from runtime.run.arrival import invocation_of
 from runtime.store.database import Tx
+from runtime.store.jobs import NotNow
 from runtime.store.lease import Lease
 from runtime.store.records import SessionId
 

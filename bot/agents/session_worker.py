@@ -32,8 +32,6 @@ from bot.hosts.host import (
     SessionSnapshot,
     Unreachable,
 )
-from bot.leasing.lease_loop import NotNow
-from bot.leasing.put_off import PutOff
 from bot.slack.api import Slack
 from bot.slack.files import attachments
 from bot.store.mailbox import (
@@ -58,6 +56,7 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 from runtime.run.arrival import invocation_of
 from runtime.store.database import Database, Tx
+from runtime.store.jobs import NotNow, PutOff
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)

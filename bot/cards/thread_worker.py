@@ -11,11 +11,11 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.thread import Thread
 from bot.confirmation.model import Confirmation, State
-from bot.leasing.lease_loop import NotNow
 from bot.store.outbox import NextPost, SaidInThread, mark_all_posted, mark_posted, note_copy_search
 from bot.store.repository import Session
 from bot.store.slack_lanes import CARDS_FIRST, SOON
 from bot.store.thread_look import ThreadLook, look_at_thread, with_thread_look
+from runtime.store.jobs import NotNow
 from runtime.store.lease import Lease
 
 

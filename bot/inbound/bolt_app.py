@@ -22,12 +22,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
 from bot.inbound.payloads import NotSlacks, is_ignored
-from bot.leasing.lease_loop import ClicksFirst
 from bot.slack.identity import BotIdentity
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
 from runtime.errors import reason
 from runtime.rest.listening import CannotServe, server_for
+from runtime.store.jobs import Precedence
 
 _WAYS = {
     "block_actions": "button",
@@ -56,7 +56,7 @@ class TimedApp(AsyncApp):
     """Bolt with a meter for acks. Rows that can wait stand back while a click is being answered. Messages that are
     ignored are only acknowledged."""
 
-    def __init__(self, meter: AckMeter, clicks: ClicksFirst, **settings: Any) -> None:
+    def __init__(self, meter: AckMeter, clicks: Precedence, **settings: Any) -> None:
         super().__init__(**settings)  # Bolt's own
         self._meter, self._clicks = meter, clicks
 
@@ -119,7 +119,7 @@ def _way_of_acting(req: AsyncBoltRequest) -> str | None:
     return _WAYS.get(str(req.body.get("type")))
 
 
-def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: ClicksFirst) -> AsyncApp:
+def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: Precedence) -> AsyncApp:
     environment = settings.environment
     secret = environment.signing_secret
     assert environment.bot_token is not None

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, Vote
-from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
+from runtime.store.jobs import NotNow
 
 AT_ONCE, LATER = 2.0, 1.0
 """A row waits this many seconds for Slack. Then others get their turn, and it looks for the answer at intervals of the

@@ -19,8 +19,6 @@ from bot.confirmation.schedule import DueWork, due_work, needs_drawing, schedule
 from bot.confirmation.shown import Paused
 from bot.confirmation.stored_json import seat_from_json, verdict_from_json
 from bot.confirmation.votes import needs_asking, waits_for_slack
-from bot.leasing.due_rows import RowKind
-from bot.leasing.lease_loop import ClicksFirst, LeaseLoop, NotNow
 from bot.store.casting import count_next
 from bot.store.grants_in_force import grants_in
 from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
@@ -40,6 +38,7 @@ from bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from bot.telemetry.tracing import work_span
 from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
 from runtime.store.database import Database, Tx
+from runtime.store.jobs import LeaseLoop, NotNow, Precedence, RowKind
 from runtime.store.lease import TERM, Lease
 from runtime.telemetry.logs import log_context
 
@@ -67,7 +66,7 @@ class Worker:
         *,
         poll: float = 5.0,
         term: float = TERM,
-        clicks: ClicksFirst | None = None,
+        clicks: Precedence | None = None,
     ) -> None:
         self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
         kinds = (
@@ -99,12 +98,12 @@ class Worker:
             ),
             RowKind(*ATTENDED["reply"], self._reply, turn="person", can_wait=True),
         )
-        self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]
+        self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, first=clicks) for kind in kinds]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """One loop for each kind of row, by name. Each runs until `stop`, and then until its work is done."""
-        return {f"worker-{attendant.name}": attendant.run for attendant in self._attendants}
+        return {f"worker-{attendant.name.removeprefix('bot_')}": attendant.run for attendant in self._attendants}
 
     def stop(self) -> None:
         for attendant in self._attendants:

@@ -9,11 +9,11 @@ import pytest
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Edit, VoteKind
-from bot.leasing.due_rows import RowKind
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.slack.api import VIEWS, WHISPERS
 from runtime.store.database import Tx
+from runtime.store.jobs import RowKind
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
 from tests.support.office import POLICY, Office, Opens, office
 from tests.support.scraping import scrape

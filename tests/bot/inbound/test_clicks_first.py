@@ -11,13 +11,13 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.bolt_app import TimedApp
-from bot.leasing.lease_loop import ClicksFirst
+from runtime.store.jobs import Precedence
 from tests.support.waiting import until
 
 
 async def test_a_click_comes_first_from_the_door_to_its_answer() -> None:
     """An event does not: nobody awaits its ack."""
-    clicks, held_back = ClicksFirst(moment=3600), list[bool]()
+    clicks, held_back = Precedence(moment=3600), list[bool]()
     client = AsyncWebClient()
     app = TimedApp(lambda *_: None, clicks, client=client, authorize=anybody, request_verification_enabled=False)
 
@@ -40,7 +40,7 @@ async def test_a_click_comes_first_from_the_door_to_its_answer() -> None:
 
 
 async def test_a_click_that_failed_holds_nothing_back() -> None:
-    clicks = ClicksFirst(moment=3600)
+    clicks = Precedence(moment=3600)
     with suppress(ConnectionError), clicks.goes_first():
         raise ConnectionError
     async with asyncio.timeout(10):

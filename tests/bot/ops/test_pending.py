@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.confirmation.schedule import tick
-from bot.leasing.due_rows import RowKind, claim_due
 from bot.ops.command import account
 from bot.ops.times import format_time
 from bot.store.repository import lock_confirmation, now, save
 from runtime.store.database import Tx
+from runtime.store.jobs import RowKind, claim_due
 from runtime.store.lease import Lease
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN

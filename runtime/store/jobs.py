@@ -1,8 +1,13 @@
-"""The loop that processes due rows: it claims rows by lease, runs one task for each, and releases the lease.
+"""Jobs: rows that are due. A loop claims each by lease, runs one task for it, and releases it.
 
-What is due follows from the stored state, so there is no queue to lose: after a restart the same loop goes on. A row
-that fails is retried at growing intervals. After twenty failures it is parked, which operators see, and no longer
-blocks others.
+Nothing here depends on what a row means. What is due follows from the stored state, so there is no queue to lose: after
+a restart the same loop goes on. A row that fails is retried at growing intervals. After twenty failures it is parked,
+which operators see, and no longer blocks others.
+
+    RowKind     what one loop works on, and how much of it at once
+    claim_due   whose turn it is; one process gets each row
+    LeaseLoop   the loop
+    postpone    retries, and parks
 """
 
 from __future__ import annotations
@@ -11,23 +16,190 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any
 
-from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
-from bot.leasing.put_off import PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter
-from runtime.store.lease import TERM, Keeper, Lease, LeaseLost
+from runtime.store.lease import TERM, Keeper, Lease, LeasedRow, LeaseLost
 from runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 
+SKIPPED = 0.05
+_LOOKED_AT = 1000
+"""How many due rows are considered when choosing whose turn it is."""
+
+_NOBODYS = " "
+"""Prefix for the turn of a row that belongs to nobody. No name begins like this."""
+
+_NO_ROWS: Mapping[str, str] = {}
+
+
+def _no_deadline(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
+    return None
+
+
+def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class ClaimedRow:
+    """A row that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `left`: another
+    process had it and did not release it."""
+
+    token: str
+    due_at: float
+    turn: str = ""
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """One kind of row that needs attention. `attend` does everything that is due for one row. It may write only through
+    the row's lease.
+
+    `deadline` says when a row must be processed even if it was put off for longer, or parked. `turn` is the SQL that
+    says whose a row is: rows of one person or thread get half of the slots at most, so that hundreds of them delay
+    nobody else. `overtaken` is called when a row's lease passes to another process without a release: by the new
+    holder, and by the former one once it notices, since its last message may arrive after those of the new holder.
+    Rows that `can_wait` are claimed after people's clicks, and after rows that `goes_first`.
+    """
+
+    table: str
+    key: str
+    topic: str
+    attend: Callable[[str, Lease], Awaitable[None]]
+    at_once: int = 64
+    deadline: Callable[[Tx, str], float | None] = _no_deadline
+    log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a row
+    turn: str = "NULL"
+    reserved: int = 0
+    can_wait: bool = False
+    goes_first: bool = False
+    overtaken: Callable[[Tx, str], None] | None = None
+
+    def row(self, key: str) -> LeasedRow:
+        return LeasedRow(self.table, self.key, key)
+
+    def sql(self, statement: str) -> str:
+        return statement.format(table=self.table, key=self.key, turn=self.turn)
+
+    @property
+    def most_in_turn(self) -> int:
+        """How many rows that belong to somebody may be processed at once."""
+        return self.at_once - self.reserved
+
+    @property
+    def most_each(self) -> int:
+        return max(1, self.most_in_turn // 2)
+
+
+def claim_due(
+    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
+) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
+    """Claims the most overdue rows that nobody processes. Also returns the seconds until the next row may be claimed: 0
+    if there was no room for more, None if no other row is waiting.
+
+    Rows that are `at_work` here, by key and by turn, are left alone: if this process was frozen for longer than its
+    leases, they have expired although the work goes on.
+    """
+    now = tx.now()
+    due = tx.all(kind.sql(_LOCK_DUE), now=now, most=room + len(at_work))
+    found = [row for row in due if str(row.key) not in at_work][:room]
+    if kind.turn != "NULL" and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
+        found = _lock_in_turn(tx, kind, room, at_work)
+    token = secrets.token_hex(16)
+    tx.many(kind.sql(_CLAIM), [{"row": row.key, "token": token, "until": now + term} for row in found])
+    claimed = [
+        (str(row.key), ClaimedRow(token, row.due_at, _turn_of(row), row.lease_token is not None)) for row in found
+    ]
+    if len(claimed) == room:
+        return claimed, 0.0
+    ours = at_work.keys() | {key for key, _ in claimed}
+    soon = tx.all(kind.sql(_NEXT_DUE), now=now, most=len(ours) + 1)
+    soon += tx.all(kind.sql(_NEXT_LAPSE), most=len(ours) + 1)
+    times = [row.at for row in soon if str(row.key) not in ours]
+    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
+    # or when PostgreSQL ends the transaction of a process that is frozen.
+    return claimed, max(min(times) - now, SKIPPED) if times else None
+
+
+# The most overdue rows that nobody holds.
+_DUE = """
+    SELECT {key} AS key, due_at, lease_token, {turn} AS turn FROM {table}
+    WHERE due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    ORDER BY due_at LIMIT :most
+"""
+_LOCK_DUE = f"{_DUE} FOR UPDATE SKIP LOCKED"
+_LOCK_AGAIN = """
+    SELECT {key} AS key FROM {table}
+    WHERE {key} IN :keys AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    FOR UPDATE SKIP LOCKED
+"""
+_CLAIM = "UPDATE {table} SET lease_token = :token, lease_until = :until WHERE {key} = :row"
+_NEXT_DUE = """
+    SELECT {key} AS key, due_at AS at FROM {table}
+    WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= :now)
+    ORDER BY due_at LIMIT :most
+"""
+_NEXT_LAPSE = """
+    SELECT {key} AS key, lease_until AS at FROM {table}
+    WHERE lease_token IS NOT NULL
+    ORDER BY lease_until LIMIT :most
+"""
+
+
+def _turn_of(row: Any) -> str:
+    return row.turn or f"{_NOBODYS}{row.key}"
+
+
+def _count_owned(turns: Iterable[str]) -> int:
+    """How many of these rows are somebody's."""
+    return sum(not turn.startswith(_NOBODYS) for turn in turns)
+
+
+def _exceeds_share(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
+    """Whether the claim would give somebody more than their share."""
+    every = [*at_work.values(), *turns]
+    return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
+
+
+def _lock_in_turn(tx: Tx, kind: RowKind, room: int, at_work: Mapping[str, str]) -> list[Any]:
+    """Locks the rows whose turn it is: the first row of everybody before anybody's second."""
+    now, count = tx.now(), Counter(at_work.values())
+    ranked: list[tuple[int, int, Any]] = []
+    due = tx.all(kind.sql(_DUE), now=now, most=_LOOKED_AT + len(at_work))
+    for place, row in enumerate(row for row in due if str(row.key) not in at_work):
+        turn = _turn_of(row)
+        if count[turn] < kind.most_each:
+            ranked.append((count[turn], place, row))
+        count[turn] += 1
+    chosen: list[Any] = []
+    left = kind.most_in_turn - _count_owned(at_work.values())
+    for _, _, row in sorted(ranked, key=lambda one: one[:2]):
+        left -= _count_owned([_turn_of(row)])
+        if left >= 0 or row.turn is None:
+            chosen.append(row)
+    chosen = chosen[:room]
+    if chosen and tx.dialect != "sqlite":  # SQLite has only one writer
+        locked = set(tx.column(kind.sql(_LOCK_AGAIN), keys=[row.key for row in chosen], now=now))
+        chosen = [row for row in chosen if row.key in locked]
+    return sorted(chosen, key=lambda row: float(row.due_at))
+
+
+# The loop
+
 MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 WHILE_FAILING, LONGEST_LAG = 0.25, 10.0
-"""While Slack fails, a row's next pause is this share of the time that it has waited, up to the second number in
-seconds."""
+"""While the other side fails, a row's next pause is this share of the time that it has waited, up to the second number
+in seconds."""
 POLL = 5.0
 HELPING = 16
 """The most rows of one claim. A claim waits for a connection behind the work on those claimed before, so a store that
@@ -38,31 +210,39 @@ replaced together."""
 AGAIN = 1.0
 OVERTAKEN_TRIES = 10
 MOMENT = 1.0
-"""How long rows that can wait are held back, however many people click."""
+"""How long rows that can wait are held back, however much goes first."""
 
 
-class ClicksFirst:
-    """Rows that can wait are claimed when no click waits for its ack and no decision is overdue, or after a moment."""
+class Precedence:
+    """Rows that can wait are claimed when nothing that goes first is under way, or after a moment."""
 
     def __init__(self, moment: float = MOMENT) -> None:
-        self._moment, self._clicks, self._none = moment, 0, asyncio.Event()
+        self._moment, self._count, self._none = moment, 0, asyncio.Event()
         self._none.set()
 
     @contextmanager
     def goes_first(self) -> Iterator[None]:
-        self._clicks += 1
+        self._count += 1
         self._none.clear()
         try:
             yield
         finally:
-            self._clicks -= 1
-            if not self._clicks:
+            self._count -= 1
+            if not self._count:
                 self._none.set()
 
     async def wait(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._moment):
                 await self._none.wait()
+
+
+class PutOff(Exception):
+    """The row should be tried again in `after` seconds, and this is not its fault. `failing`: the other side does not
+    work, so the pause grows with the time that the row has waited."""
+
+    after: float
+    failing: bool = False
 
 
 class NotNow(ConfirmError, PutOff):
@@ -83,10 +263,10 @@ class LeaseLoop:
         *,
         poll: float = POLL,
         term: float = TERM,
-        clicks: ClicksFirst | None = None,
+        first: Precedence | None = None,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._clicks, self._keeper = clicks or ClicksFirst(), Keeper(database, term)
+        self._first, self._keeper = first or Precedence(), Keeper(database, term)
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
         self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
@@ -113,7 +293,7 @@ class LeaseLoop:
 
     @property
     def name(self) -> str:
-        return self._kind.table.removeprefix("bot_")
+        return self._kind.table
 
     @property
     def at_work(self) -> list[str]:
@@ -122,12 +302,12 @@ class LeaseLoop:
 
     async def _begin(self, waiter: Waiter) -> None:
         if self._kind.can_wait:
-            await self._clicks.wait()
+            await self._first.wait()
         loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
         claimed, pause = await self._claim(room)
         with self._backlog.pop_all():  # until then: nothing slips through in between
             if self._kind.goes_first and (self._full or not pause):
-                self._backlog.enter_context(self._clicks.goes_first())
+                self._backlog.enter_context(self._first.goes_first())
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn

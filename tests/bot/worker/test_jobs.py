@@ -9,11 +9,20 @@ from typing import Any
 
 import pytest
 
-from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
-from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, ClicksFirst, LeaseLoop, NotNow, postpone
 from bot.slack.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
+from runtime.store.jobs import (
+    LONGEST_LAG,
+    MOST_FAILURES,
+    SKIPPED,
+    LeaseLoop,
+    NotNow,
+    Precedence,
+    RowKind,
+    claim_due,
+    postpone,
+)
 from runtime.store.lease import Lease
 from runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
@@ -135,7 +144,7 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
     attended: list[str] = []
     all_calls, all_cards = asyncio.Event(), asyncio.Event()
 
-    def loop(name: str, clicks: ClicksFirst, ended: asyncio.Event) -> LeaseLoop:
+    def loop(name: str, clicks: Precedence, ended: asyncio.Event) -> LeaseLoop:
         table = f"test_{name}"
 
         def over(tx: Tx, key: str) -> None:
@@ -148,11 +157,11 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
                 ended.set()
 
         kind = RowKind(table, "key", f"test:{name}", attend, can_wait=name == "cards")
-        return LeaseLoop(database, kind, clicks=clicks)
+        return LeaseLoop(database, kind, first=clicks)
 
     for name in ("calls", "cards"):
         await with_rows(database, *map(str, range(40)), table=f"test_{name}")
-    firm, brief = ClicksFirst(moment=3600), ClicksFirst(moment=0.001)
+    firm, brief = Precedence(moment=3600), Precedence(moment=0.001)
     with firm.goes_first(), brief.goes_first():
         running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
         running += [asyncio.create_task(loop("calls", firm, all_calls).run())]
@@ -171,7 +180,7 @@ async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_
     for table in ("test_rows", "test_cards"):
         await with_rows(database, *map(str, range(40)), table=table)
     attended: list[str] = []
-    eight, both, clicks = asyncio.Event(), asyncio.Event(), ClicksFirst(moment=3600)
+    eight, both, clicks = asyncio.Event(), asyncio.Event(), Precedence(moment=3600)
 
     async def deadline(key: str, lease: Lease) -> None:
         attended.append("deadline")
@@ -190,7 +199,7 @@ async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_
         RowKind("test_rows", "key", "test:rows", deadline, at_once=8, goes_first=True),
         RowKind("test_cards", "key", "test:cards", card, can_wait=True),
     )
-    first, second = (LeaseLoop(database, kind, clicks=clicks) for kind in kinds)
+    first, second = (LeaseLoop(database, kind, first=clicks) for kind in kinds)
     running = [asyncio.create_task(first.run())]
     await asyncio.wait_for(eight.wait(), 60)
     running.append(asyncio.create_task(second.run()))
@@ -408,7 +417,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
 
 
 async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "bot.leasing.lease_loop")
+    caplog.set_level(logging.DEBUG, "runtime.store.jobs")
     await with_rows(database, "x")
     tries = 0
     finished = asyncio.Event()
