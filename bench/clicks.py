@@ -28,7 +28,7 @@ VOTERS = [f"U0VOTER{number:02}" for number in range(24)]
 
 CONFIG = f"""
 [agent]
-target = "examples.oncall:agent"
+target = "adk_confirm.examples.oncall:agent"
 [slack]
 listen = "127.0.0.1:{{port}}"
 [limits]
@@ -131,7 +131,7 @@ async def compared(folder: Path, clicks: int) -> ClickFigures:
         }
         async with (
             process("-m", "bench.clicks", "bare", str(bare_port), env=env) as bolt,
-            process("-m", "bot.cli", "serve", "--config", str(config), env=env) as bot,
+            process("-m", "adk_confirm.bot.cli", "serve", "--config", str(config), env=env) as bot,
         ):
             await _until_answering(bare_url, bodies[0])
             await _until_answering(url, bodies.pop())
@@ -189,8 +189,8 @@ def bare() -> None:
 
 
 async def slack() -> None:
-    from bot.demo.slack_app import our_app
-    from bot.sandbox.server.server import FakeSlack
+    from adk_confirm.demo.slack_app import our_app
+    from adk_confirm.sandbox.server.server import FakeSlack
 
     async with FakeSlack(replace(our_app(), signing_secret=SECRET), port=int(sys.argv[2])) as running:
         people = [running.person(id_.lower(), id=id_) for id_ in ("U0ANN", *VOTERS)]

@@ -18,9 +18,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
+from adk_confirm import Agent, Answer, Content, Event, FunctionTool, Runner, requests_in
 from bench.figures import Goal, Rounds, goals, table, times
 from bench.scripted_gemini import DONE, MODEL, WORDS, scripted_gemini
-from runtime import Agent, Answer, Content, Event, FunctionTool, Runner, requests_in
 
 USER = "bench"
 HISTORIES = (0, 100, 1_000, 5_000)

@@ -19,15 +19,15 @@ async def fill(
 ) -> list[str]:
     """Stores waiting confirmations, each in a session of its own, and returns what a click on each carries. `first`:
     their numbers begin there."""
-    from bot.config.settings import WaitingLimits, parse_settings
-    from bot.confirmation.model import HostRequest, Place
-    from bot.policy.approvers import Person
-    from bot.policy.model import CallFacts, GoverningPolicy
-    from bot.store.incoming_words import SlackMessage, store_message
-    from bot.store.open import open_store
-    from bot.store.repository import chain_of, lock_session
-    from bot.store.requests import Opening, asked_call, open_request
-    from runtime.store.database import Tx
+    from adk_confirm.bot.config.settings import WaitingLimits, parse_settings
+    from adk_confirm.bot.confirmation.model import HostRequest, Place
+    from adk_confirm.bot.policy.approvers import Person
+    from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
+    from adk_confirm.bot.store.incoming_words import SlackMessage, store_message
+    from adk_confirm.bot.store.open import open_store
+    from adk_confirm.bot.store.repository import chain_of, lock_session
+    from adk_confirm.bot.store.requests import Opening, asked_call, open_request
+    from adk_confirm.runtime.store.database import Tx
 
     policies = parse_settings(config.format(port=0), {}).policies
     ann = Person("T0ACME", "U0ANN")
@@ -93,9 +93,9 @@ async def fill_many(file: Path, count: int, *, config: str) -> None:
     """Adds this many waiting confirmations, later than all others. The product writes one, and the rest are copies of
     its rows with ids and names of their own. Their fingerprints do not fit, so they are counted but can't be decided.
     In the end the product's checkpoints are made over all of them, as they would be within the hour."""
-    from bot.store.open import open_store
-    from bot.worker.checkpoint_job import seal_moved
-    from runtime.store.seal import Seal
+    from adk_confirm.bot.store.open import open_store
+    from adk_confirm.bot.worker.checkpoint_job import seal_moved
+    from adk_confirm.runtime.store.seal import Seal
 
     url = f"sqlite:///{file}"
     (ref,) = await fill(url, 1, first=_TEMPLATE, config=config)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psycopg
 
+from adk_confirm.runtime.store.database import Database, Tx
 from bench.clicks import SECRET, click, throughput
 from bench.figures import Rounds, table
 from bench.processes import first_line, free_ports, process
-from runtime.store.database import Database, Tx
 
 _DISK = "fsyncs of 4 KB, one after another"
 _SQLITE = "SQLite with `synchronous=FULL`: one insert a transaction"

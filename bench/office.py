@@ -17,18 +17,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from adk_confirm import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.messages import Happening
+from adk_confirm.sandbox.workspace.records import Channel
 from bench.clicks import CONFIG, VOTERS
 from bench.processes import first_line, process, usage
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.messages import Happening
-from bot.sandbox.workspace.records import Channel
-from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
-from runtime.jsontypes import JsonObject
-from runtime.models.scripted import ScriptLine
 
 _LOG, _NO_LIMITS = "BENCH_TOOL_LOG", "BENCH_NO_LIMITS"
 _ORDER = re.compile(r"\bo-\d+\b")
@@ -151,7 +151,11 @@ async def office(folder: Path, *, channels: int = 1, limits: bool = True) -> Asy
 
 
 def _make(config: Path, log: Path) -> None:
-    settings = CONFIG.format(port=0).replace("examples.oncall:agent", "bench.office:agent").replace("quorum = 2", "")
+    settings = (
+        CONFIG.format(port=0)
+        .replace("adk_confirm.examples.oncall:agent", "bench.office:agent")
+        .replace("quorum = 2", "")
+    )
     config.parent.mkdir()
     config.write_text(settings, encoding="utf-8")
     log.touch()
@@ -159,10 +163,10 @@ def _make(config: Path, log: Path) -> None:
 
 async def serve(config: Path) -> None:
     """Runs the bot until it is ended."""
-    from bot.app import running_bot
-    from bot.config.settings import load_settings
-    from bot.slack import api, directory, limits
-    from bot.slack.api import CallLimits
+    from adk_confirm.bot.app import running_bot
+    from adk_confirm.bot.config.settings import load_settings
+    from adk_confirm.bot.slack import api, directory, limits
+    from adk_confirm.bot.slack.api import CallLimits
 
     call_limits = None
     if _NO_LIMITS in os.environ:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psycopg
 
+from adk_confirm import Agent, Answer, FunctionTool, Runner, ScriptedModel, requests_in
+from adk_confirm.runtime.models.scripted import call
 from bench.clicks import CONFIG, SECRET
 from bench.cycle import Ours, reimburse
 from bench.figures import Rounds, number, table
 from bench.filling import KEY, fill
 from bench.processes import busy_seconds, cores, first_line, free_ports, process, until_ready, usage
 from bench.scripted_gemini import MODEL, scripted_gemini
-from runtime import Agent, Answer, FunctionTool, Runner, ScriptedModel, requests_in
-from runtime.models.scripted import call
 
 SESSIONS = 16
 APP = "replicas"
@@ -120,7 +120,9 @@ async def _timers(folder: Path, url: str, replicas: int, numbers: range) -> floa
         for port in ports:
             config = folder / f"{port}.toml"
             await asyncio.to_thread(config.write_text, CONFIG.format(port=port))
-            await stack.enter_async_context(process("-m", "bot.cli", "serve", "--config", str(config), env=env))
+            await stack.enter_async_context(
+                process("-m", "adk_confirm.bot.cli", "serve", "--config", str(config), env=env)
+            )
         await asyncio.gather(*(until_ready(port) for port in ports))
         due = max(due, time.time())
         await asyncio.sleep(due - time.time())

@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 def our_agent() -> Any:
-    from runtime import Agent, FunctionTool
+    from adk_confirm import Agent, FunctionTool
 
     _for_good.enter_context(scripted_gemini())
     return Agent("clerk", MODEL, tools=[FunctionTool(reimburse, require_confirmation=True)])
@@ -98,7 +98,7 @@ async def _ours(folder: Path) -> AsyncIterator[str]:
     store = f"sqlite:///{folder / 'rest.db'}"
     (folder / "bench_clerk.py").write_text(_OUR_AGENT)
     options = ["--agent", "bench_clerk:agent", "--port", str(port), "--store", store]
-    async with process("-m", "bot.cli", "api", *options, env={"PYTHONPATH": f"{os.getcwd()}:{folder}"}):
+    async with process("-m", "adk_confirm.bot.cli", "api", *options, env={"PYTHONPATH": f"{os.getcwd()}:{folder}"}):
         yield await _ready(f"http://127.0.0.1:{port}")
 
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.records import Channel
 from bench.clicks import BARE, OURS, ClickFigures, compared
 from bench.figures import Goal, goals, number, percentile, table
 from bench.office import Office, office
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.records import Channel
 
 PATIENCE = 150.0
 """How many seconds a scenario waits for something before the part fails."""

@@ -18,7 +18,7 @@ _IMPORTS = (
     "its TLS contexts, without which the real Slack can't be called), pydantic, Bolt and the SDK. Of what our own "
     "modules take, half is spent on making 260 dataclasses"
 )
-_SERVE = "import bot.ops.serve, bot.app"
+_SERVE = "import adk_confirm.bot.ops.serve, adk_confirm.bot.app"
 _LIBRARIES = """
 import importlib, os
 for name in {}:
@@ -47,12 +47,12 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
         for _ in range(1 if quick else 5):
             found.add("serve", value=await _serve(config, port, env))
             found.add("libraries", value=await asyncio.to_thread(_cpu_of, "-c", _LIBRARIES.format(libraries)))
-            found.add("--help", value=await asyncio.to_thread(_cpu_of, "-m", "bot.cli", "--help"))
+            found.add("--help", value=await asyncio.to_thread(_cpu_of, "-m", "adk_confirm.bot.cli", "--help"))
             found.add("python", value=await asyncio.to_thread(_cpu_of, "-c", "pass"))
     modules = {
         "serve": len(_modules(_SERVE)),
         "libraries": len(libraries),
-        "--help": len(_modules("from bot.cli import main; main(['--help'])")),
+        "--help": len(_modules("from adk_confirm.bot.cli import main; main(['--help'])")),
         "python": len(_modules("")),
     }
     names = {
@@ -71,7 +71,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
 
 
 async def _serve(config: Path, port: int, env: dict[str, str]) -> float:
-    async with process("-m", "bot.cli", "serve", "--config", str(config), env=env) as bot:
+    async with process("-m", "adk_confirm.bot.cli", "serve", "--config", str(config), env=env) as bot:
         await until_ready(port)
         return usage(bot.pid)[0]
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from runtime import Agent, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
-from runtime.models.scripted import ScriptLine
-from runtime.store.database import Database
+from adk_confirm import Agent, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.runtime.store.database import Database
 from tests.support.office import office
 
 ROOT = Path(__file__).parents[1]

@@ -11,21 +11,21 @@ from statistics import median
 
 import aiohttp
 
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Channel
 from bench.clicks import SECRET, click, send
 from bench.figures import Goal, goals, number, table
 from bench.filling import KEY, fill, fill_many
 from bench.processes import free_ports, process, until_idle, until_ready, usage
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.people import Person
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
 
 COUNTS = (0, 10_000, 100_000, 1_000_000)
 IDS = {"ann": "U0ANN", "bob": "U0BOB", "cyd": "U0CYD"}
 APPROVERS = [IDS["bob"], IDS["cyd"]]
 CONFIG = f"""
 [agent]
-target = "examples.oncall:agent"
+target = "adk_confirm.examples.oncall:agent"
 [slack]
 listen = "127.0.0.1:{{port}}"
 [[policy]]
@@ -115,7 +115,7 @@ async def _measure(count: int, folder: Path, *, quick: bool) -> Cost:
             "ADK_CONFIRM_SECRET": KEY,
             "DATABASE_URL": f"sqlite:///{file}",
         }
-        async with process("-m", "bot.cli", "serve", "--config", str(config), env=env) as bot:
+        async with process("-m", "adk_confirm.bot.cli", "serve", "--config", str(config), env=env) as bot:
             await until_ready(port)
             ready, _ = usage(bot.pid)
             slack.sends_to(url)

@@ -1,6 +1,6 @@
 """Everything that people see in Slack: pure functions from a masked row to Slack's JSON. No I/O and no clock.
 
-The bot makes a `Shown` (`bot.confirmation.shown`) of a row, calls one function, and sends the result:
+The bot makes a `Shown` (`adk_confirm.bot.confirmation.shown`) of a row, calls one function, and sends the result:
 
 1. `card.card`, `thread.thread_messages`, `home.home_tab` and `home.approvals` draw messages and the Home tab.
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from blocks import words
-from blocks.content import CARD, DrawnCall, Space, asked_by_line, content, headline, result
-from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
-from blocks.readable import LONGEST_TITLE
-from blocks.rich import (
+from adk_confirm.blocks import words
+from adk_confirm.blocks.content import CARD, DrawnCall, Space, asked_by_line, content, headline, result
+from adk_confirm.blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
+from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
+from adk_confirm.blocks.readable import LONGEST_TITLE
+from adk_confirm.blocks.rich import (
     Box,
     Channel,
     Group,
@@ -35,11 +35,11 @@ from blocks.rich import (
     say,
     text,
 )
-from blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
-from blocks.values import spell_on_one_line
-from bot.confirmation.model import OutcomeKind, State
-from bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
-from bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
+from adk_confirm.blocks.values import spell_on_one_line
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 
 
 def card(view: Shown) -> Message:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.readable import BOXED, LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
-from blocks.rich import (
+from adk_confirm.blocks import words
+from adk_confirm.blocks.readable import BOXED, LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
+from adk_confirm.blocks.rich import (
     Box,
     Line,
     Link,
@@ -33,10 +33,10 @@ from blocks.rich import (
     say,
     spoken,
 )
-from blocks.text import fit_visible, right_to_left, units, visible
-from blocks.values import spell_value
-from bot.confirmation.model import OutcomeKind, State
-from bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
+from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
+from adk_confirm.blocks.values import spell_value
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,16 @@ from enum import Enum, auto
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.ids import Action
-from blocks.kit import input_block, label, option, plain_text
-from blocks.rich import JsonObject, part
-from blocks.schema import Shape
-from blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
-from blocks.values import json_text, spell_on_one_line
-from blocks.values import same as same_json
-from bot.confirmation.shown import ABSENT, Absent
-from runtime.jsontypes import is_deeper
+from adk_confirm.blocks import words
+from adk_confirm.blocks.ids import Action
+from adk_confirm.blocks.kit import input_block, label, option, plain_text
+from adk_confirm.blocks.rich import JsonObject, part
+from adk_confirm.blocks.schema import Shape
+from adk_confirm.blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
+from adk_confirm.blocks.values import json_text, spell_on_one_line
+from adk_confirm.blocks.values import same as same_json
+from adk_confirm.bot.confirmation.shown import ABSENT, Absent
+from adk_confirm.runtime.jsontypes import is_deeper
 
 ACTION = Action.FIELD.value
 Value = JsonValue | Absent

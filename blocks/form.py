@@ -14,18 +14,26 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.card import calls_like, confirm_withdraw, heading
-from blocks.content import WHOLE, content
-from blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
-from blocks.full_view import FIELD_BYTES, MOST_FIELDS, MOST_IN_ITEMS, cut_note, room_beside, split_pages, what_runs
-from blocks.ids import Callback, Ref
-from blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
-from blocks.readable import readable_name
-from blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
-from blocks.schema import Schema, Shape, problems, shapes
-from bot.confirmation.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown, payload_fields
-from runtime.errors import ConfirmError
+from adk_confirm.blocks import words
+from adk_confirm.blocks.card import calls_like, confirm_withdraw, heading
+from adk_confirm.blocks.content import WHOLE, content
+from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
+from adk_confirm.blocks.full_view import (
+    FIELD_BYTES,
+    MOST_FIELDS,
+    MOST_IN_ITEMS,
+    cut_note,
+    room_beside,
+    split_pages,
+    what_runs,
+)
+from adk_confirm.blocks.ids import Callback, Ref
+from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
+from adk_confirm.blocks.readable import readable_name
+from adk_confirm.blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
+from adk_confirm.blocks.schema import Schema, Shape, problems, shapes
+from adk_confirm.bot.confirmation.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown, payload_fields
+from adk_confirm.runtime.errors import ConfirmError
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000

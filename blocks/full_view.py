@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from blocks import words
-from blocks.card import approval_status, heading, notices, outcome, small_facts
-from blocks.content import WHOLE, asked_by_line, content
-from blocks.ids import Callback, Ref, block_id
-from blocks.kit import JsonObject, header, modal, small_print
-from blocks.rich import Box, Line, Piece, Quote, line, markup, rich
-from blocks.text import VIEW_BLOCKS, pieces, units, visible
-from bot.confirmation.shown import Shown
+from adk_confirm.blocks import words
+from adk_confirm.blocks.card import approval_status, heading, notices, outcome, small_facts
+from adk_confirm.blocks.content import WHOLE, asked_by_line, content
+from adk_confirm.blocks.ids import Callback, Ref, block_id
+from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
+from adk_confirm.blocks.rich import Box, Line, Piece, Quote, line, markup, rich
+from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, units, visible
+from adk_confirm.bot.confirmation.shown import Shown
 
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB

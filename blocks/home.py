@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from blocks import words
-from blocks.card import (
+from adk_confirm.blocks import words
+from adk_confirm.blocks.card import (
     approval_status,
     decision_buttons,
     grant_text,
@@ -19,9 +19,9 @@ from blocks.card import (
     revoke_button,
     withdraw_button,
 )
-from blocks.content import LIST, content, headline
-from blocks.ids import Ref, block_id, checked_id
-from blocks.kit import (
+from adk_confirm.blocks.content import LIST, content, headline
+from adk_confirm.blocks.ids import Ref, block_id, checked_id
+from adk_confirm.blocks.kit import (
     JsonObject,
     Message,
     actions,
@@ -31,10 +31,10 @@ from blocks.kit import (
     link_button,
     message,
 )
-from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
-from blocks.text import MESSAGE_TEXT
-from bot.confirmation.model import State
-from bot.confirmation.shown import GrantView, Shown
+from adk_confirm.blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
+from adk_confirm.blocks.text import MESSAGE_TEXT
+from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.shown import GrantView, Shown
 
 WAITING, ASKED, _GRANTS = 20, 8, 4  # how many of each are shown
 _LISTED = 10

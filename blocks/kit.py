@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.ids import Action, Callback
-from blocks.rich import JsonObject as JsonObject
-from blocks.rich import Line, Piece, markup, part, text
-from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
+from adk_confirm.blocks import words
+from adk_confirm.blocks.ids import Action, Callback
+from adk_confirm.blocks.rich import JsonObject as JsonObject
+from adk_confirm.blocks.rich import Line, Piece, markup, part, text
+from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from blocks import words
-from blocks.card import approvers
-from blocks.ledger_kinds import LineKind, Reason
-from blocks.readable import readable_name, scalar
-from blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
-from blocks.text import fit_visible
-from bot.audit.ledger import LedgerLine
-from bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown, epoch, named_approvers
-from bot.policy.approvers import Approver
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
+from adk_confirm.blocks import words
+from adk_confirm.blocks.card import approvers
+from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.readable import readable_name, scalar
+from adk_confirm.blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
+from adk_confirm.blocks.text import fit_visible
+from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown, epoch, named_approvers
+from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 
 class ShownLine:

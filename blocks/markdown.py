@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from blocks.kit import JsonObject, Message
-from blocks.text import MESSAGE_TEXT, escape, fit, pieces, units
+from adk_confirm.blocks.kit import JsonObject, Message
+from adk_confirm.blocks.text import MESSAGE_TEXT, escape, fit, pieces, units
 
 LONGEST = 11_000
 """The longest part. Slack allows 12,000 characters for all markdown in a message."""

@@ -9,12 +9,12 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.card import approvers
-from blocks.kit import JsonObject, Message, small_print
-from blocks.rich import line, markup
-from blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
-from bot.policy.approvers import Approver
+from adk_confirm.blocks import words
+from adk_confirm.blocks.card import approvers
+from adk_confirm.blocks.kit import JsonObject, Message, small_print
+from adk_confirm.blocks.rich import line, markup
+from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
+from adk_confirm.bot.policy.approvers import Approver
 
 _NAME = 80
 _ROOM = 600

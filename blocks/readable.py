@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.rich import Line, Link, Say, Supplied, TextSpan, When, join, spoken
-from blocks.text import fit_visible, right_to_left, units, visible
-from blocks.values import json_text, spell_on_one_line, spell_value
+from adk_confirm.blocks import words
+from adk_confirm.blocks.rich import Line, Link, Say, Supplied, TextSpan, When, join, spoken
+from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
+from adk_confirm.blocks.values import json_text, spell_on_one_line, spell_value
 
 WIDTH = 43
 """Roughly how many characters fit on a line on a phone."""

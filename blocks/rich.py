@@ -17,7 +17,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from blocks.text import escape, fit_visible, inert, prose, units, visible
+from adk_confirm.blocks.text import escape, fit_visible, inert, prose, units, visible
 
 JsonObject = dict[str, JsonValue]
 

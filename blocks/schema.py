@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.text import plain
-from runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
-from runtime.errors import ConfirmError
+from adk_confirm.blocks import words
+from adk_confirm.blocks.text import plain
+from adk_confirm.runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.errors import ConfirmError
 
 Schema = Mapping[str, JsonValue]
 

@@ -12,16 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from blocks import words
-from blocks.card import after_a_no, approvers, by, calls_like, took, votes_of
-from blocks.content import LIST, differences, headline, result, values
-from blocks.full_view import room_beside, split_pages
-from blocks.ids import Callback, LineMark, Ref, block_id
-from blocks.kit import JsonObject, Message, header, modal
-from blocks.ledger_kinds import LineKind
-from blocks.ledger_lines import LINES, End, ShownLine, describe_answer, shown_line, stopped_calls, words_for
-from blocks.readable import LONGEST_TITLE
-from blocks.rich import (
+from adk_confirm.blocks import words
+from adk_confirm.blocks.card import after_a_no, approvers, by, calls_like, took, votes_of
+from adk_confirm.blocks.content import LIST, differences, headline, result, values
+from adk_confirm.blocks.full_view import room_beside, split_pages
+from adk_confirm.blocks.ids import Callback, LineMark, Ref, block_id
+from adk_confirm.blocks.kit import JsonObject, Message, header, modal
+from adk_confirm.blocks.ledger_kinds import LineKind
+from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, describe_answer, shown_line, stopped_calls, words_for
+from adk_confirm.blocks.readable import LONGEST_TITLE
+from adk_confirm.blocks.rich import (
     Box,
     Channel,
     Line,
@@ -41,11 +41,11 @@ from blocks.rich import (
     say,
     text,
 )
-from blocks.text import MESSAGE_TEXT, fit_visible, plain, units
-from bot.audit.ledger import LedgerLine
-from bot.confirmation.model import OutcomeKind
-from bot.confirmation.shown import Shown
-from bot.policy.approvers import ApproverKind
+from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
+from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.policy.approvers import ApproverKind
 
 _PAGE = 2500
 _STEPS = 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from blocks.text import right_to_left, units, visible
+from adk_confirm.blocks.text import right_to_left, units, visible
 
 ON_ONE_LINE = 80
 _ALL = sys.maxsize

@@ -6,17 +6,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from blocks import words
-from blocks.content import headline
-from blocks.ids import Action, Callback, Ref, checked_id
-from blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
-from blocks.ledger_kinds import LineKind, Reason
-from blocks.rich import Line, Prose, Quote, Say, TextSpan, User, call_name, code, join_list, line, name, rich, say
-from blocks.text import BUTTON, fit, fit_visible, plain
-from bot.confirmation.authorise import Refusal
-from bot.confirmation.effects import Verdict
-from bot.confirmation.model import State
-from bot.confirmation.shown import Shown
+from adk_confirm.blocks import words
+from adk_confirm.blocks.content import headline
+from adk_confirm.blocks.ids import Action, Callback, Ref, checked_id
+from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
+from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.rich import (
+    Line,
+    Prose,
+    Quote,
+    Say,
+    TextSpan,
+    User,
+    call_name,
+    code,
+    join_list,
+    line,
+    name,
+    rich,
+    say,
+)
+from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
+from adk_confirm.bot.confirmation.authorise import Refusal
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.shown import Shown
 
 
 def verdict_modal(call: Shown, made: Verdict) -> JsonObject:

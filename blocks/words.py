@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from blocks.ledger_kinds import Reason
+from adk_confirm.blocks.ledger_kinds import Reason
 
 # -- a card
 

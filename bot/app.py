@@ -14,43 +14,43 @@ from pathlib import Path
 from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
-from blocks.verdict import notice_message
-from bot.agents.intake import Intake
-from bot.agents.session_worker import SessionWorker
-from bot.cards.agent_sessions import AgentSessions
-from bot.cards.draw import Cards
-from bot.cards.thread import Thread
-from bot.cards.thread_worker import ThreadWorker
-from bot.config.reload import PolicyReloader, stop_watching
-from bot.config.rules import Rules
-from bot.config.settings import Settings
-from bot.home.lists import Lists
-from bot.home.query import HomeQuery
-from bot.hosts import open_host
-from bot.hosts.host import Host
-from bot.inbound.after_ack import AfterAck
-from bot.inbound.bolt_app import bolt, connect, listen
-from bot.inbound.clicks_and_forms import ClicksAndForms
-from bot.inbound.commands_and_shortcuts import Commands
-from bot.inbound.events import Events
-from bot.inbound.http import make_site
-from bot.slack.api import CallLimits, Slack, slack_session
-from bot.slack.directory import Directory
-from bot.slack.identity import BotIdentity, identify, slack_client
-from bot.store.known_names import SeenNames
-from bot.store.open import open_store
-from bot.store.transactions import follow_call
-from bot.telemetry.metrics import Metrics
-from bot.telemetry.readiness import Readiness, add_probes, store_probe
-from bot.telemetry.tracing import log_line
-from bot.worker.checkpoint_job import CheckpointJob
-from bot.worker.shutdown import Shutdown, StopDeadline
-from bot.worker.supervision import RestartPauses, Supervisor, TaskFunction
-from bot.worker.worker import Worker
-from runtime.rest.listening import CannotServe
-from runtime.store.database import Database
-from runtime.store.jobs import Precedence
-from runtime.store.seal import Seal
+from adk_confirm.blocks.verdict import notice_message
+from adk_confirm.bot.agents.intake import Intake
+from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm.bot.cards.agent_sessions import AgentSessions
+from adk_confirm.bot.cards.draw import Cards
+from adk_confirm.bot.cards.thread import Thread
+from adk_confirm.bot.cards.thread_worker import ThreadWorker
+from adk_confirm.bot.config.reload import PolicyReloader, stop_watching
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.home.lists import Lists
+from adk_confirm.bot.home.query import HomeQuery
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.host import Host
+from adk_confirm.bot.inbound.after_ack import AfterAck
+from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen
+from adk_confirm.bot.inbound.clicks_and_forms import ClicksAndForms
+from adk_confirm.bot.inbound.commands_and_shortcuts import Commands
+from adk_confirm.bot.inbound.events import Events
+from adk_confirm.bot.inbound.http import make_site
+from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.identity import BotIdentity, identify, slack_client
+from adk_confirm.bot.store.known_names import SeenNames
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.transactions import follow_call
+from adk_confirm.bot.telemetry.metrics import Metrics
+from adk_confirm.bot.telemetry.readiness import Readiness, add_probes, store_probe
+from adk_confirm.bot.telemetry.tracing import log_line
+from adk_confirm.bot.worker.checkpoint_job import CheckpointJob
+from adk_confirm.bot.worker.shutdown import Shutdown, StopDeadline
+from adk_confirm.bot.worker.supervision import RestartPauses, Supervisor, TaskFunction
+from adk_confirm.bot.worker.worker import Worker
+from adk_confirm.runtime.rest.listening import CannotServe
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.jobs import Precedence
+from adk_confirm.runtime.store.seal import Seal
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is fast.
 
-A command is a function of its own name in a module of `bot.ops`; it returns the exit code. A `ConfirmError` is
+A command is a function of its own name in a module of `adk_confirm.bot.ops`; it returns the exit code. A `ConfirmError` is
 printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
@@ -59,7 +59,7 @@ class CommandGroup(click.Group):
             return None
         _put_ours_first()
         _refuse_foreign_packages()
-        command = getattr(importlib.import_module(f"bot.ops.{entry.module}"), cmd_name)
+        command = getattr(importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name)
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."
@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
         return 130
     except Exception as error:
         # The exceptions of the project are loaded with the command that raises them.
-        from runtime.errors import ConfirmError
+        from adk_confirm.runtime.errors import ConfirmError
 
         if not isinstance(error, ConfirmError):
             raise

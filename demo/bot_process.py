@@ -1,6 +1,6 @@
 """The demo's bot, in a process of its own so that the page can crash it.
 
-    python -m bot.demo.bot_process SETTINGS.toml [seconds that the clock is ahead]
+    python -m adk_confirm.demo.bot_process SETTINGS.toml [seconds that the clock is ahead]
 
 It prints the address where it listens, then obeys orders, one a line, from its input:
 
@@ -20,17 +20,17 @@ import sys
 import time
 from pathlib import Path
 
-from bot.app import running_bot
-from bot.config.settings import Settings, parse_settings
-from bot.demo.orders import AHEAD, CRASH_IN_CALL
-from bot.slack.api import CallLimits
-from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
-from bot.store.slack_lanes import CARDS, THREADS
-from examples.oncall import agent
-from runtime import ToolContext
-from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Tx
-from runtime.tool import Tool, Toolset
+from adk_confirm import ToolContext
+from adk_confirm.bot.app import running_bot
+from adk_confirm.bot.config.settings import Settings, parse_settings
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
+from adk_confirm.bot.store.slack_lanes import CARDS, THREADS
+from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL
+from adk_confirm.examples.oncall import agent
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.tool import Tool, Toolset
 
 LIMITS = CallLimits(posts=100)
 

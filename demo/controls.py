@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bot.demo.orders import AHEAD, CRASH_IN_CALL
-from bot.sandbox.page.controls import BotState
-from bot.sandbox.server.server import FakeSlack
-from bot.store.repository import ATTENDED
-from runtime.errors import ConfirmError, Invalid
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.store.repository import ATTENDED
+from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.sandbox.page.controls import BotState
+from adk_confirm.sandbox.server.server import FakeSlack
 
 _FOLDER = Path(__file__).parents[2]
 _LOOK_AGAIN = 0.05
@@ -51,7 +51,7 @@ class DemoBot:
                 return
             self._set_state(BotState.STARTING)
             self._process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot.demo.bot_process", str(self._settings), str(self._ahead)),
+                *(sys.executable, "-m", "adk_confirm.demo.bot_process", str(self._settings), str(self._ahead)),
                 cwd=_FOLDER,
                 env=self._environment,
                 stdin=asyncio.subprocess.PIPE,

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from blocks import words
-from blocks.ledger_kinds import Reason
-from bot.audit.ledger import LedgerLine, LineKind
-from bot.sandbox.page.explanations import Names, join_words
-from bot.sandbox.page.panel import Item
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
+from adk_confirm.blocks import words
+from adk_confirm.blocks.ledger_kinds import Reason
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
+from adk_confirm.sandbox.page.explanations import Names, join_words
+from adk_confirm.sandbox.page.panel import Item
 
 _LONG = 90
 _ENTRIES = {"user": "<@{}>", "group": "<!subteam^{}>"}

@@ -9,18 +9,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.model import Confirmation
-from bot.demo.explanations import answer_item, ledger_item, request_item
-from bot.demo.tour import Tour
-from bot.sandbox.page.explanations import Names
-from bot.sandbox.page.panel import Item
-from bot.sandbox.workspace.changes import Changes
-from bot.store.ledger_lines import line_of
-from bot.store.repository import read_confirmation
-from runtime import REQUEST_CONFIRMATION, Event
-from runtime.errors import StoreError
-from runtime.store.database import Database, Tx
+from adk_confirm import REQUEST_CONFIRMATION, Event
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.store.ledger_lines import line_of
+from adk_confirm.bot.store.repository import read_confirmation
+from adk_confirm.demo.explanations import answer_item, ledger_item, request_item
+from adk_confirm.demo.tour import Tour
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.sandbox.page.explanations import Names
+from adk_confirm.sandbox.page.panel import Item
+from adk_confirm.sandbox.workspace.changes import Changes
 
 _LOOK_AGAIN = 0.2
 

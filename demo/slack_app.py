@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.sandbox.workspace.registration import App
-from bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from adk_confirm.bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from adk_confirm.sandbox.workspace.registration import App
 
 
 def our_app() -> App:

@@ -9,21 +9,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.demo.controls import DemoBot
-from bot.demo.observing import DatabaseObserver
-from bot.demo.slack_app import our_app
-from bot.demo.tour import FIRST, Tour
-from bot.sandbox.page.page import Sandbox
-from bot.sandbox.page.screen import Shortcut, Stage
-from bot.sandbox.people.people import Person
-from bot.sandbox.workspace.records import Channel
-from runtime.store.database import Database
+from adk_confirm.demo.controls import DemoBot
+from adk_confirm.demo.observing import DatabaseObserver
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.demo.tour import FIRST, Tour
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.sandbox.page.page import Sandbox
+from adk_confirm.sandbox.page.screen import Shortcut, Stage
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.workspace.records import Channel
 
 PORT = 3030
 
 POLICIES = """
 [agent]
-target = "examples.oncall:agent"
+target = "adk_confirm.examples.oncall:agent"
 
 [slack]
 listen = "127.0.0.1:0"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.sandbox.page.controls import BotState, Controls, Hint
-from bot.sandbox.people.people import Person
-from bot.sandbox.workspace.records import User
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.page.controls import BotState, Controls, Hint
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.workspace.records import User
 
 FIRST = "@adk-confirm deploy checkout 2.4.1 to prod"
 SECOND = "@adk-confirm deploy search 2.0.0 to prod"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from examples.sentences import KINDS, puzzles, understand
-from runtime import Content, FunctionCall, FunctionResponse, Model, ModelRequest, ScriptedModel
-from runtime.jsontypes import JsonObject
+from adk_confirm import Content, FunctionCall, FunctionResponse, Model, ModelRequest, ScriptedModel
+from adk_confirm.examples.sentences import KINDS, puzzles, understand
+from adk_confirm.runtime.jsontypes import JsonObject
 
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 

@@ -1,8 +1,8 @@
 """An on-call assistant. It pays small expenses by itself, and asks people before anything that costs more.
 
-    adk-confirm api --agent examples.oncall:agent
+    adk-confirm api --agent adk_confirm.examples.oncall:agent
 
-With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `examples.offline`. It
+With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `adk_confirm.examples.offline`. It
 remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, each effect is a line in it, and the agent still knows it
 after a restart.
 """
@@ -16,8 +16,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from examples.offline import model
-from runtime import Agent, FunctionTool, ToolContext
+from adk_confirm import Agent, FunctionTool, ToolContext
+from adk_confirm.examples.offline import model
 
 _SERVICES = {"checkout": "2.4.0", "search": "1.9.3", "billing": "5.0.1"}
 _effects: list[dict[str, object]] = []

@@ -1,14 +1,14 @@
 """The samples of ADK's own documents on tool confirmation, with our imports; each is run by a test as it is described.
 
-The three of ADK Python are served with `adk-confirm api --agent examples.seeds:human_tool_confirmation`; the one of
-adk-rs speaks the response dialect: `--agent examples.seeds:transfer --dialect response`.
+The three of ADK Python are served with `adk-confirm api --agent adk_confirm.examples.seeds:human_tool_confirmation`; the one of
+adk-rs speaks the response dialect: `--agent adk_confirm.examples.seeds:transfer --dialect response`.
 """
 
 from __future__ import annotations
 
-from examples.offline import model
-from runtime import Agent, FunctionTool, Model, ToolContext
-from runtime.jsontypes import JsonObject
+from adk_confirm import Agent, FunctionTool, Model, ToolContext
+from adk_confirm.examples.offline import model
+from adk_confirm.runtime.jsontypes import JsonObject
 
 # The boolean confirmation
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from runtime import FunctionCall, call
-from runtime.jsontypes import Json
+from adk_confirm import FunctionCall, call
+from adk_confirm.runtime.jsontypes import Json
 
 _FEW = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
 _COUNT = rf"(?:\d+|{'|'.join(_FEW)})"

@@ -1,7 +1,7 @@
 """A plugin for agents on google-adk (1.39 and later) that closes the holes in its tool confirmation.
 
     from google.adk.apps import App
-    from runtime.adk_plugin import ConfirmationPlugin
+    from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
 
     app = App(name="oncall", root_agent=root_agent, plugins=[ConfirmationPlugin(secret=…)])
 
@@ -22,7 +22,7 @@
   nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. Slack has no
   sign-ins: name `adk_request_credential` there to let people sign in with another client. A signature counts once, for
   ten minutes. The secret is given as `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk
-  api_server --extra_plugins runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one
+  api_server --extra_plugins adk_confirm.runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one
   first; in the environment the old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE. `unsigned=True` accepts every answer.
 
 Put it first among an app's plugins, or right after google-adk's `ToolCallIntegrityPlugin`: google-adk stops asking
@@ -52,8 +52,8 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from runtime.adk.binding import bind, schema_of
-from runtime.adk.reading import (
+from adk_confirm.runtime.adk.binding import bind, schema_of
+from adk_confirm.runtime.adk.reading import (
     Pause,
     Pauses,
     SessionRequest,
@@ -70,7 +70,7 @@ from runtime.adk.reading import (
     result_of,
     times_answered,
 )
-from runtime.adk.signing import (
+from adk_confirm.runtime.adk.signing import (
     REQUEST_INPUT,
     SECRET_BEFORE_ENV,
     SECRET_ENV,
@@ -85,12 +85,12 @@ from runtime.adk.signing import (
     expiry_of,
     signatures_in,
 )
-from runtime.adk.turns import Turn, Turns
-from runtime.calls.call import REJECTED
-from runtime.context import as_json
-from runtime.errors import Forbidden, Invalid
-from runtime.jsontypes import JsonObject, canonical, same
-from runtime.wire import USER
+from adk_confirm.runtime.adk.turns import Turn, Turns
+from adk_confirm.runtime.calls.call import REJECTED
+from adk_confirm.runtime.context import as_json
+from adk_confirm.runtime.errors import Forbidden, Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, canonical, same
+from adk_confirm.runtime.wire import USER
 
 log = logging.getLogger(__name__)
 

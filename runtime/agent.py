@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from pydantic import BaseModel
 
-from runtime.context import ReadonlyContext, ToolContext
-from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, JsonObject
-from runtime.models.model import Model
-from runtime.tool import FunctionTool, Tool, Toolset, as_tool
-from runtime.wire import REQUEST_NAMES, TRANSFER_TO_AGENT, USER
+from adk_confirm.runtime.context import ReadonlyContext, ToolContext
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.models.model import Model
+from adk_confirm.runtime.tool import FunctionTool, Tool, Toolset, as_tool
+from adk_confirm.runtime.wire import REQUEST_NAMES, TRANSFER_TO_AGENT, USER
 
 Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
 ToolLike = Tool | Toolset | Callable[..., object]

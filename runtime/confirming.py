@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, same
-from runtime.wire import (
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, same
+from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     REQUEST_INPUT,
     ConfirmationRequest,

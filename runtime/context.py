@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic_core import from_json, to_json
 
-from runtime.calls.call import HeldRequest
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, is_deeper
-from runtime.wire import EventActions, ToolConfirmation
+from adk_confirm.runtime.calls.call import HeldRequest
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
+from adk_confirm.runtime.wire import EventActions, ToolConfirmation
 
 DEEPEST = 100  # JSON readers give up at some depth: a value that can't be read again must not be stored
 

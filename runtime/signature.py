@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from runtime.context import ReadonlyContext, as_json
-from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, same
-from runtime.wire import json_text
+from adk_confirm.runtime.context import ReadonlyContext, as_json
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
+from adk_confirm.runtime.wire import json_text
 
 CONTEXT_NAME = "tool_context"
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from runtime.agent import Agent
-from runtime.errors import ConfirmError
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.errors import ConfirmError
 
 _USUAL_NAMES = ("agent", "root_agent")
 _OURS = Path(__file__).resolve().parent.parent
@@ -30,7 +30,9 @@ def load_agent(target: str) -> Agent:
     kind = type(found)
     if kind.__module__.startswith("google.adk"):
         raise BadTarget(f"{target} is an agent of google-adk: an Agent of adk-confirm's own runtime is needed here.")
-    raise BadTarget(f"{target} is of the type {kind.__name__}: an Agent (from runtime import Agent) is needed here.")
+    raise BadTarget(
+        f"{target} is of the type {kind.__name__}: an Agent (from adk_confirm import Agent) is needed here."
+    )
 
 
 def load_object(target: str) -> object:
@@ -39,7 +41,9 @@ def load_object(target: str) -> object:
         return _load_folder(Path(target))
     module_name, colon, name = target.partition(":")
     if not all(step.isidentifier() for step in module_name.split(".")) or (colon and not name.isidentifier()):
-        raise BadTarget(f"{target!r} is not a target. Write module:name, for example examples.oncall:agent.")
+        raise BadTarget(
+            f"{target!r} is not a target. Write module:name, for example adk_confirm.examples.oncall:agent."
+        )
     module = _load(module_name)
     for wanted in (name,) if name else _USUAL_NAMES:
         if hasattr(module, wanted):

@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from runtime.context import ToolContext, as_json, lost_result
-from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import Json, JsonObject
-from runtime.signature import BadArguments, BadTool, Bound, Signature
-from runtime.titles import as_title, title_fields
+from adk_confirm.runtime.context import ToolContext, as_json, lost_result
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.signature import BadArguments, BadTool, Bound, Signature
+from adk_confirm.runtime.titles import as_title, title_fields
 
 __all__ = [
     "BadArguments",

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 REQUEST_CONFIRMATION = "adk_request_confirmation"
 REQUEST_INPUT = "adk_request_input"

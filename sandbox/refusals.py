@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bot.sandbox.reading import Json, JsonObject
+from adk_confirm.sandbox.reading import Json, JsonObject
 
 
 class Refused(Exception):

@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
-from bot.sandbox.server.delivery import Outbox
-from bot.sandbox.workspace.tickets import Tickets
-from runtime.store.database import Database
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.sandbox.server.delivery import Outbox
+from adk_confirm.sandbox.workspace.tickets import Tickets
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
 from tests.support.secret import KEYS

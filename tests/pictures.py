@@ -16,8 +16,8 @@ from pathlib import Path
 
 from playwright.async_api import Locator, Page, expect
 
-from bot.demo.stage import Demo, running_demo
-from bot.demo.tour import FIRST
+from adk_confirm.demo.stage import Demo, running_demo
+from adk_confirm.demo.tour import FIRST
 from tests.sandbox.page.visitor import Visitor
 from tests.support.browser import chromium
 

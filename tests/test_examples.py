@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from bot.config import settings
-from bot.config.settings import Environment, parse_settings
-from bot.policy.model import CallFacts, GoverningPolicy
-from runtime.jsontypes import JsonObject
-from runtime.target import load_agent
+from adk_confirm.bot.config import settings
+from adk_confirm.bot.config.settings import Environment, parse_settings
+from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.target import load_agent
 
 TEXT = (Path(__file__).parent.parent / "examples" / "adk-confirm.toml").read_text(encoding="utf-8")
 _OFF = re.compile(r"^#(?=\w+ = )", re.MULTILINE)

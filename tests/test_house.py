@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bot.confirmation.states import DECISIONS
+from adk_confirm.bot.confirmation.states import DECISIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 _LINK = re.compile(r"""(?:\]\(|src=")([^)"#][^)"]*)""")
@@ -84,7 +84,7 @@ def test_rooms_import_one_way() -> None:
 
 def test_what_draws_sees_no_row_and_hides_nothing_itself() -> None:
     """`Shown` is made from a row in one place, and is masked there."""
-    forbidden = {"bot.confirmation.model.Confirmation", "bot.policy.redaction.Redactor"}
+    forbidden = {"adk_confirm.bot.confirmation.model.Confirmation", "adk_confirm.bot.policy.redaction.Redactor"}
     paths = list((ROOT / "blocks").glob("*.py"))
     assert paths
     assert [str(path) for path in paths if modules_imported(path) & forbidden] == []
@@ -120,7 +120,7 @@ def test_the_local_slack_knows_nothing_of_ours() -> None:
         ours = [
             name for name in modules_imported(path) if name.split(".")[0] in ("bot", "blocks", "runtime", "examples")
         ]
-        assert [name for name in ours if not name.startswith("bot.sandbox.")] == [], path
+        assert [name for name in ours if not name.startswith("sandbox.")] == [], path
         assert not re.search(r"adk|approv", path.read_text(encoding="utf-8"), re.IGNORECASE), path
 
 
@@ -166,7 +166,7 @@ def test_only_one_module_knows_google_genai() -> None:
 
 def test_google_adk_is_imported_for_its_own_agents_only() -> None:
     """It is an extra, and takes seconds to import. The bot and its command: `test_cli.py`."""
-    code = "import sys, runtime, bot.hosts.adk_in_process; sys.exit('google.adk' in sys.modules)"
+    code = "import sys, runtime, adk_confirm.bot.hosts.adk_in_process; sys.exit('google.adk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
@@ -178,7 +178,7 @@ def test_strangers_decide_nothing_where_there_is_no_limit() -> None:
     allowed = {"runtime/rest/listening.py"}
     paths = (path for room in ("bot", "runtime") for path in (ROOT / room).rglob("*.py"))
     found = {str(path.relative_to(ROOT)) for path in paths if reads.search(path.read_text(encoding="utf-8"))}
-    assert {name for name in found if not name.startswith("bot/sandbox/")} - allowed == set()
+    assert {name for name in found if not name.startswith("sandbox/")} - allowed == set()
 
 
 def test_the_readmes_state_diagram_is_the_codes() -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
-from bot.cli import COMMANDS, commands
-from bot.config.settings import Environment, load_settings
-from runtime import Agent, FunctionTool
+from adk_confirm import Agent, FunctionTool
+from adk_confirm.bot.cli import COMMANDS, commands
+from adk_confirm.bot.config.settings import Environment, load_settings
 from tests.support.browser import chromium
 
 ROOT = Path(__file__).resolve().parent.parent

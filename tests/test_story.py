@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from bot.demo.stage import Demo, running_demo
+from adk_confirm.demo.stage import Demo, running_demo
 from tests.sandbox.page.visitor import Visitor
 from tests.support.audit import audit
 from tests.support.browser import complaints_of

@@ -12,10 +12,19 @@ import os
 import time
 from collections.abc import AsyncIterator
 
+from adk_confirm import (
+    Agent,
+    Content,
+    FunctionCall,
+    FunctionTool,
+    ModelRequest,
+    ModelResponse,
+    ScriptedModel,
+    ToolContext,
+)
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.models.scripted import ScriptLine
 from bench.chaos.plan import TOOLS, Tool
-from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ModelResponse, ScriptedModel, ToolContext
-from runtime.jsontypes import JsonObject, canonical
-from runtime.models.scripted import ScriptLine
 
 LOG = "CHAOS_TOOL_LOG"
 

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from adk_confirm.blocks import words
+from adk_confirm.blocks.readable import words_of
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from bench.chaos.history import ClickRecord, Entry, Finding, History, Place
 from bench.chaos.plan import TOOLS
 from bench.chaos.story import Story, thread_of
 from bench.chaos.threads import threads_tell_it_once, words_stand_once
-from blocks import words
-from blocks.readable import words_of
-from bot.confirmation.model import OutcomeKind, State
 
 _T = TypeVar("_T")
 DECISIONS = ("approved", "denied", "expired", "withdrawn", "answered elsewhere")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from adk_confirm.blocks.ids import CardMark, LineMark, parse_mark
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
+from adk_confirm.sandbox.blockkit.elements import element_label
+from adk_confirm.sandbox.people.plain import Reader
+from adk_confirm.sandbox.people.seen import controls
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace import records
 from bench.chaos.history import Effect, Entry, FaultRecord, History, Kind, Message, NewWork, SpokenMessage, Whisper
 from bench.chaos.office import Office
-from blocks.ids import CardMark, LineMark, parse_mark
-from bot.sandbox.blockkit.elements import element_label
-from bot.sandbox.people.plain import Reader
-from bot.sandbox.people.seen import controls
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace import records
-from runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 
 async def collect(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject
 
 Place = tuple[str, str]
 """A channel and a thread."""

@@ -13,15 +13,15 @@ from pathlib import Path
 import psycopg
 from psycopg.rows import dict_row
 
+from adk_confirm.bot.store.repository import ATTENDED
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 from bench.chaos.agent import LOG
 from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, REPLICAS, TOOLS, Tool
 from bench.chaos.replicas import ROOT, Replica
 from bench.chaos.wires import Wire, door
 from bench.processes import free_ports
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
-from bot.store.repository import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server
 
 REDELIVERED_AFTER = (1.0, 4.0, 15.0)
@@ -59,7 +59,7 @@ class Office:
         """Runs `adk-confirm` as an operator does. Returns its exit code and its output."""
         config = self.folder / "operator.toml"
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bot.cli", *arguments, "--config", str(config)),
+            *(sys.executable, "-m", "adk_confirm.bot.cli", *arguments, "--config", str(config)),
             cwd=ROOT,
             env=_environment(self.slack, self.url, self.folder),
             stdin=asyncio.subprocess.DEVNULL,

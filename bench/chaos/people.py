@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from adk_confirm.blocks.ids import CardMark, parse_mark
+from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.plain import Reader
+from adk_confirm.sandbox.people.seen import Modal, chosen, find_control
+from adk_confirm.sandbox.refusals import NotFound, Refused
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Channel, Message
 from bench.chaos.history import ClickRecord, Place, RequestedCall
 from bench.chaos.plan import APPROVERS, CHANNELS, Call, Chat, Click, Errand, Plan, Word
-from blocks.ids import CardMark, parse_mark
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.plain import Reader
-from bot.sandbox.people.seen import Modal, chosen, find_control
-from bot.sandbox.refusals import NotFound, Refused
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel, Message
-from runtime.jsontypes import Json
 
 _GLANCE = 0.1
 _TRIES = 6

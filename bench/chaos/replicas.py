@@ -13,7 +13,7 @@ from pathlib import Path
 
 import aiohttp
 
-from runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError
 
 ROOT = Path(__file__).parents[2]
 _LOOKS_AGAIN = 0.1
@@ -89,7 +89,7 @@ class Replica:
         with self.log.open("ab") as log:
             began = log.tell()
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot.cli", "serve", "--config", str(self.config)),
+                *(sys.executable, "-m", "adk_confirm.bot.cli", "serve", "--config", str(self.config)),
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT), **self.env},
                 stdin=asyncio.subprocess.DEVNULL,

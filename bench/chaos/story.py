@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.shown import Stage
 from bench.chaos.history import ClickRecord, Effect, Entry, History, Message, Place
-from bot.confirmation.model import OutcomeKind, State
-from bot.confirmation.shown import Stage
 
 _T = TypeVar("_T")
 _THREAD_OF = re.compile(r".*/slack-[A-Z0-9]+-([A-Z0-9]+)-([0-9.]+)$")

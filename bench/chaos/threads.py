@@ -9,11 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from adk_confirm.blocks import words
+from adk_confirm.blocks.ledger_kinds import LineKind
+from adk_confirm.bot.store.casting import TRIES
 from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
-from blocks import words
-from blocks.ledger_kinds import LineKind
-from bot.store.casting import TRIES
 
 _ENDS = {
     LineKind.DONE: "✅",

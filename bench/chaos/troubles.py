@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from adk_confirm.sandbox.server.faults import Fault
 from bench.chaos.collecting import effects
 from bench.chaos.history import Effect, FaultRecord
 from bench.chaos.office import Office
 from bench.chaos.plan import Break, Plan
 from bench.chaos.replicas import Replica
-from bot.sandbox.server.faults import Fault
 
 _LIMITED_FOR = (1, 5)
 _WAITS_FOR_A_TOOL, _GLANCE = 4.0, 0.05

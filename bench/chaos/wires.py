@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 from aiohttp import web
 
-from runtime.rest.listening import listen
+from adk_confirm.runtime.rest.listening import listen
 
 _CHUNK = 65_536
 _SLACK_WAITS = 4.0

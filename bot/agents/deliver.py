@@ -9,13 +9,13 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-from bot.confirmation import decision_texts
-from bot.confirmation.effects import Delivery
-from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
-from bot.confirmation.outcome import HostOutcome
-from bot.confirmation.states import Illegal
-from bot.confirmation.stored_json import delivery_from_json
-from bot.hosts.host import (
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
+from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.confirmation.states import Illegal
+from adk_confirm.bot.confirmation.stored_json import delivery_from_json
+from adk_confirm.bot.hosts.host import (
     AgentMessage,
     Attachment,
     CallAltered,
@@ -28,12 +28,18 @@ from bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from bot.store.attempts import Attempts
-from bot.store.mailbox import ANSWERS, Letter, Mail
-from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import follow_outcome, hand_over, keep_time, record_not_arrived, record_out_of_reach
-from runtime.store.jobs import NotNow
-from runtime.store.lease import Lease
+from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.mailbox import ANSWERS, Letter, Mail
+from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
+from adk_confirm.bot.store.transactions import (
+    follow_outcome,
+    hand_over,
+    keep_time,
+    record_not_arrived,
+    record_out_of_reach,
+)
+from adk_confirm.runtime.store.jobs import NotNow
+from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 

@@ -8,33 +8,33 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from blocks.full_view import can_be_shown
-from bot.config.rules import Rules
-from bot.confirmation import decision_texts
-from bot.confirmation.authorise import Facts
-from bot.confirmation.decision import open_confirmation
-from bot.confirmation.exact_json import check_json
-from bot.confirmation.grants import is_for
-from bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
-from bot.confirmation.shown import Shown
-from bot.policy.approvers import Person, Unresolved
-from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
-from bot.policy.redaction import Redactor, own_words
-from bot.slack.api import Slack
-from bot.slack.directory import Directory, NotWritable
-from bot.slack.errors import Gone, SlackTrouble
-from bot.store.grants_in_force import Rights, grants_in, rights_of
-from bot.store.mailbox import Letter
-from bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
-from bot.store.requests import Opening, asked_call
-from bot.store.rows import letter_is_sealed, storable
-from runtime.errors import Invalid
-from runtime.jsontypes import texts
-from runtime.run.arrival import invocation_of
-from runtime.store.database import Tx
-from runtime.store.jobs import NotNow
-from runtime.store.lease import Lease
-from runtime.store.records import SessionId
+from adk_confirm.blocks.full_view import can_be_shown
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.decision import open_confirmation
+from adk_confirm.bot.confirmation.exact_json import check_json
+from adk_confirm.bot.confirmation.grants import is_for
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.policy.approvers import Person, Unresolved
+from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
+from adk_confirm.bot.policy.redaction import Redactor, own_words
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.directory import Directory, NotWritable
+from adk_confirm.bot.slack.errors import Gone, SlackTrouble
+from adk_confirm.bot.store.grants_in_force import Rights, grants_in, rights_of
+from adk_confirm.bot.store.mailbox import Letter
+from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
+from adk_confirm.bot.store.requests import Opening, asked_call
+from adk_confirm.bot.store.rows import letter_is_sealed, storable
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import texts
+from adk_confirm.runtime.run.arrival import invocation_of
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import NotNow
+from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.records import SessionId
 
 T = TypeVar("T")
 

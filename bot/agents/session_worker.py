@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
-from bot.agents.intake import Intake, session_id
-from bot.agents.streaming import RunDisplay
-from bot.config.rules import Rules
-from bot.confirmation import decision_texts
-from bot.confirmation.model import Confirmation, OutcomeKind
-from bot.confirmation.outcome import copy_outcome
-from bot.hosts.host import (
+from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
+from adk_confirm.bot.agents.intake import Intake, session_id
+from adk_confirm.bot.agents.streaming import RunDisplay
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind
+from adk_confirm.bot.confirmation.outcome import copy_outcome
+from adk_confirm.bot.hosts.host import (
     AgentMessage,
     Attachment,
     Capabilities,
@@ -32,9 +32,9 @@ from bot.hosts.host import (
     SessionSnapshot,
     Unreachable,
 )
-from bot.slack.api import Slack
-from bot.slack.files import attachments
-from bot.store.mailbox import (
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.files import attachments
+from adk_confirm.bot.store.mailbox import (
     DecisionsAhead,
     Letter,
     Mail,
@@ -46,18 +46,18 @@ from bot.store.mailbox import (
     refuse_letter,
     session_done,
 )
-from bot.store.outbox import say_later, say_waits, spoken_events
-from bot.store.repository import Session, note_turn, now, session_confirmations
-from bot.store.requests import asked_call, open_request
-from bot.store.stops import STOPS
-from bot.store.transactions import follow_outcome, record_out_of_reach
-from bot.telemetry.tracing import work_span
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
-from runtime.run.arrival import invocation_of
-from runtime.store.database import Database, Tx
-from runtime.store.jobs import NotNow, PutOff
-from runtime.store.lease import Lease
+from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
+from adk_confirm.bot.store.repository import Session, note_turn, now, session_confirmations
+from adk_confirm.bot.store.requests import asked_call, open_request
+from adk_confirm.bot.store.stops import STOPS
+from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
+from adk_confirm.bot.telemetry.tracing import work_span
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.arrival import invocation_of
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import NotNow, PutOff
+from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 

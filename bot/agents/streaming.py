@@ -12,18 +12,18 @@ import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
-from blocks import markdown
-from bot.hosts.host import MessageDelta
-from bot.slack.api import Slack
-from bot.slack.errors import Later, SlackTrouble, Unsure
-from bot.slack.limits import APPEND_STREAM, START_STREAM, Method
-from bot.store.agent_sessions import begin_work
-from bot.store.outbox import note_possible_copies, thread_is_behind
-from bot.store.repository import Session, session_confirmations
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Database, Tx
-from runtime.store.lease import Lease
+from adk_confirm.blocks import markdown
+from adk_confirm.bot.hosts.host import MessageDelta
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.limits import APPEND_STREAM, START_STREAM, Method
+from adk_confirm.bot.store.agent_sessions import begin_work
+from adk_confirm.bot.store.outbox import note_possible_copies, thread_is_behind
+from adk_confirm.bot.store.repository import Session, session_confirmations
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 

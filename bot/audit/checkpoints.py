@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from bot.audit.ledger import Head, stamp
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.ledger import Head, stamp
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.seal import Seal
 
 
 @dataclass(frozen=True, kw_only=True)

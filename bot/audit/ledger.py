@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from blocks.ledger_kinds import LineKind as LineKind
-from runtime.jsontypes import JsonObject, canonical
-from runtime.store.seal import Seal
+from adk_confirm.blocks.ledger_kinds import LineKind as LineKind
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.seal import Seal
 
 SYSTEM = "system"
 GENESIS = "0" * 64

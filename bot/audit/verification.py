@@ -14,9 +14,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
 
-from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint_is_sealed
-from bot.audit.ledger import NOT_PURGED, SYSTEM, Head, LedgerLine, LineKind, digest, fault, is_sealed, line_hash
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, checkpoint_is_sealed
+from adk_confirm.bot.audit.ledger import (
+    NOT_PURGED,
+    SYSTEM,
+    Head,
+    LedgerLine,
+    LineKind,
+    digest,
+    fault,
+    is_sealed,
+    line_hash,
+)
+from adk_confirm.runtime.store.seal import Seal
 
 SeqRange = tuple[int, int]
 """A range of line numbers, both ends included."""

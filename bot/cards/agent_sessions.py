@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from bot.config.rules import Rules
-from bot.slack.api import Slack
-from bot.slack.errors import Later, SlackTrouble
-from bot.slack.limits import RENAME_SESSION, SET_SESSION_STATUS, Method
-from bot.store.agent_sessions import AgentStatus, ShownStatus, first_words, note_status, read_status
-from bot.store.repository import Session, session_confirmations
-from runtime.jsontypes import JsonObject
-from runtime.store.lease import Lease
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.slack.limits import RENAME_SESSION, SET_SESSION_STATUS, Method
+from adk_confirm.bot.store.agent_sessions import AgentStatus, ShownStatus, first_words, note_status, read_status
+from adk_confirm.bot.store.repository import Session, session_confirmations
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 

@@ -11,23 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from blocks.card import card, note, pointer
-from blocks.ids import PointerMark, identity
-from blocks.kit import Message
-from blocks.mentions import groups, mentions, with_mention_line, with_names
-from blocks.verdict import verdict_message, verdict_modal
-from bot.cards.places import CardPlaces, is_note
-from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
-from bot.confirmation.shown import Paused, Shown, named_approvers
-from bot.policy.approvers import ApproverKind
-from bot.slack.api import Slack
-from bot.slack.directory import Directory
-from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
-from bot.slack.names import NameLookup
-from bot.store.attempts import Attempts
-from bot.store.repository import Session, read_confirmation
-from runtime.store.lease import Lease
+from adk_confirm.blocks.card import card, note, pointer
+from adk_confirm.blocks.ids import PointerMark, identity
+from adk_confirm.blocks.kit import Message
+from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
+from adk_confirm.blocks.verdict import verdict_message, verdict_modal
+from adk_confirm.bot.cards.places import CardPlaces, is_note
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
+from adk_confirm.bot.confirmation.shown import Paused, Shown, named_approvers
+from adk_confirm.bot.policy.approvers import ApproverKind
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.names import NameLookup
+from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.repository import Session, read_confirmation
+from adk_confirm.runtime.store.lease import Lease
 
 
 @dataclass(frozen=True, kw_only=True)

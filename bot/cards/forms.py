@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from blocks import form, full_view, verdict
-from blocks.ids import Ref, parse_ref
-from blocks.ledger_lines import shown_line
-from blocks.thread import history
-from bot.audit.ledger import LedgerLine
-from bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
-from bot.confirmation.edits import apply_edit, check_edit
-from bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
-from bot.confirmation.shown import Shown
-from bot.confirmation.stored_json import UnreadableRecord, seat_from_json, seat_to_json
-from bot.policy.model import Policies
-from runtime.jsontypes import JsonObject
+from adk_confirm.blocks import form, full_view, verdict
+from adk_confirm.blocks.ids import Ref, parse_ref
+from adk_confirm.blocks.ledger_lines import shown_line
+from adk_confirm.blocks.thread import history
+from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
+from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
+from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, seat_from_json, seat_to_json
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."

@@ -10,26 +10,26 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from blocks import markdown
-from blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
-from blocks.kit import Message
-from blocks.ledger_lines import ShownLine
-from blocks.thread import named_users, thread_lines, thread_messages
-from blocks.verdict import agent_failure_message, notice_message
-from blocks.words import AGENT_FAILED
-from bot.audit.ledger import LedgerLine, LineKind
-from bot.confirmation.model import Confirmation
-from bot.confirmation.shown import Shown
-from bot.hosts.host import AgentMessage
-from bot.slack.api import SentMessage, Slack
-from bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
-from bot.slack.names import NameLookup
-from bot.store.agent_sessions import note_status, read_status
-from bot.store.attempts import Attempts
-from bot.store.outbox import note_possible_copies, third_tries
-from bot.store.repository import Session
-from runtime.jsontypes import JsonObject
-from runtime.store.lease import Lease
+from adk_confirm.blocks import markdown
+from adk_confirm.blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
+from adk_confirm.blocks.kit import Message
+from adk_confirm.blocks.ledger_lines import ShownLine
+from adk_confirm.blocks.thread import named_users, thread_lines, thread_messages
+from adk_confirm.blocks.verdict import agent_failure_message, notice_message
+from adk_confirm.blocks.words import AGENT_FAILED
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.hosts.host import AgentMessage
+from adk_confirm.bot.slack.api import SentMessage, Slack
+from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
+from adk_confirm.bot.slack.names import NameLookup
+from adk_confirm.bot.store.agent_sessions import note_status, read_status
+from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.outbox import note_possible_copies, third_tries
+from adk_confirm.bot.store.repository import Session
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bot.config.rules import Rules
-from bot.config.settings import Settings, load_settings, serving_problems
-from bot.policy.checks import SettingsError
-from bot.policy.model import Policies
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Settings, load_settings, serving_problems
+from adk_confirm.bot.policy.checks import SettingsError
+from adk_confirm.bot.policy.model import Policies
 
 log = logging.getLogger(__name__)
 

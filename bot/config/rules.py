@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bot.config.settings import WaitingLimits
-from bot.policy.model import Policies
+from adk_confirm.bot.config.settings import WaitingLimits
+from adk_confirm.bot.policy.model import Policies
 
 
 @dataclass

@@ -24,11 +24,11 @@ from pydantic import (
     model_validator,
 )
 
-from bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
-from bot.policy.durations import Duration
-from bot.policy.model import Policies, Policy
-from runtime.store.lease import TERM
-from runtime.telemetry.logs import Form, Level
+from adk_confirm.bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
+from adk_confirm.bot.policy.durations import Duration
+from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.runtime.store.lease import TERM
+from adk_confirm.runtime.telemetry.logs import Form, Level
 
 __all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems"]
 
@@ -315,7 +315,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     """
     >>> parse_settings('[[policy]]\\ntools = ["deploy*"]\\nquorum = 0', {})
     Traceback (most recent call last):
-    bot.policy.checks.SettingsError: policy[0].quorum: must be at least 1, not 0
+    adk_confirm.bot.policy.checks.SettingsError: policy[0].quorum: must be at least 1, not 0
     """
     try:
         tables = tomllib.loads(text)

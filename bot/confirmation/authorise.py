@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
-from blocks.ledger_kinds import Reason as Reason
-from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
-from bot.policy.model import Policy, may_decide
+from adk_confirm.blocks.ledger_kinds import Reason as Reason
+from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
+from adk_confirm.bot.policy.model import Policy, may_decide
 
 
 class Act(StrEnum):

@@ -22,11 +22,11 @@ Each returns a `Transition`: the new row, steps for ledger and thread, and, afte
 session's mailbox, which is stored in the same transaction.
 
 >>> from datetime import UTC
->>> from bot.confirmation.authorise import Facts
->>> from bot.policy.approvers import Account
->>> from bot.policy.model import Policies
->>> from bot.confirmation.model import SessionKey, Vote, VoteKind
->>> from bot.confirmation.votes import count, store_vote
+>>> from adk_confirm.bot.confirmation.authorise import Facts
+>>> from adk_confirm.bot.policy.approvers import Account
+>>> from adk_confirm.bot.policy.model import Policies
+>>> from adk_confirm.bot.confirmation.model import SessionKey, Vote, VoteKind
+>>> from adk_confirm.bot.confirmation.votes import count, store_vote
 >>> lead, noon = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC)
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
 >>> asked = AskedCall(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1",
@@ -47,17 +47,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
-from bot.audit.ledger import LineKind
-from bot.confirmation import decision_texts
-from bot.confirmation.edits import amendments
-from bot.confirmation.effects import Delivery, Step
-from bot.confirmation.exact_json import check_json
-from bot.confirmation.grants import make_grant
-from bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
-from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
-from bot.policy.approvers import Person, is_operator
-from bot.policy.model import Policy
-from runtime.calls.call import Word
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.edits import amendments
+from adk_confirm.bot.confirmation.effects import Delivery, Step
+from adk_confirm.bot.confirmation.exact_json import check_json
+from adk_confirm.bot.confirmation.grants import make_grant
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
+from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
+from adk_confirm.bot.policy.approvers import Person, is_operator
+from adk_confirm.bot.policy.model import Policy
+from adk_confirm.runtime.calls.call import Word
 
 
 def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime) -> Transition:

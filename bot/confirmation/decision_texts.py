@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from bot.audit.verification import Integrity, Report
-from bot.confirmation.authorise import Reason
-from bot.policy.durations import spell_duration
-from bot.policy.model import CallRefusal, CallRefusalReason
-from runtime.jsontypes import JsonObject, canonical
+from adk_confirm.bot.audit.verification import Integrity, Report
+from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.policy.durations import spell_duration
+from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 ASKED_ANEW = "asked again; the newer request counts"

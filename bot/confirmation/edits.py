@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blocks.schema import property_names
-from bot.confirmation.authorise import Reason, Refusal
-from bot.confirmation.effects import FieldChange
-from bot.confirmation.model import Ask, Confirmation, Edit
-from bot.policy.model import Policies
-from bot.policy.redaction import Redactor
-from runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.blocks.schema import property_names
+from adk_confirm.bot.confirmation.authorise import Reason, Refusal
+from adk_confirm.bot.confirmation.effects import FieldChange
+from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 
 
 @dataclass(frozen=True)

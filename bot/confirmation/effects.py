@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import PlainSerializer
 
-from bot.audit.ledger import LineKind
-from bot.audit.verification import Emptied
-from bot.confirmation.authorise import Refusal
-from bot.confirmation.exact_json import ExactJson, ExactObject, keep
-from bot.policy.approvers import Person
-from bot.policy.redaction import MaskedObject, MaskedText
-from runtime.calls.call import Word
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.audit.verification import Emptied
+from adk_confirm.bot.confirmation.authorise import Refusal
+from adk_confirm.bot.confirmation.exact_json import ExactJson, ExactObject, keep
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.redaction import MaskedObject, MaskedText
+from adk_confirm.runtime.calls.call import Word
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator
 from pydantic_core import to_jsonable_python
 
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical, is_deeper
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, is_deeper
 
 DEEPEST = 64
 """The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
-from bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
-from bot.policy.approvers import Person
-from bot.policy.model import Policy
-from runtime.jsontypes import JsonObject, canonical
+from adk_confirm.bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policy
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 LONGEST_SESSION = timedelta(hours=24)
 """A thread has no end, but a grant must have one: `grant = "session"` lasts this long at most."""

@@ -12,12 +12,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.confirmation.authorise import Act
-from bot.confirmation.exact_json import ExactJson, ExactObject
-from bot.policy.approvers import Person
-from bot.policy.model import CallFacts, FrozenPolicy
-from bot.policy.redaction import Redactor
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.confirmation.authorise import Act
+from adk_confirm.bot.confirmation.exact_json import ExactJson, ExactObject
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
+from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
 class State(StrEnum):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.audit.ledger import LineKind
-from bot.confirmation import decision_texts
-from bot.confirmation.decision import close_asked_anew, delivery_of, record_outside_answer, refuse, step_of
-from bot.confirmation.effects import Delivery
-from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
-from bot.confirmation.states import (
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.decision import close_asked_anew, delivery_of, record_outside_answer, refuse, step_of
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
+from adk_confirm.bot.confirmation.states import (
     OUTCOMES,
     SEEN_BY_HOSTS,
     ConfirmationEvent,
@@ -20,10 +20,10 @@ from bot.confirmation.states import (
     change_outcome,
     next_version,
 )
-from bot.policy.approvers import Person
-from bot.policy.redaction import own_words
-from runtime.calls.call import ALTERED, Call, CallState, Word
-from runtime.jsontypes import Json, canonical, same
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, Word
+from adk_confirm.runtime.jsontypes import Json, canonical, same
 
 UNKNOWN_FOR = timedelta(hours=24)
 """After this time without an answer from people, the session gets "nobody knows"."""

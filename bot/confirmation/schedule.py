@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from bot.audit.ledger import LineKind
-from bot.confirmation import decision_texts
-from bot.confirmation.decision import refuse, step_of
-from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, State, VoteKind
-from bot.confirmation.outcome import lapse, settle
-from bot.confirmation.states import ConfirmationEvent, Transition, next_version
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.decision import refuse, step_of
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind
+from adk_confirm.bot.confirmation.outcome import lapse, settle
+from adk_confirm.bot.confirmation.states import ConfirmationEvent, Transition, next_version
 
 
 class DueWork(StrEnum):

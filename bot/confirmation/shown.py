@@ -18,16 +18,25 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Self
 
-from blocks.schema import Schema, property_names
-from bot.confirmation import decision_texts, edits
-from bot.confirmation.grants import LONGEST_SESSION
-from bot.confirmation.model import Ask, Confirmation, Grant, OutcomeKind, Revision, State, VoteKind, VoteState
-from bot.confirmation.states import SAID_BY_PEOPLE
-from bot.policy.approvers import Approver, ApproverKind, Person
-from bot.policy.model import Formats
-from bot.policy.redaction import MASK, Redactor
-from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.titles import title_after_edit
+from adk_confirm.blocks.schema import Schema, property_names
+from adk_confirm.bot.confirmation import decision_texts, edits
+from adk_confirm.bot.confirmation.grants import LONGEST_SESSION
+from adk_confirm.bot.confirmation.model import (
+    Ask,
+    Confirmation,
+    Grant,
+    OutcomeKind,
+    Revision,
+    State,
+    VoteKind,
+    VoteState,
+)
+from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
+from adk_confirm.bot.policy.model import Formats
+from adk_confirm.bot.policy.redaction import MASK, Redactor
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.titles import title_after_edit
 
 
 class Absent(Enum):

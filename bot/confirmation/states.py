@@ -12,10 +12,10 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from bot.confirmation.effects import Delivery, Step
-from bot.confirmation.model import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
-from bot.policy.approvers import Person
-from runtime.errors import Conflict
+from adk_confirm.bot.confirmation.effects import Delivery, Step
+from adk_confirm.bot.confirmation.model import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.runtime.errors import Conflict
 
 
 class ConfirmationEvent(StrEnum):

@@ -9,10 +9,10 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from bot.confirmation.effects import Delivery, Step, Verdict
-from bot.confirmation.model import Confirmation, Place, Seat
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.confirmation.effects import Delivery, Step, Verdict
+from adk_confirm.bot.confirmation.model import Confirmation, Place, Seat
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
 
 T = TypeVar("T")
 

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from bot.audit.ledger import LineKind
-from bot.confirmation import decision_texts
-from bot.confirmation.decision import deny, step_of
-from bot.confirmation.effects import Step, UnsealedPart
-from bot.confirmation.model import AskedCall, Confirmation, Decision, Outcome, OutcomeKind, Revision, State
-from bot.confirmation.outcome import UNKNOWN_FOR, HostOutcome, observe, record_altered
-from bot.confirmation.states import Transition, next_version
-from bot.policy.approvers import Person
-from bot.policy.model import Policy
-from runtime.jsontypes import JsonObject, as_object, as_text
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.decision import deny, step_of
+from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Decision, Outcome, OutcomeKind, Revision, State
+from adk_confirm.bot.confirmation.outcome import UNKNOWN_FOR, HostOutcome, observe, record_altered
+from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policy
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import (
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import (
     Claim,
     Facts,
     Permission,
@@ -24,16 +24,16 @@ from bot.confirmation.authorise import (
     people_of,
     to_look_up,
 )
-from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
-from bot.confirmation.edits import EditedCall, apply_edit, check_edit
-from bot.confirmation.effects import Step
-from bot.confirmation.exact_json import check_json
-from bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
-from bot.confirmation.outcome import run_again, settle
-from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
-from bot.policy.approvers import Account, Person, Unresolved, is_operator
-from bot.policy.model import Policies
-from runtime.errors import Invalid
+from adk_confirm.bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
+from adk_confirm.bot.confirmation.edits import EditedCall, apply_edit, check_edit
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.exact_json import check_json
+from adk_confirm.bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
+from adk_confirm.bot.confirmation.outcome import run_again, settle
+from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
+from adk_confirm.bot.policy.approvers import Account, Person, Unresolved, is_operator
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.runtime.errors import Invalid
 
 
 def store_vote(row: Confirmation, vote: Vote) -> Transition:

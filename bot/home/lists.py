@@ -9,17 +9,17 @@ import asyncio
 import time
 from weakref import WeakValueDictionary
 
-from blocks.home import approvals, help_message, home_tab
-from blocks.kit import Message
-from bot.confirmation.model import Seat
-from bot.home.query import HomeQuery
-from bot.policy.approvers import Person
-from bot.slack.api import Slack
-from bot.slack.errors import Later
-from bot.slack.limits import PUBLISH
-from bot.store.ledger_lines import LINES
-from bot.store.repository import read_confirmation
-from runtime.store.database import Database
+from adk_confirm.blocks.home import approvals, help_message, home_tab
+from adk_confirm.blocks.kit import Message
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.home.query import HomeQuery
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.errors import Later
+from adk_confirm.bot.slack.limits import PUBLISH
+from adk_confirm.bot.store.ledger_lines import LINES
+from adk_confirm.bot.store.repository import read_confirmation
+from adk_confirm.runtime.store.database import Database
 
 COUNTED_WITHIN = 10.0
 

@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from blocks.home import ASKED, WAITING, HomeView
-from bot.config.rules import Rules
-from bot.confirmation.authorise import Permission, authorise
-from bot.confirmation.model import Confirmation, Grant, Place, Seat, VoteKind
-from bot.confirmation.shown import GrantView, Shown, grant_view
-from bot.confirmation.votes import claim_of
-from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
-from bot.policy.model import CallFacts
-from bot.slack.api import Slack
-from bot.slack.directory import Directory
-from bot.slack.errors import SlackTrouble
-from bot.store import waiting_index
-from bot.store.grants_in_force import grants_by, probe
-from bot.store.mailbox import read_pause
-from bot.store.repository import chain_of, find_session, now
-from runtime.store.database import Database, Tx
+from adk_confirm.blocks.home import ASKED, WAITING, HomeView
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.authorise import Permission, authorise
+from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, VoteKind
+from adk_confirm.bot.confirmation.shown import GrantView, Shown, grant_view
+from adk_confirm.bot.confirmation.votes import claim_of
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
+from adk_confirm.bot.policy.model import CallFacts
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.errors import SlackTrouble
+from adk_confirm.bot.store import waiting_index
+from adk_confirm.bot.store.grants_in_force import grants_by, probe
+from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.repository import chain_of, find_session, now
+from adk_confirm.runtime.store.database import Database, Tx
 
 ASKED_SINCE = timedelta(days=7)
 PAGE, PAGES = 40, 5

@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 
-from bot.config.settings import LEASE, AgentSettings
-from bot.hosts.host import Host
-from runtime.adk.signing import checked_secret
-from runtime.errors import Invalid
-from runtime.store.database import Database
-from runtime.store.sessions import OnChange
+from adk_confirm.bot.config.settings import LEASE, AgentSettings
+from adk_confirm.bot.hosts.host import Host
+from adk_confirm.runtime.adk.signing import checked_secret
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.sessions import OnChange
 
 
 async def open_host(
@@ -31,19 +31,19 @@ async def open_host(
     runtime tells `on_change` what becomes of calls."""
     if agent.url is not None:
         return _remote_host(agent, agent.url, clock)
-    from runtime.target import load_agent, load_object
+    from adk_confirm.runtime.target import load_agent, load_object
 
     assert agent.target is not None
     target = load_object(agent.target)
     if _is_googles(target):
-        from bot.hosts.adk_in_process import open_adk
+        from adk_confirm.bot.hosts.adk_in_process import open_adk
 
         return open_adk(target, agent.target, store_url, clock, agent.services)
     if agent.services:
         raise Invalid(
             f"[agent] {next(iter(agent.services))} is for agents of google-adk; {agent.target} is not one. Remove it."
         )
-    from bot.hosts.embedded import EmbeddedHost
+    from adk_confirm.bot.hosts.embedded import EmbeddedHost
 
     return EmbeddedHost(load_agent(agent.target), database, clock, on_change, lease_term=lease.total_seconds())
 
@@ -54,8 +54,8 @@ def _is_googles(target: object) -> bool:
 
 
 def _remote_host(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -> Host:
-    from bot.hosts.adk_host import AdkHost
-    from bot.hosts.remote import RemoteServer
+    from adk_confirm.bot.hosts.adk_host import AdkHost
+    from adk_confirm.bot.hosts.remote import RemoteServer
 
     headers = dict(agent.headers)
     if agent.token_env is not None:

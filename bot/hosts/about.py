@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from urllib.parse import quote
 
-from bot.hosts.host import Unreachable
-from bot.hosts.server import ServerInfo, Settle
-from runtime.adk.signing import OUR_API
-from runtime.jsontypes import Json, JsonObject, as_object, objects, same, texts
+from adk_confirm.bot.hosts.host import Unreachable
+from adk_confirm.bot.hosts.server import ServerInfo, Settle
+from adk_confirm.runtime.adk.signing import OUR_API
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, objects, same, texts
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from bot.confirmation.model import Ask, SessionKey
-from bot.hosts import reading
-from bot.hosts.asked import AdkRequest
-from bot.hosts.events import event_from, message_in, run_output
-from bot.hosts.host import (
+from adk_confirm.bot.confirmation.model import Ask, SessionKey
+from adk_confirm.bot.hosts import reading
+from adk_confirm.bot.hosts.asked import AdkRequest
+from adk_confirm.bot.hosts.events import event_from, message_in, run_output
+from adk_confirm.bot.hosts.host import (
     AgentMessage,
     CallAltered,
     Capabilities,
@@ -30,16 +30,16 @@ from bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from bot.hosts.reading import RequestStatus, SessionReading
-from bot.hosts.server import Server
-from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
-from bot.hosts.stopping import read_until_stopped
-from runtime.adk.signing import MARK, SIGNATURES
-from runtime.calls.call import Word
-from runtime.confirming import Answer
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject, same
-from runtime.wire import Content, Part
+from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading
+from adk_confirm.bot.hosts.server import Server
+from adk_confirm.bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
+from adk_confirm.bot.hosts.stopping import read_until_stopped
+from adk_confirm.runtime.adk.signing import MARK, SIGNATURES
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, same
+from adk_confirm.runtime.wire import Content, Part
 
 RESEND_AFTER = 30.0
 """The most seconds before a lost message is sent again. Delivering a message twice does little harm."""

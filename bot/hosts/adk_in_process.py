@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from bot.confirmation.model import SessionKey
-from bot.hosts import adk_services
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import Host, HostFailed, Unreachable
-from bot.hosts.loop_thread import LoopThread
-from bot.hosts.server import ServerInfo
-from runtime.jsontypes import JsonObject
-from runtime.target import BadTarget
-from runtime.wire import Content
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts import adk_services
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.host import Host, HostFailed, Unreachable
+from adk_confirm.bot.hosts.loop_thread import LoopThread
+from adk_confirm.bot.hosts.server import ServerInfo
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.target import BadTarget
+from adk_confirm.runtime.wire import Content
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App
@@ -209,7 +209,7 @@ def _is_node(target: object) -> bool:
 def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:
     """Puts our plugin before all others, and returns its secret. google-adk asks no further plugin once one has
     answered. Only its `ToolCallIntegrityPlugin` stays in front: it compares calls before ours edits them."""
-    from runtime.adk_plugin import ConfirmationPlugin
+    from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
 
     ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)
     if ours is None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.errors import Invalid
-from runtime.store.database import sqlite_path
-from runtime.store.private import make_private_file, make_private_folder
-from runtime.target import BadTarget, load_object
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store.database import sqlite_path
+from adk_confirm.runtime.store.private import make_private_file, make_private_folder
+from adk_confirm.runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
     from google.adk.artifacts.base_artifact_service import BaseArtifactService

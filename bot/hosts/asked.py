@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.confirmation.model import Ask, HostRequest
-from bot.hosts.events import HostEvent
-from bot.hosts.host import AgentMessage, UnansweredWait
-from runtime.adk.signing import (
+from adk_confirm.bot.confirmation.model import Ask, HostRequest
+from adk_confirm.bot.hosts.events import HostEvent
+from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
+from adk_confirm.runtime.adk.signing import (
     REQUEST_CREDENTIAL,
     REQUEST_INPUT,
     WORKFLOW_CONFIRMATION,
@@ -25,11 +25,11 @@ from runtime.adk.signing import (
     announcement_about,
     bound_to_event,
 )
-from runtime.adk.type_checks import misfit
-from runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
-from runtime.wire import REQUEST_CONFIRMATION, FunctionCall, FunctionResponse
+from adk_confirm.runtime.adk.type_checks import misfit
+from adk_confirm.runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, FunctionCall, FunctionResponse
 
 OF_THE_FRAMEWORK = "adk_"
 """The prefix of the names of google-adk's own calls."""

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
-from bot.hosts.asked import answer_from_form, form_of
-from bot.hosts.events import run_output
-from bot.hosts.host import (
+from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
+from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
+from adk_confirm.bot.hosts.asked import answer_from_form, form_of
+from adk_confirm.bot.hosts.events import run_output
+from adk_confirm.bot.hosts.host import (
     AgentMessage,
     Capabilities,
     HostAnswer,
@@ -19,15 +20,14 @@ from bot.hosts.host import (
     SessionSnapshot,
     UserWords,
 )
-from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Runner
-from runtime.calls.call import Call, CallState, GateKind, HeldRequest, Word
-from runtime.jsontypes import JsonObject
-from runtime.recent_dict import RecentDict
-from runtime.run.app_sessions import Position
-from runtime.run.runner import Run
-from runtime.store.database import Database
-from runtime.store.lease import TERM
-from runtime.store.sessions import OnChange
+from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest, Word
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.recent_dict import RecentDict
+from adk_confirm.runtime.run.app_sessions import Position
+from adk_confirm.runtime.run.runner import Run
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.lease import TERM
+from adk_confirm.runtime.store.sessions import OnChange
 
 _LAST_WORDS = 0.5
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from bot.hosts.host import AgentMessage, MessageDelta, RunOutput
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
-from runtime.wire import USER, Event, WireModel
+from adk_confirm.bot.hosts.host import AgentMessage, MessageDelta, RunOutput
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
+from adk_confirm.runtime.wire import USER, Event, WireModel
 
 ABORTED = "INVOCATION_ABORTED"
 """The error code of the events with which google-adk 2.11 and later close a run whose reader hung up. They answer every

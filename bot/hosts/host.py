@@ -22,12 +22,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.confirmation.model import Ask, HostRequest, SessionKey
-from bot.confirmation.outcome import HostOutcome
-from runtime.calls.call import Word
-from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, JsonObject
-from runtime.wire import USER, Blob, Content, Part
+from adk_confirm.bot.confirmation.model import Ask, HostRequest, SessionKey
+from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.wire import USER, Blob, Content, Part
 
 
 class Unreachable(ConfirmError):

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bot.confirmation.model import Ask, OutcomeKind
-from bot.confirmation.outcome import HostOutcome
-from bot.hosts.asked import (
+from adk_confirm.bot.confirmation.model import Ask, OutcomeKind
+from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.hosts.asked import (
     ASKED_TWICE,
     CHOICE_TOOL,
     OF_THE_FRAMEWORK,
@@ -26,12 +26,12 @@ from bot.hosts.asked import (
     unanswered,
     unfinished_operation,
 )
-from bot.hosts.events import ABORTED, HostEvent, event_from, message_in, said_in, unread
-from bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
-from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
+from adk_confirm.bot.hosts.events import ABORTED, HostEvent, event_from, message_in, said_in, unread
+from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
+from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
 
 ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
 """Requests that are done once they are answered: no call waits for them."""

@@ -14,15 +14,15 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from bot.confirmation.model import SessionKey
-from bot.hosts.about import find_out
-from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from bot.hosts.server import ServerInfo
-from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
-from runtime.calls.call import Word
-from runtime.jsontypes import Json, JsonObject, objects
-from runtime.telemetry import tracing
-from runtime.wire import Content
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts.about import find_out
+from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from adk_confirm.bot.hosts.server import ServerInfo
+from adk_confirm.bot.hosts.wire import Unreadable, body_of, json_or_text, messages
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
+from adk_confirm.runtime.telemetry import tracing
+from adk_confirm.runtime.wire import Content
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.confirmation.model import SessionKey
-from runtime.calls.call import Word
-from runtime.jsontypes import JsonObject
-from runtime.wire import Content
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import Content
 
 Settle = Callable[[SessionKey, str, Word, int], AsyncIterator[JsonObject]]
 """Sends what people said about a call whose outcome is unknown, for an attempt. Yields the run that follows."""

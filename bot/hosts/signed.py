@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 
-from bot.confirmation.model import Ask, SessionKey
-from bot.hosts.asked import AdkRequest, answer_part
-from bot.hosts.host import DeliveryUnknown, HostFailed
-from runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, SignedResponse
-from runtime.confirming import Answer
-from runtime.jsontypes import JsonObject
-from runtime.wire import FunctionResponse, Part
+from adk_confirm.bot.confirmation.model import Ask, SessionKey
+from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
+from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed
+from adk_confirm.runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, SignedResponse
+from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import FunctionResponse, Part
 
 NOT_SIGNED = (
     "The agent's server accepts only signed answers, and this app has no secret to sign with. Whoever runs it sets "

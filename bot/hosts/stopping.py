@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from bot.hosts.events import event_from
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.hosts.events import event_from
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
 async def read_until_stopped(

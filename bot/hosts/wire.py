@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 from aiohttp import hdrs
 
-from runtime.jsontypes import Json, is_deeper
+from adk_confirm.runtime.jsontypes import Json, is_deeper
 
 MOST_BODY = 32 * 1024 * 1024
 """The largest body: a session comes as one body, with everything that was ever said in it."""

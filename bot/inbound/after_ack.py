@@ -15,16 +15,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from blocks.kit import Message
-from blocks.mentions import mentions_in_view, view_with_names
-from blocks.verdict import notice_message, notice_modal
-from bot.cards.forms import with_seat
-from bot.confirmation.model import Seat
-from bot.slack.api import Slack
-from bot.slack.errors import Gone, Later, SlackTrouble, Unsure
-from bot.slack.names import NameLookup
-from runtime.errors import ConfirmError, StoreError, reason
-from runtime.jsontypes import JsonObject
+from adk_confirm.blocks.kit import Message
+from adk_confirm.blocks.mentions import mentions_in_view, view_with_names
+from adk_confirm.blocks.verdict import notice_message, notice_modal
+from adk_confirm.bot.cards.forms import with_seat
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.names import NameLookup
+from adk_confirm.runtime.errors import ConfirmError, StoreError, reason
+from adk_confirm.runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
 

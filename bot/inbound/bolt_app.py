@@ -20,14 +20,14 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.config.settings import Settings
-from bot.inbound.payloads import NotSlacks, is_ignored
-from bot.slack.identity import BotIdentity
-from bot.telemetry.readiness import Readiness, socket_probe
-from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
-from runtime.errors import reason
-from runtime.rest.listening import CannotServe, server_for
-from runtime.store.jobs import Precedence
+from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.inbound.payloads import NotSlacks, is_ignored
+from adk_confirm.bot.slack.identity import BotIdentity
+from adk_confirm.bot.telemetry.readiness import Readiness, socket_probe
+from adk_confirm.bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
+from adk_confirm.runtime.errors import reason
+from adk_confirm.runtime.rest.listening import CannotServe, server_for
+from adk_confirm.runtime.store.jobs import Precedence
 
 _WAYS = {
     "block_actions": "button",

@@ -17,33 +17,40 @@ from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from blocks import verdict
-from blocks.form import FormErrors
-from blocks.ids import Action, Callback, Ref, parse_id
-from blocks.schema import UnreadableSchema
-from bot.audit.ledger import LedgerLine
-from bot.cards import forms
-from bot.cards.forms import SubmittedForm
-from bot.config.rules import Rules
-from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
-from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, Seat, State, Vote, VoteKind
-from bot.confirmation.shown import Shown
-from bot.confirmation.votes import claim_of, most_favourable
-from bot.home.lists import Lists
-from bot.inbound.after_ack import AfterAck, FairTurns
-from bot.inbound.payloads import Body, Click, click_id, form_values, needed, person_of, read_click
-from bot.policy.approvers import Person
-from bot.policy.model import Policies
-from bot.slack.directory import Directory
-from bot.store.casting import CastResult, SubmittedVote, cast
-from bot.store.grants_in_force import probe
-from bot.store.repository import chain_of, find_session, lock_confirmation, now, read_confirmation, read_history
-from bot.telemetry.tracing import trace_vote
-from runtime.errors import ConfirmError, NotFound, StoreError
-from runtime.jsontypes import JsonObject, as_object, as_text, canonical
-from runtime.store.database import Database, Tx
-from runtime.telemetry.logs import log_context
+from adk_confirm.blocks import verdict
+from adk_confirm.blocks.form import FormErrors
+from adk_confirm.blocks.ids import Action, Callback, Ref, parse_id
+from adk_confirm.blocks.schema import UnreadableSchema
+from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.cards import forms
+from adk_confirm.bot.cards.forms import SubmittedForm
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote, VoteKind
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.votes import claim_of, most_favourable
+from adk_confirm.bot.home.lists import Lists
+from adk_confirm.bot.inbound.after_ack import AfterAck, FairTurns
+from adk_confirm.bot.inbound.payloads import Body, Click, click_id, form_values, needed, person_of, read_click
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.grants_in_force import probe
+from adk_confirm.bot.store.repository import (
+    chain_of,
+    find_session,
+    lock_confirmation,
+    now,
+    read_confirmation,
+    read_history,
+)
+from adk_confirm.bot.telemetry.tracing import trace_vote
+from adk_confirm.runtime.errors import ConfirmError, NotFound, StoreError
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.telemetry.logs import log_context
 
 VOTES: dict[str, VoteKind] = {
     Action.APPROVE: VoteKind.APPROVE,

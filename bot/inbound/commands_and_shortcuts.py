@@ -7,23 +7,23 @@ from dataclasses import replace
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from blocks import verdict, words
-from blocks.ids import Action, confirmation_in, parse_id
-from blocks.words import AGENT_FAILED, TRIED_AGAIN
-from bot.cards import forms
-from bot.confirmation.model import Seat
-from bot.home.lists import Lists
-from bot.inbound.after_ack import AfterAck
-from bot.inbound.payloads import Body, ident, needed, read_click, seat_of
-from bot.policy.approvers import Person
-from bot.slack.api import Slack
-from bot.slack.directory import Directory
-from bot.slack.errors import Gone
-from bot.slack.limits import UPDATE_VIEW
-from bot.store.repository import read_history
-from bot.store.retry import RetryResult, say_again
-from runtime.jsontypes import JsonObject, as_text
-from runtime.store.database import Database
+from adk_confirm.blocks import verdict, words
+from adk_confirm.blocks.ids import Action, confirmation_in, parse_id
+from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
+from adk_confirm.bot.cards import forms
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.home.lists import Lists
+from adk_confirm.bot.inbound.after_ack import AfterAck
+from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click, seat_of
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.errors import Gone
+from adk_confirm.bot.slack.limits import UPDATE_VIEW
+from adk_confirm.bot.store.repository import read_history
+from adk_confirm.bot.store.retry import RetryResult, say_again
+from adk_confirm.runtime.jsontypes import JsonObject, as_text
+from adk_confirm.runtime.store.database import Database
 
 COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"

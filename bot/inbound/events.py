@@ -14,23 +14,23 @@ from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from blocks import verdict
-from blocks.content import headline
-from blocks.ids import Ref
-from blocks.verdict import Stoppable
-from bot.confirmation.model import Confirmation, Seat, State
-from bot.confirmation.shown import Shown
-from bot.home.lists import Lists
-from bot.hosts.host import Host, Unreachable
-from bot.inbound.after_ack import AfterAck
-from bot.inbound.payloads import Body, ident, read_message_event
-from bot.policy.approvers import Person, Unresolved
-from bot.policy.model import may_decide
-from bot.slack.api import Slack
-from bot.slack.directory import Directory
-from bot.slack.errors import SlackTrouble
-from bot.slack.limits import SUGGEST_PROMPTS
-from bot.store.incoming_words import (
+from adk_confirm.blocks import verdict
+from adk_confirm.blocks.content import headline
+from adk_confirm.blocks.ids import Ref
+from adk_confirm.blocks.verdict import Stoppable
+from adk_confirm.bot.confirmation.model import Confirmation, Seat, State
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.home.lists import Lists
+from adk_confirm.bot.hosts.host import Host, Unreachable
+from adk_confirm.bot.inbound.after_ack import AfterAck
+from adk_confirm.bot.inbound.payloads import Body, ident, read_message_event
+from adk_confirm.bot.policy.approvers import Person, Unresolved
+from adk_confirm.bot.policy.model import may_decide
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.errors import SlackTrouble
+from adk_confirm.bot.slack.limits import SUGGEST_PROMPTS
+from adk_confirm.bot.store.incoming_words import (
     MessageHint,
     MessageResult,
     SlackMessage,
@@ -38,12 +38,12 @@ from bot.store.incoming_words import (
     receive_reply,
     why_it_waits,
 )
-from bot.store.repository import read_confirmation
-from bot.store.stops import StopPress, stop_run
-from bot.telemetry.tracing import work_span
-from runtime.jsontypes import as_object, as_text
-from runtime.store.database import Database
-from runtime.telemetry import tracing
+from adk_confirm.bot.store.repository import read_confirmation
+from adk_confirm.bot.store.stops import StopPress, stop_run
+from adk_confirm.bot.telemetry.tracing import work_span
+from adk_confirm.runtime.jsontypes import as_object, as_text
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 from yarl import URL
 
-from bot.inbound.bolt_app import NOT_READ
-from bot.inbound.payloads import NotSlacks
-from runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded
+from adk_confirm.bot.inbound.bolt_app import NOT_READ
+from adk_confirm.bot.inbound.payloads import NotSlacks
+from adk_confirm.runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded
 
 MOST_BYTES = 3 * 1024 * 1024
 MOST_FIELDS = 100

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blocks.ids import Action, Ref, parse_more, parse_ref
-from bot.confirmation.model import Seat
-from bot.policy.approvers import Person
-from bot.store.incoming_words import SlackMessage
-from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.blocks.ids import Action, Ref, parse_more, parse_ref
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.incoming_words import SlackMessage
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 Body = dict[str, Any]  # Slack's own JSON; each part is checked where it is read
 

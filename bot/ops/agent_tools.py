@@ -9,10 +9,10 @@ import inspect
 import sys
 from collections.abc import Mapping
 
-from bot.config.settings import AgentSettings
-from runtime.agent import Agent
-from runtime.target import load_object
-from runtime.wire import TRANSFER_TO_AGENT
+from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.target import load_object
+from adk_confirm.runtime.wire import TRANSFER_TO_AGENT
 
 Tools = Mapping[str, bool]
 """Maps each tool's name to whether people may be asked about it."""

@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
-from bot.ops.command import DATES, CommandLine, Told, options, paint, progress, standard_output, tell, tell_all
+from adk_confirm.bot.ops.command import (
+    DATES,
+    CommandLine,
+    Told,
+    options,
+    paint,
+    progress,
+    standard_output,
+    tell,
+    tell_all,
+)
 
 if TYPE_CHECKING:
-    from bot.audit.checkpoints import Anchor
-    from bot.audit.verification import Report
-    from bot.store.known_names import KnownNames
-    from bot.store.purge import PurgeResult
-    from runtime.store.database import Database
-    from runtime.store.seal import Seal
+    from adk_confirm.bot.audit.checkpoints import Anchor
+    from adk_confirm.bot.audit.verification import Report
+    from adk_confirm.bot.store.known_names import KnownNames
+    from adk_confirm.bot.store.purge import PurgeResult
+    from adk_confirm.runtime.store.database import Database
+    from adk_confirm.runtime.store.seal import Seal
 
 
 @click.group(no_args_is_help=True)
@@ -50,9 +60,9 @@ def export(
     """Export the ledger's lines for other programs."""
     from dataclasses import replace
 
-    from bot.ops.audit_export import csv_header, csv_row, jsonl_row
-    from bot.ops.times import parse_end, parse_start
-    from bot.store.audit_log import LineFilter, count_lines, find_chain, pages
+    from adk_confirm.bot.ops.audit_export import csv_header, csv_row, jsonl_row
+    from adk_confirm.bot.ops.times import parse_end, parse_start
+    from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages
 
     at = call.now()
     start = parse_start(since, "--since", at) if since else None
@@ -89,7 +99,7 @@ def export(
 def _writing(path: Path | None) -> Iterator[TextIO]:
     """The file appears when all of it is written, readable by its owner alone, so that nobody takes half an export
     for a whole one."""
-    from runtime.errors import StoreError
+    from adk_confirm.runtime.errors import StoreError
 
     if path is None:
         yield standard_output()
@@ -115,8 +125,8 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 @options(json=True, names=True)
 def list_(call: CommandLine, tool: str | None, limit: int) -> int:
     """List the calls that people were asked about, the newest first."""
-    from bot.ops.audit_text import list_line, list_object
-    from bot.store.audit_log import read_recent
+    from adk_confirm.bot.ops.audit_text import list_line, list_object
+    from adk_confirm.bot.store.audit_log import read_recent
 
     async def look(database: Database, names: KnownNames) -> Told:
         rows = await database.read(read_recent, tool, limit)
@@ -137,8 +147,8 @@ def show(call: CommandLine, id: str, full: bool) -> int:  # noqa: A002  (the arg
 
     ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
     """
-    from bot.ops.audit_text import record_text
-    from bot.store.audit_log import read_record
+    from adk_confirm.bot.ops.audit_text import record_text
+    from adk_confirm.bot.store.audit_log import read_record
 
     async def look(database: Database, names: KnownNames) -> Told:
         return {}, list(record_text(await database.read(read_record, id), names, full=full))
@@ -151,12 +161,12 @@ def show(call: CommandLine, id: str, full: bool) -> int:  # noqa: A002  (the arg
 @options()
 def verify(call: CommandLine, anchor: str | None) -> int:
     """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
-    from blocks.text import visible
-    from bot.confirmation.decision_texts import verification_result
-    from bot.ops.operate import secret_of
-    from bot.store.audit_log import LineFilter, count_lines
-    from bot.store.audit_verify import verify_ledger
-    from runtime.store.seal import Seal
+    from adk_confirm.blocks.text import visible
+    from adk_confirm.bot.confirmation.decision_texts import verification_result
+    from adk_confirm.bot.ops.operate import secret_of
+    from adk_confirm.bot.store.audit_log import LineFilter, count_lines
+    from adk_confirm.bot.store.audit_verify import verify_ledger
+    from adk_confirm.runtime.store.seal import Seal
 
     seal = Seal(secret_of(call.settings))
     known = _anchor(anchor, seal) if anchor else None
@@ -172,8 +182,8 @@ def verify(call: CommandLine, anchor: str | None) -> int:
 
 
 def _anchor(name: str, seal: Seal) -> Anchor:
-    from bot.audit.checkpoints import Anchor
-    from runtime.errors import Invalid
+    from adk_confirm.bot.audit.checkpoints import Anchor
+    from adk_confirm.runtime.errors import Invalid
 
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
@@ -188,9 +198,9 @@ def _anchor(name: str, seal: Seal) -> Anchor:
 @options()
 def purge(call: CommandLine, before: str) -> int:
     """Delete the contents of sessions that ended long ago. The ledger still verifies."""
-    from bot.ops.times import format_time, parse_start
-    from bot.store.purge import count_sessions, purge
-    from runtime.errors import Invalid
+    from adk_confirm.bot.ops.times import format_time, parse_start
+    from adk_confirm.bot.store.purge import count_sessions, purge
+    from adk_confirm.runtime.errors import Invalid
 
     at = call.now()
     until = parse_start(before, "--before", at)

@@ -7,10 +7,10 @@ import io
 import json
 from collections.abc import Iterator
 
-from bot.audit.ledger import LedgerLine, stamp
-from bot.ops.times import channel_of
-from bot.store.known_names import KnownNames
-from runtime.jsontypes import Json, JsonObject, as_object
+from adk_confirm.bot.audit.ledger import LedgerLine, stamp
+from adk_confirm.bot.ops.times import channel_of
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
     *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),

@@ -10,22 +10,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import assert_never
 
-from blocks import words
-from blocks.ledger_lines import ShownLine, shown_line
-from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Supplied, TextSpan, User, When
-from blocks.text import visible
-from blocks.thread import history_pieces
-from blocks.values import spell_on_one_line
-from bot.audit.ledger import LedgerLine as LedgerLine
-from bot.audit.ledger import LineKind, stamp
-from bot.confirmation.model import Confirmation
-from bot.confirmation.shown import Shown, stage_of
-from bot.ops.times import format_time
-from bot.store.audit_log import AuditRecord
-from bot.store.known_names import KnownNames
-from bot.store.ledger_lines import content_of
-from bot.store.repository import moment
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
+from adk_confirm.blocks import words
+from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
+from adk_confirm.blocks.rich import (
+    Box,
+    Channel,
+    Group,
+    Line,
+    Link,
+    Piece,
+    Prose,
+    Quote,
+    Say,
+    Supplied,
+    TextSpan,
+    User,
+    When,
+)
+from adk_confirm.blocks.text import visible
+from adk_confirm.blocks.thread import history_pieces
+from adk_confirm.blocks.values import spell_on_one_line
+from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
+from adk_confirm.bot.audit.ledger import LineKind, stamp
+from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.shown import Shown, stage_of
+from adk_confirm.bot.ops.times import format_time
+from adk_confirm.bot.store.audit_log import AuditRecord
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.bot.store.repository import moment
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
 
 INDENT = "    "
 

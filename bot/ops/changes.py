@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.ops.command import CommandLine, options
+from adk_confirm.bot.ops.command import CommandLine, options
 
 if TYPE_CHECKING:
-    from runtime.jsontypes import JsonObject
+    from adk_confirm.runtime.jsontypes import JsonObject
 
 
 @click.command()
@@ -21,7 +21,7 @@ def pause(call: CommandLine) -> int:
     Calls that are already running continue. People can still approve and deny. Messages to the agent wait as well.
     The card of each held call says that runs are paused.
     """
-    from bot.ops.operate import pause
+    from adk_confirm.bot.ops.operate import pause
 
     changed = call.change(lambda database: pause(database, call.person, call.reason))
     now = "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so."
@@ -33,7 +33,7 @@ def pause(call: CommandLine) -> int:
 @options(changes=True)
 def resume(call: CommandLine) -> int:
     """Start approved calls again, after `adk-confirm pause`."""
-    from bot.ops.operate import resume
+    from adk_confirm.bot.ops.operate import resume
 
     changed = call.change(lambda database: resume(database, call.person, call.reason))
     now = "Runs are resumed. Approved calls start now."
@@ -55,7 +55,7 @@ def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's 
 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
     """
-    from bot.ops.operate import withdraw
+    from adk_confirm.bot.ops.operate import withdraw
 
     done = call.change(lambda database: withdraw(database, call.settings.policies, id, call.person, call.reason))
     now = f"Confirmation {done['id']} is withdrawn. The call did not run, and the agent learns why."
@@ -71,7 +71,7 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
 
     ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
     """
-    from bot.ops.operate import revoke
+    from adk_confirm.bot.ops.operate import revoke
 
     done = call.change(lambda database: revoke(database, call.settings.policies, id, call.person, call.reason))
     now = f"Grant {done['id']} is revoked. Calls like it ask again."
@@ -87,9 +87,9 @@ def retry(call: CommandLine, name: str | None) -> int:
 
     NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
     """
-    from blocks.text import visible
-    from bot.ops.operate import retry
-    from runtime.errors import NotFound
+    from adk_confirm.blocks.text import visible
+    from adk_confirm.bot.ops.operate import retry
+    from adk_confirm.runtime.errors import NotFound
 
     rows = call.change(lambda database: database.run(retry, name, call.person, call.reason))
     if name is not None and not rows:
@@ -109,8 +109,8 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
     could not be changed.
     """
-    from bot.ops.operate import open_for_reading, open_to_change
-    from bot.ops.reapply import people_of, reapplied_line, reapply_all
+    from adk_confirm.bot.ops.operate import open_for_reading, open_to_change
+    from adk_confirm.bot.ops.reapply import people_of, reapplied_line, reapply_all
 
     settings, clock = call.settings, call.clock
     opened = open_for_reading(settings.store_url, clock) if dry_run else open_to_change(settings, clock)

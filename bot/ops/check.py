@@ -9,22 +9,33 @@ from contextlib import suppress
 from glob import escape
 from typing import TypeVar
 
-from blocks.text import visible
-from bot.config.settings import Settings, serving_problems
-from bot.hosts import open_host
-from bot.ops.agent_tools import Tools, tools_of
-from bot.ops.check_slack import check_app_token, check_workspace
-from bot.ops.command import CommandLine, paint, tell
-from bot.ops.findings import Coverage, Finding, Severity, coverage, coverage_findings, fine, fix, note, table, warn
-from bot.policy.approvers import Approver, ApproverKind
-from bot.slack.identity import slack_client
-from bot.store.known_names import KnownNames
-from bot.store.open import SCHEMAS, sqlite_file
-from runtime.errors import ConfirmError
-from runtime.store.database import Database, Tx
-from runtime.store.private import FILE, FOLDER
-from runtime.store.schema import StoreSchema, version
-from runtime.target import load_object
+from adk_confirm.blocks.text import visible
+from adk_confirm.bot.config.settings import Settings, serving_problems
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.ops.agent_tools import Tools, tools_of
+from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
+from adk_confirm.bot.ops.command import CommandLine, paint, tell
+from adk_confirm.bot.ops.findings import (
+    Coverage,
+    Finding,
+    Severity,
+    coverage,
+    coverage_findings,
+    fine,
+    fix,
+    note,
+    table,
+    warn,
+)
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.bot.slack.identity import slack_client
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.open import SCHEMAS, sqlite_file
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.private import FILE, FOLDER
+from adk_confirm.runtime.store.schema import StoreSchema, version
+from adk_confirm.runtime.target import load_object
 
 R = TypeVar("R")
 PATIENCE = 30.0

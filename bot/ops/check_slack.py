@@ -13,21 +13,21 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from blocks.card import card
-from blocks.form import Form, deny_form
-from blocks.home import HomeView, home_tab
-from bot.config.settings import Environment, Settings
-from bot.confirmation.decision import open_confirmation
-from bot.confirmation.model import AskedCall, OutcomeKind, SessionKey, State
-from bot.confirmation.shown import Shown
-from bot.ops.findings import Finding, fine, fix, note
-from bot.policy.approvers import ApproverKind, Person
-from bot.policy.model import Policy
-from bot.slack.errors import PATIENT, why_unreached
-from bot.slack.identity import scopes_for
-from bot.slack.names import handles, person_name
-from bot.store.known_names import KnownNames
-from runtime.jsontypes import JsonObject, as_object, as_text
+from adk_confirm.blocks.card import card
+from adk_confirm.blocks.form import Form, deny_form
+from adk_confirm.blocks.home import HomeView, home_tab
+from adk_confirm.bot.config.settings import Environment, Settings
+from adk_confirm.bot.confirmation.decision import open_confirmation
+from adk_confirm.bot.confirmation.model import AskedCall, OutcomeKind, SessionKey, State
+from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.ops.findings import Finding, fine, fix, note
+from adk_confirm.bot.policy.approvers import ApproverKind, Person
+from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.slack.errors import PATIENT, why_unreached
+from adk_confirm.bot.slack.identity import scopes_for
+from adk_confirm.bot.slack.names import handles, person_name
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 

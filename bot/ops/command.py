@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from click._termui_impl import ProgressBar
 
-    from bot.config.settings import Settings
-    from bot.policy.approvers import Person
-    from bot.store.known_names import KnownNames
-    from runtime.jsontypes import JsonObject
-    from runtime.store.database import Database
+    from adk_confirm.bot.config.settings import Settings
+    from adk_confirm.bot.policy.approvers import Person
+    from adk_confirm.bot.store.known_names import KnownNames
+    from adk_confirm.runtime.jsontypes import JsonObject
+    from adk_confirm.runtime.store.database import Database
 
 DEFAULT_FILE = "adk-confirm.toml"
 DATES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
@@ -64,7 +64,7 @@ class CommandLine:
 
     @cached_property
     def settings(self) -> Settings:
-        from bot.config.settings import load_settings
+        from adk_confirm.bot.config.settings import load_settings
 
         return load_settings(self.config, os.environ)
 
@@ -73,12 +73,12 @@ class CommandLine:
 
     def reading(self) -> AbstractAsyncContextManager[Database]:
         """The store, read-only."""
-        from bot.ops.operate import open_for_reading
+        from adk_confirm.bot.ops.operate import open_for_reading
 
         return open_for_reading(self.settings.store_url, self.clock)
 
     async def known_names(self, database: Database) -> KnownNames:
-        from bot.store.known_names import KnownNames, read_names
+        from adk_confirm.bot.store.known_names import KnownNames, read_names
 
         return await database.read(read_names) if self.names else KnownNames()
 
@@ -96,13 +96,13 @@ class CommandLine:
     @property
     def person(self) -> Person:
         """Who runs the command."""
-        from bot.policy.approvers import OPERATOR, operator
+        from adk_confirm.bot.policy.approvers import OPERATOR, operator
 
         return OPERATOR if self.by is None else operator(self.by)
 
     def change(self, work: Callable[[Database], Awaitable[R]]) -> R:
         """Does this with the store."""
-        from bot.ops.operate import open_to_change
+        from adk_confirm.bot.ops.operate import open_to_change
 
         async def run() -> R:
             async with open_to_change(self.settings, self.clock) as database:
@@ -168,7 +168,7 @@ def account() -> str | None:
 def _check_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is None:
         return None
-    from bot.policy.approvers import operator
+    from adk_confirm.bot.policy.approvers import operator
 
     try:
         operator(name)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.ops.command import PORT
-from runtime.errors import ConfirmError
+from adk_confirm.bot.ops.command import PORT
+from adk_confirm.runtime.errors import ConfirmError
 
 if TYPE_CHECKING:
-    from bot.demo.stage import Demo
+    from adk_confirm.demo.stage import Demo
 
 DEMO_PORT = 3030
 
@@ -43,10 +43,10 @@ class DemoFailed(ConfirmError):
 @click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
 def demo(port: int, no_browser: bool, check: bool) -> int:
     """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
-    from runtime.rest.listening import why_not_listening
+    from adk_confirm.runtime.rest.listening import why_not_listening
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
+    logging.getLogger("adk_confirm.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
     if check:
         return asyncio.run(_check())
     try:
@@ -57,7 +57,7 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
 
 
 async def _show(port: int, *, browser: bool) -> int:
-    from bot.demo.stage import running_demo
+    from adk_confirm.demo.stage import running_demo
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ def has_screen(environment: Mapping[str, str], platform: str) -> bool:
 
 async def _check() -> int:
     """Walks through one confirmation: ask, be refused, approve twice, run, and read the result in the thread."""
-    from bot.demo.stage import running_demo
+    from adk_confirm.demo.stage import running_demo
 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "tools.log"

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
-from blocks.text import visible
-from blocks.values import spell_on_one_line
-from bot.config.settings import Settings
-from bot.confirmation import decision_texts
-from bot.confirmation.decision import open_confirmation
-from bot.confirmation.edits import editable_names
-from bot.confirmation.model import AskedCall, Confirmation, SessionKey
-from bot.ops.agent_tools import tools_of
-from bot.ops.command import CommandLine, paint
-from bot.ops.operate import open_for_reading
-from bot.policy.approvers import Approver, ApproverKind, Person
-from bot.policy.durations import spell_duration
-from bot.policy.model import CallFacts, CallRefusal, GoverningPolicy, Policies, Policy, may_decide
-from bot.policy.redaction import Redactor
-from bot.store.known_names import KnownNames, read_names
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
+from adk_confirm.blocks.text import visible
+from adk_confirm.blocks.values import spell_on_one_line
+from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.decision import open_confirmation
+from adk_confirm.bot.confirmation.edits import editable_names
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, SessionKey
+from adk_confirm.bot.ops.agent_tools import tools_of
+from adk_confirm.bot.ops.command import CommandLine, paint
+from adk_confirm.bot.ops.operate import open_for_reading
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
+from adk_confirm.bot.policy.durations import spell_duration
+from adk_confirm.bot.policy.model import CallFacts, CallRefusal, GoverningPolicy, Policies, Policy, may_decide
+from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.bot.store.known_names import KnownNames, read_names
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
 async def explain(call: CommandLine, facts: CallFacts) -> int:

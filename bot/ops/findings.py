@@ -12,10 +12,10 @@ from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from bot.ops.agent_tools import Tools
-from bot.policy.model import Policies, Policy
-from bot.store.known_names import KnownNames
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.ops.agent_tools import Tools
+from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
 class Severity(StrEnum):

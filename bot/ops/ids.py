@@ -10,11 +10,11 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.config.settings import Environment
-from bot.slack.errors import PATIENT, why_unreached
-from bot.slack.names import person_name
-from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import JsonObject, as_object, as_text, objects
+from adk_confirm.bot.config.settings import Environment
+from adk_confirm.bot.slack.errors import PATIENT, why_unreached
+from adk_confirm.bot.slack.names import person_name
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 PAGE = 1000
 PAGES = 50

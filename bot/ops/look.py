@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.ops.command import CommandLine, options, tell
+from adk_confirm.bot.ops.command import CommandLine, options, tell
 
 if TYPE_CHECKING:
-    from runtime.jsontypes import JsonObject
+    from adk_confirm.runtime.jsontypes import JsonObject
 
 
 @click.command()
@@ -23,7 +23,7 @@ def pending(call: CommandLine) -> int:
 
     It also lists work that failed so often that it is not retried, and says whether runs are paused.
     """
-    from bot.ops.waiting import pending
+    from adk_confirm.bot.ops.waiting import pending
 
     return call.show(pending)
 
@@ -35,7 +35,7 @@ def grants(call: CommandLine) -> int:
 
     `adk-confirm revoke ID` ends one.
     """
-    from bot.ops.waiting import grants
+    from adk_confirm.bot.ops.waiting import grants
 
     return call.show(grants)
 
@@ -47,7 +47,7 @@ def check(call: CommandLine) -> int:
 
     It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
     """
-    from bot.ops.check import check
+    from adk_confirm.bot.ops.check import check
 
     return asyncio.run(check(call))
 
@@ -69,16 +69,16 @@ def explain(call: CommandLine, tool: str, asking: str, given: str, **facts: str)
     """
     if bool(tool) == bool(asking):
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
-    from bot.ops.explain import explain
-    from bot.policy.model import CallFacts
+    from adk_confirm.bot.ops.explain import explain
+    from adk_confirm.bot.policy.model import CallFacts
 
     asked = CallFacts(tool=tool or asking, args=_arguments(given), question=bool(asking), **facts)
     return asyncio.run(explain(call, asked))
 
 
 def _arguments(text: str) -> JsonObject:
-    from bot.confirmation.exact_json import check_json
-    from runtime.errors import Invalid
+    from adk_confirm.bot.confirmation.exact_json import check_json
+    from adk_confirm.runtime.errors import Invalid
 
     try:
         arguments = json.loads(text)
@@ -99,8 +99,8 @@ def ids(text: str, as_json: bool) -> int:
 
     It needs SLACK_BOT_TOKEN, and no settings file yet.
     """
-    from blocks.text import visible
-    from bot.ops.ids import find
+    from adk_confirm.blocks.text import visible
+    from adk_confirm.bot.ops.ids import find
 
     found = asyncio.run(find(os.environ, text))
     if as_json:

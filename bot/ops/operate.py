@@ -14,24 +14,24 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-from bot.audit.ledger import SYSTEM, LineKind, stamp
-from bot.config.settings import Settings
-from bot.confirmation.effects import Step
-from bot.confirmation.model import VoteKind
-from bot.confirmation.states import Transition, next_version
-from bot.policy.approvers import OPERATOR, Person
-from bot.policy.model import Policies
-from bot.policy.redaction import own_words
-from bot.store.audit_log import find_confirmation, too_short
-from bot.store.casting import CastResult, SubmittedVote, cast
-from bot.store.ledger_lines import write_step
-from bot.store.mailbox import PAUSED
-from bot.store.open import SCHEMAS, open_beside, sqlite_file
-from bot.store.repository import ATTENDED, lock_confirmation, moment, now, save
-from runtime.errors import Conflict, Invalid, NotFound, StoreError
-from runtime.jsontypes import JsonObject, canonical
-from runtime.store.database import Database, Tx
-from runtime.store.schema import lay_out
+from adk_confirm.bot.audit.ledger import SYSTEM, LineKind, stamp
+from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import VoteKind
+from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.policy.approvers import OPERATOR, Person
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.audit_log import find_confirmation, too_short
+from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.mailbox import PAUSED
+from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
+from adk_confirm.bot.store.repository import ATTENDED, lock_confirmation, moment, now, save
+from adk_confirm.runtime.errors import Conflict, Invalid, NotFound, StoreError
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.schema import lay_out
 
 Clock = Callable[[], float]
 

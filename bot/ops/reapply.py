@@ -8,27 +8,35 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from blocks.text import visible
-from bot.audit.ledger import LineKind
-from bot.config.rules import Rules
-from bot.confirmation import decision_texts
-from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
-from bot.confirmation.decision import deny, step_of
-from bot.confirmation.model import Confirmation, State, Vote
-from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
-from bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
-from bot.ops.waiting import stored_confirmations
-from bot.policy.approvers import OPERATOR, Person, Unresolved
-from bot.policy.model import GoverningPolicy, Policies
-from bot.policy.redaction import own_words
-from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_is_sealed
-from bot.store.rows import load
-from runtime.jsontypes import JsonObject, texts
-from runtime.store.database import Database, Tx
+from adk_confirm.blocks.text import visible
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
+from adk_confirm.bot.confirmation.decision import deny, step_of
+from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
+from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
+from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
+from adk_confirm.bot.ops.waiting import stored_confirmations
+from adk_confirm.bot.policy.approvers import OPERATOR, Person, Unresolved
+from adk_confirm.bot.policy.model import GoverningPolicy, Policies
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.repository import (
+    Session,
+    chain_of,
+    find_session,
+    lock_confirmation,
+    now,
+    save,
+    session_is_sealed,
+)
+from adk_confirm.bot.store.rows import load
+from adk_confirm.runtime.jsontypes import JsonObject, texts
+from adk_confirm.runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
-    from bot.config.settings import Settings
-    from bot.worker.background_lookup import PeopleLookup
+    from adk_confirm.bot.config.settings import Settings
+    from adk_confirm.bot.worker.background_lookup import PeopleLookup
 
 
 _TIMES = 5
@@ -67,9 +75,9 @@ def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
 def people_of(settings: Settings) -> PeopleLookup:
     """The command asks Slack itself, and only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack
     says, so the client need not."""
-    from bot.slack.api import Slack
-    from bot.slack.directory import Directory
-    from bot.slack.identity import slack_client
+    from adk_confirm.bot.slack.api import Slack
+    from adk_confirm.bot.slack.directory import Directory
+    from adk_confirm.bot.slack.identity import slack_client
 
     return Directory(Slack(slack_client(settings)), Rules(settings.policies))
 

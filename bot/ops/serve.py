@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from bot.ops.command import PORT, CommandLine, options
+from adk_confirm.bot.ops.command import PORT, CommandLine, options
 
 if TYPE_CHECKING:
-    from bot.config.settings import Settings
+    from adk_confirm.bot.config.settings import Settings
 
 STOPPED = 0
 _LAST_TOOLS = 0.2
@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 @options()
 def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
-    from bot.config.settings import SettingsError, serving_problems
-    from bot.worker.shutdown import end_now
-    from runtime.telemetry.logs import configure as configure_logs
-    from runtime.tool import end_threads
+    from adk_confirm.bot.config.settings import SettingsError, serving_problems
+    from adk_confirm.bot.worker.shutdown import end_now
+    from adk_confirm.runtime.telemetry.logs import configure as configure_logs
+    from adk_confirm.runtime.tool import end_threads
 
     settings = call.settings
     problems = serving_problems(settings, os.environ)
@@ -46,7 +46,7 @@ def serve(call: CommandLine) -> int:
 
 
 async def _until_stopped(settings: Settings, file: Path) -> None:
-    from bot.app import running_bot
+    from adk_confirm.bot.app import running_bot
 
     stopping = _stop_future()
     async with running_bot(settings, file=file) as bot:
@@ -61,7 +61,7 @@ def _stop_future() -> asyncio.Future[None]:
 
     The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
     """
-    from bot.worker.shutdown import StopDeadline, end_now, exit_by
+    from adk_confirm.bot.worker.shutdown import StopDeadline, end_now, exit_by
 
     loop = asyncio.get_running_loop()
     stopping: asyncio.Future[None] = loop.create_future()
@@ -121,12 +121,12 @@ def api(
     shared_state: bool,
     origins: tuple[str, ...],
 ) -> int:
-    """Serve agents over ADK's HTTP API, such as --agent examples.oncall:agent."""
-    from bot.config.settings import Environment
-    from runtime.rest.guard import TOKEN_VARIABLE, Guard
-    from runtime.rest.serve import ServerOptions, serve_until_stopped
-    from runtime.store.seal import Seal
-    from runtime.target import load_agent
+    """Serve agents over ADK's HTTP API, such as --agent adk_confirm.examples.oncall:agent."""
+    from adk_confirm.bot.config.settings import Environment
+    from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE, Guard
+    from adk_confirm.runtime.rest.serve import ServerOptions, serve_until_stopped
+    from adk_confirm.runtime.store.seal import Seal
+    from adk_confirm.runtime.target import load_agent
 
     secret = Environment.read(os.environ).sealing_secret
     seal = None if secret is None else Seal(secret.get_secret_value())

@@ -9,15 +9,17 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from bot.ops.command import DEFAULT_FILE, FILE, tell
-from runtime.errors import Conflict, Invalid, StoreError
+from adk_confirm.bot.ops.command import DEFAULT_FILE, FILE, tell
+from adk_confirm.runtime.errors import Conflict, Invalid, StoreError
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @click.command()
 @click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The file to write.")
-@click.option("--agent", metavar="MODULE:NAME", help="Your agent.  [default: examples.oncall:agent, the demo's]")
+@click.option(
+    "--agent", metavar="MODULE:NAME", help="Your agent.  [default: adk_confirm.examples.oncall:agent, the demo's]"
+)
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(config: Path, agent: str | None, force: bool) -> int:
     """Write a settings file with every key, explained, and example policies.
@@ -26,7 +28,7 @@ def init(config: Path, agent: str | None, force: bool) -> int:
     """
     text = (_CHECKOUT / "examples" / "adk-confirm.toml").read_text(encoding="utf-8")
     if agent is not None:
-        text = text.replace('target = "examples.oncall:agent"', f'target = "{agent}"')
+        text = text.replace('target = "adk_confirm.examples.oncall:agent"', f'target = "{agent}"')
     try:
         with config.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

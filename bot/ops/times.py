@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time, timedelta
 
-from bot.ops.command import DATES
-from bot.policy.durations import parse_duration, spell_duration
-from bot.store.known_names import KnownNames
-from runtime.errors import Invalid
+from adk_confirm.bot.ops.command import DATES
+from adk_confirm.bot.policy.durations import parse_duration, spell_duration
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.runtime.errors import Invalid
 
 
 def parse_start(text: str, option: str, now: datetime) -> datetime:

@@ -6,22 +6,22 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
-from blocks.text import visible
-from blocks.values import json_text, spell_on_one_line
-from bot.audit.ledger import stamp
-from bot.confirmation.model import Confirmation, Grant, VoteKind
-from bot.ops.command import Told, paint
-from bot.ops.operate import read_parked
-from bot.ops.times import format_duration, format_time, place_of
-from bot.policy.model import may_decide
-from bot.policy.redaction import Redactor
-from bot.store.grants_in_force import all_grants, uses_of
-from bot.store.known_names import KnownNames
-from bot.store.mailbox import PausedRuns, read_pause
-from bot.store.repository import now, read_confirmation
-from bot.store.rows import STORED, load
-from runtime.jsontypes import JsonObject, as_object, texts
-from runtime.store.database import Database, Tx
+from adk_confirm.blocks.text import visible
+from adk_confirm.blocks.values import json_text, spell_on_one_line
+from adk_confirm.bot.audit.ledger import stamp
+from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
+from adk_confirm.bot.ops.command import Told, paint
+from adk_confirm.bot.ops.operate import read_parked
+from adk_confirm.bot.ops.times import format_duration, format_time, place_of
+from adk_confirm.bot.policy.model import may_decide
+from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.mailbox import PausedRuns, read_pause
+from adk_confirm.bot.store.repository import now, read_confirmation
+from adk_confirm.bot.store.rows import STORED, load
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, texts
+from adk_confirm.runtime.store.database import Database, Tx
 
 PAGE = 200
 

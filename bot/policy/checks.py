@@ -13,12 +13,12 @@ from fnmatch import fnmatchcase
 
 from pydantic_core import ErrorDetails
 
-from bot.policy.approvers import ApproverKind
-from bot.policy.durations import spell_duration
-from bot.policy.model import Policy, may_decide
-from bot.policy.redaction import Redactor
-from bot.policy.when import check_expression, names_read
-from runtime.errors import ConfirmError, Invalid
+from adk_confirm.bot.policy.approvers import ApproverKind
+from adk_confirm.bot.policy.durations import spell_duration
+from adk_confirm.bot.policy.model import Policy, may_decide
+from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.bot.policy.when import check_expression, names_read
+from adk_confirm.runtime.errors import ConfirmError, Invalid
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
-from bot.policy.approvers import Approver, ApproverField, ApproverKind
-from bot.policy.durations import Duration, GrantKey
-from bot.policy.redaction import MaskedText, Redactor, own_words
-from bot.policy.when import NAMES, ExpressionFailed, holds
-from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.titles import title_fields
+from adk_confirm.bot.policy.approvers import Approver, ApproverField, ApproverKind
+from adk_confirm.bot.policy.durations import Duration, GrantKey
+from adk_confirm.bot.policy.redaction import MaskedText, Redactor, own_words
+from adk_confirm.bot.policy.when import NAMES, ExpressionFailed, holds
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.titles import title_fields
 
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _CURRENCY = re.compile(r"[A-Z]{3}")

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import Future
 from inspect import isawaitable
 
-from bot.policy.approvers import Unresolved
-from bot.policy.model import CallFacts
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject, canonical
-from runtime.target import load_object
+from adk_confirm.bot.policy.approvers import Unresolved
+from adk_confirm.bot.policy.model import CallFacts
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.target import load_object
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NewType
 
-from runtime.jsontypes import Json, JsonObject, is_deeper
+from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
 
 MASK = "••••"
 SHORTEST = 6

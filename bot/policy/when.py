@@ -16,10 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
-from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.recent_dict import RecentDict
+from adk_confirm.runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.recent_dict import RecentDict
 
 if TYPE_CHECKING:
     import cel
@@ -50,7 +50,7 @@ _EVALUATED = BoundedCheck(Path(__file__).with_name("expression_checks.py"))
 
 @lru_cache(maxsize=512)
 def _compile(expression: str) -> cel.Program:
-    from bot.policy.expression_checks import compile_expression
+    from adk_confirm.bot.policy.expression_checks import compile_expression
 
     return compile_expression(expression)
 
@@ -60,10 +60,10 @@ def check_expression(expression: str) -> None:
 
     >>> check_expression("args.env == 'prod' && agrs.size > 2")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    runtime.errors.Invalid: there is no `agrs`; an expression can use tool, args, session, asker...
+    adk_confirm.runtime.errors.Invalid: there is no `agrs`; an expression can use tool, args, session, asker...
     >>> check_expression("args.env = 'prod'")
     Traceback (most recent call last):
-    runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
+    adk_confirm.runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
     try:
         program = _compile(expression)

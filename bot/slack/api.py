@@ -24,10 +24,10 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from blocks.ids import identity
-from blocks.kit import Message
-from bot.confirmation.model import Seat
-from bot.slack.errors import (
+from adk_confirm.blocks.ids import identity
+from adk_confirm.blocks.kit import Message
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.slack.errors import (
     OVERSIZE_OR_ODD,
     Gone,
     Later,
@@ -38,7 +38,7 @@ from bot.slack.errors import (
     Unsure,
     trouble_from,
 )
-from bot.slack.limits import (
+from adk_confirm.bot.slack.limits import (
     DELETE,
     EPHEMERAL,
     HISTORY,
@@ -55,13 +55,13 @@ from bot.slack.limits import (
     Method,
     Rate,
 )
-from bot.slack.lookups import LookupCache
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
-from runtime.store.lease import Lease
+from adk_confirm.bot.slack.lookups import LookupCache
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-QUIET = logging.getLogger("bot.slack.api.sdk")
+QUIET = logging.getLogger("adk_confirm.bot.slack.api.sdk")
 QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
 _CONNECTIONS, _KEPT = 100, 5.0

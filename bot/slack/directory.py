@@ -11,20 +11,28 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from bot.config.rules import Rules
-from bot.confirmation.authorise import Facts, to_look_up
-from bot.confirmation.edits import apply_edit
-from bot.confirmation.model import Confirmation, Vote
-from bot.confirmation.votes import claim_of, completing_votes
-from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
-from bot.policy.model import CallFacts, Policies
-from bot.policy.python_approvers import PythonApprovers
-from bot.slack.api import Slack
-from bot.slack.errors import Gone
-from bot.slack.limits import BY_EMAIL, CHANNEL_INFO, CHANNEL_MEMBERS, GROUP_USERS, GROUPS, USERS_INFO, Method
-from bot.slack.lookups import PATIENCE, Lookups, Sleep
-from bot.slack.names import NameLookup, Seen
-from runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.authorise import Facts, to_look_up
+from adk_confirm.bot.confirmation.edits import apply_edit
+from adk_confirm.bot.confirmation.model import Confirmation, Vote
+from adk_confirm.bot.confirmation.votes import claim_of, completing_votes
+from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
+from adk_confirm.bot.policy.model import CallFacts, Policies
+from adk_confirm.bot.policy.python_approvers import PythonApprovers
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.errors import Gone
+from adk_confirm.bot.slack.limits import (
+    BY_EMAIL,
+    CHANNEL_INFO,
+    CHANNEL_MEMBERS,
+    GROUP_USERS,
+    GROUPS,
+    USERS_INFO,
+    Method,
+)
+from adk_confirm.bot.slack.lookups import PATIENCE, Lookups, Sleep
+from adk_confirm.bot.slack.names import NameLookup, Seen
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
 KNOWN_FOR = 30.0
 MOST_DMS = 10

@@ -20,8 +20,8 @@ from slack_sdk.http_retry.async_handler import AsyncRetryHandler
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from runtime.errors import ConfirmError
-from runtime.store.jobs import PutOff
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.store.jobs import PutOff
 
 PATIENT: list[AsyncRetryHandler] = [AsyncRateLimitErrorRetryHandler(max_retry_count=3)]
 """For the clients of commands: they wait as long as Slack says. The service has limits of its own."""

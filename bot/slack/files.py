@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.hosts.host import Attachment
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject, as_text
+from adk_confirm.bot.hosts.host import Attachment
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject, as_text
 
 MOST_FILES = 10
 MOST_BYTES = 10 * 1024 * 1024

@@ -10,10 +10,10 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.config.settings import Settings
-from bot.config.settings import Slack as SlackSettings
-from bot.slack.errors import PATIENT, Later, trouble_from
-from runtime.rest.listening import CannotServe
+from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.config.settings import Slack as SlackSettings
+from adk_confirm.bot.slack.errors import PATIENT, Later, trouble_from
+from adk_confirm.runtime.rest.listening import CannotServe
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from bot.policy.approvers import Unresolved
-from bot.slack.errors import Later
-from runtime.errors import ConfirmError
-from runtime.recent_dict import RecentDict
+from adk_confirm.bot.policy.approvers import Unresolved
+from adk_confirm.bot.slack.errors import Later
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.recent_dict import RecentDict
 
 PATIENCE = 30.0
 AGAIN = (1.0, 2.0, 4.0, 8.0)

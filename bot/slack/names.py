@@ -11,11 +11,11 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from bot.slack.api import Slack
-from bot.slack.errors import Later, SlackTrouble
-from bot.slack.limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
-from runtime.recent_dict import RecentDict
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.slack.limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.runtime.recent_dict import RecentDict
 
 Seen = Callable[[str, str], None]
 

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.store.slack_lanes import mark_thread_due
-from runtime.jsontypes import as_text
-from runtime.store.database import Tx
+from adk_confirm.bot.store.slack_lanes import mark_thread_due
+from adk_confirm.runtime.jsontypes import as_text
+from adk_confirm.runtime.store.database import Tx
 
 SUSPENDED_AFTER = 15.0
 """A call that is decided within this many seconds causes no change of status, which would cost a call to Slack."""

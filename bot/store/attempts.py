@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.store.database import Tx
-from runtime.store.lease import Lease
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import Lease
 
 KEPT = 30 * 86_400.0
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bot.audit.ledger import SYSTEM, LedgerLine
-from bot.confirmation.model import Confirmation
-from bot.store.ledger_lines import line_of
-from bot.store.repository import read_confirmation, seconds
-from runtime.errors import Conflict, Invalid, NotFound
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine
+from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.store.ledger_lines import line_of
+from adk_confirm.bot.store.repository import read_confirmation, seconds
+from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
+from adk_confirm.runtime.store.database import Database, Tx
 
 PAGE = 1000
 

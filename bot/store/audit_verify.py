@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from bot.audit.checkpoints import Anchor
-from bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
-from bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, verify
-from bot.store.audit_log import PAGE, Progress, unheard
-from bot.store.checkpoints import stored_checkpoints
-from bot.store.ledger_lines import line_of
-from bot.store.repository import seconds
-from runtime.store.database import Tx
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.checkpoints import Anchor
+from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
+from adk_confirm.bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, verify
+from adk_confirm.bot.store.audit_log import PAGE, Progress, unheard
+from adk_confirm.bot.store.checkpoints import stored_checkpoints
+from adk_confirm.bot.store.ledger_lines import line_of
+from adk_confirm.bot.store.repository import seconds
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.seal import Seal
 
 
 class _Odd(Exception):

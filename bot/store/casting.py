@@ -9,20 +9,20 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Refusal
-from bot.confirmation.effects import Step, UnsealedPart, Verdict
-from bot.confirmation.model import Confirmation, Edit, Seat, State, Vote, VoteKind
-from bot.confirmation.states import Transition
-from bot.confirmation.stored_json import seat_to_json, step_content, verdict_to_json
-from bot.confirmation.votes import count, needs_asking, store_vote
-from bot.policy.approvers import Person
-from bot.policy.model import Policies
-from bot.store.attempts import begin
-from bot.store.ledger_lines import write_step
-from bot.store.repository import REPLIES, Session, lock_confirmation, now, save, session_is_sealed
-from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Facts, Refusal
+from adk_confirm.bot.confirmation.effects import Step, UnsealedPart, Verdict
+from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, Vote, VoteKind
+from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.stored_json import seat_to_json, step_content, verdict_to_json
+from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.store.attempts import begin
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.repository import REPLIES, Session, lock_confirmation, now, save, session_is_sealed
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.store.database import Tx
 
 
 @dataclass(frozen=True, kw_only=True)

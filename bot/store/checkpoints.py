@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from bot.audit.checkpoints import Checkpoint, checkpoint_is_sealed
-from bot.audit.ledger import Head, stamp
-from bot.store.repository import moment
-from runtime.jsontypes import JsonObject, canonical
-from runtime.store.database import Database, Tx
-from runtime.store.seal import Seal, seal_of
+from adk_confirm.bot.audit.checkpoints import Checkpoint, checkpoint_is_sealed
+from adk_confirm.bot.audit.ledger import Head, stamp
+from adk_confirm.bot.store.repository import moment
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.seal import Seal, seal_of
 
 _TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).digest(), signed=True)
 

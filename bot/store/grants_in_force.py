@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.decision import open_confirmation, revoke
-from bot.confirmation.grants import is_for, why_withheld
-from bot.confirmation.model import AskedCall, Confirmation, Grant, Vote, VoteKind
-from bot.policy.approvers import SLACK, Person
-from bot.policy.model import Policy
-from bot.store.ledger_lines import content_of, unbroken_lines
-from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
+from adk_confirm.bot.confirmation.decision import open_confirmation, revoke
+from adk_confirm.bot.confirmation.grants import is_for, why_withheld
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, Vote, VoteKind
+from adk_confirm.bot.policy.approvers import SLACK, Person
+from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.store.ledger_lines import content_of, unbroken_lines
+from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
+from adk_confirm.runtime.store.database import Tx
 
 FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
 """Looks up the facts about a voter that `authorise` needs."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.confirmation.model import SLACK, SessionKey
-from bot.policy.approvers import Person
-from bot.store.attempts import begin
-from bot.store.mailbox import PAUSED
-from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
-from runtime.jsontypes import JsonObject, canonical
-from runtime.store.database import Tx
+from adk_confirm.bot.confirmation.model import SLACK, SessionKey
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.attempts import begin
+from adk_confirm.bot.store.mailbox import PAUSED
+from adk_confirm.bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.database import Tx
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from blocks.text import visible
-from runtime.errors import StoreError
-from runtime.recent_dict import RecentDict
-from runtime.store.database import Database, Tx
+from adk_confirm.blocks.text import visible
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.recent_dict import RecentDict
+from adk_confirm.runtime.store.database import Database, Tx
 
 MOST = 10_000
 """How many are kept: those that were seen last."""

@@ -7,13 +7,13 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from bot.audit.ledger import Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
-from bot.confirmation.effects import Step
-from bot.confirmation.stored_json import step_content
-from bot.store.slack_lanes import mark_thread_due
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
-from runtime.store.seal import seal_in, seal_of
+from adk_confirm.bot.audit.ledger import Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.stored_json import step_content
+from adk_confirm.bot.store.slack_lanes import mark_thread_due
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.seal import seal_in, seal_of
 
 LINES = "bot:lines"
 """The topic that is notified when a line is written."""

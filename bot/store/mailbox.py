@@ -9,18 +9,25 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.effects import Step, UnsealedPart
-from bot.confirmation.model import Confirmation, State
-from bot.policy.redaction import own_words
-from bot.store.agent_sessions import end_work
-from bot.store.attempts import earlier_attempts
-from bot.store.ledger_lines import content_of, unbroken_lines, write_step
-from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
-from bot.store.rows import letter_is_sealed
-from runtime.errors import NotFound
-from runtime.jsontypes import JsonObject, objects
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
+from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.agent_sessions import end_work
+from adk_confirm.bot.store.attempts import earlier_attempts
+from adk_confirm.bot.store.ledger_lines import content_of, unbroken_lines, write_step
+from adk_confirm.bot.store.repository import (
+    CONFIRMATIONS,
+    Session,
+    find_session,
+    lock_session,
+    now,
+    session_confirmations,
+)
+from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.runtime.errors import NotFound
+from adk_confirm.runtime.jsontypes import JsonObject, objects
+from adk_confirm.runtime.store.database import Tx
 
 ANSWERS = ("answer", "refusal")
 

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from bot.store.checkpoints import secret_fits
-from bot.store.outbox import note_possible_copies
-from bot.store.repository import ATTENDED
-from runtime.errors import Invalid
-from runtime.store.database import Database, Tx, sqlite_path
-from runtime.store.open import SCHEMA as RUNTIME_SCHEMA
-from runtime.store.schema import StoreSchema, lay_out
-from runtime.store.seal import Seal
-from runtime.store.sessions import free_all as free_sessions
+from adk_confirm.bot.store.checkpoints import secret_fits
+from adk_confirm.bot.store.outbox import note_possible_copies
+from adk_confirm.bot.store.repository import ATTENDED
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
+from adk_confirm.runtime.store.open import SCHEMA as RUNTIME_SCHEMA
+from adk_confirm.runtime.store.schema import StoreSchema, lay_out
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.sessions import free_all as free_sessions
 
 SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)

@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bot.audit.ledger import LedgerLine, LineKind
-from bot.hosts.host import AgentMessage, UnansweredWait
-from bot.store.agent_sessions import ShownStatus, read_status
-from bot.store.attempts import earlier_attempts, forget_attempt
-from bot.store.casting import TRIES
-from bot.store.ledger_lines import find_head, lines_to_tell
-from bot.store.repository import lock_session
-from bot.store.rows import storable
-from bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
-from runtime.jsontypes import JsonObject, canonical
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
+from adk_confirm.bot.store.agent_sessions import ShownStatus, read_status
+from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
+from adk_confirm.bot.store.casting import TRIES
+from adk_confirm.bot.store.ledger_lines import find_head, lines_to_tell
+from adk_confirm.bot.store.repository import lock_session
+from adk_confirm.bot.store.rows import storable
+from adk_confirm.bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.database import Tx
 
 _COPIES = "copies"
 _SLACK_IS_LATE = 20.0

@@ -22,21 +22,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bot.audit.ledger import SYSTEM, LineKind
-from bot.audit.verification import group_emptied
-from bot.confirmation.effects import Step
-from bot.confirmation.model import OutcomeKind
-from bot.policy.approvers import OPERATOR
-from bot.policy.redaction import own_words
-from bot.store.audit_log import Progress, unheard
-from bot.store.ledger_lines import write_step
-from bot.store.open import sqlite_file
-from bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
-from runtime.errors import Conflict
-from runtime.store.database import Database, Tx
-from runtime.store.desk import Writer
-from runtime.store.records import SessionId
-from runtime.store.sessions import delete_session
+from adk_confirm.bot.audit.ledger import SYSTEM, LineKind
+from adk_confirm.bot.audit.verification import group_emptied
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.audit_log import Progress, unheard
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.open import sqlite_file
+from adk_confirm.bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
+from adk_confirm.runtime.errors import Conflict
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.desk import Writer
+from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.sessions import delete_session
 
 AT_ONCE = 50
 """How many sessions are purged in one transaction."""

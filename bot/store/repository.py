@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from bot.audit.ledger import LedgerLine
-from bot.confirmation.effects import Delivery
-from bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
-from bot.confirmation.schedule import needs_drawing, next_due
-from bot.confirmation.states import Transition
-from bot.confirmation.stored_json import delivery_to_json, places_from_json
-from bot.confirmation.void import KnownStep, end_void, from_ledger
-from bot.policy.approvers import Person
-from bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
-from bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
-from bot.store.slack_lanes import CARDS, THREADS, mark_cards_due, seconds_until_posted
-from bot.store.waiting_index import update_waiting_index
-from runtime.errors import NotFound
-from runtime.jsontypes import Json
-from runtime.store.database import Tx
-from runtime.store.seal import seal_of
+from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
+from adk_confirm.bot.confirmation.schedule import needs_drawing, next_due
+from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.stored_json import delivery_to_json, places_from_json
+from adk_confirm.bot.confirmation.void import KnownStep, end_void, from_ledger
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
+from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
+from adk_confirm.bot.store.slack_lanes import CARDS, THREADS, mark_cards_due, seconds_until_posted
+from adk_confirm.bot.store.waiting_index import update_waiting_index
+from adk_confirm.runtime.errors import NotFound
+from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.seal import seal_of
 
 SESSIONS = "bot:sessions"
 CONFIRMATIONS = "bot:confirmations"

@@ -7,26 +7,41 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
-from bot.audit.ledger import LineKind
-from bot.config.settings import WaitingLimits
-from bot.confirmation import decision_texts
-from bot.confirmation.authorise import Facts
-from bot.confirmation.decision import approve_by_grant, open_confirmation
-from bot.confirmation.effects import Step
-from bot.confirmation.model import AskedCall, Confirmation, HostRequest, Place
-from bot.policy.approvers import Person
-from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
-from bot.policy.redaction import own_words
-from bot.store.attempts import begin
-from bot.store.casting import warn_of_session
-from bot.store.grants_in_force import grant_for
-from bot.store.ledger_lines import write_step
-from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_is_sealed
-from bot.store.rows import storable
-from bot.store.waiting_index import asker
-from runtime.jsontypes import JsonObject, canonical
-from runtime.store.database import Tx
-from runtime.telemetry import tracing
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.config.settings import WaitingLimits
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.decision import approve_by_grant, open_confirmation
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, HostRequest, Place
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import (
+    DENIALS_WINDOW,
+    CallRefusal,
+    CallRefusalReason,
+    GoverningPolicy,
+    too_many_denials,
+)
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.attempts import begin
+from adk_confirm.bot.store.casting import warn_of_session
+from adk_confirm.bot.store.grants_in_force import grant_for
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.repository import (
+    Session,
+    has_mail,
+    lock_session,
+    moment,
+    now,
+    put_mail,
+    save,
+    session_is_sealed,
+)
+from adk_confirm.bot.store.rows import storable
+from adk_confirm.bot.store.waiting_index import asker
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.telemetry import tracing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from bot.policy.approvers import Person
-from bot.store.repository import lock_session, put_words
-from bot.store.rows import letter_is_sealed
-from runtime.store.database import Tx
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.repository import lock_session, put_words
+from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.runtime.store.database import Tx
 
 
 class RetryResult(Enum):

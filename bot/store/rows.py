@@ -11,11 +11,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bot.confirmation.model import Confirmation, Place
-from bot.confirmation.stored_json import UnreadableRecord, places_from_json, places_to_json, row_from_json, row_to_json
-from runtime.store.database import Tx
-from runtime.store.records import is_storable_id
-from runtime.store.seal import seal_in, seal_of
+from adk_confirm.bot.confirmation.model import Confirmation, Place
+from adk_confirm.bot.confirmation.stored_json import (
+    UnreadableRecord,
+    places_from_json,
+    places_to_json,
+    row_from_json,
+    row_to_json,
+)
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.records import is_storable_id
+from adk_confirm.runtime.store.seal import seal_in, seal_of
 
 STORED = """
     SELECT c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.model import Confirmation, State
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.runtime.store.database import Tx
 
 CARDS = "bot:cards"
 THREADS = "bot:threads"

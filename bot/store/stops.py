@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blocks.ledger_kinds import LineKind
-from bot.confirmation.effects import Step
-from bot.confirmation.model import SLACK, State
-from bot.policy.approvers import Person
-from bot.policy.redaction import own_words
-from bot.store.agent_sessions import note_stopped
-from bot.store.attempts import begin
-from bot.store.ledger_lines import write_step
-from bot.store.mailbox import next_letters, stop_mark
-from bot.store.repository import lock_session, now, session_confirmations
-from runtime.jsontypes import canonical
-from runtime.store.database import Tx
+from adk_confirm.blocks.ledger_kinds import LineKind
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import SLACK, State
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.agent_sessions import note_stopped
+from adk_confirm.bot.store.attempts import begin
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.mailbox import next_letters, stop_mark
+from adk_confirm.bot.store.repository import lock_session, now, session_confirmations
+from adk_confirm.runtime.jsontypes import canonical
+from adk_confirm.runtime.store.database import Tx
 
 STOPS = "bot:stops"
 """The topic of stops."""

@@ -8,12 +8,12 @@ from datetime import datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from bot.confirmation.model import Confirmation
-from bot.store.mailbox import read_session
-from bot.store.outbox import NextPost, copies_until, next_post
-from bot.store.repository import Session, now, session_confirmations
-from bot.store.slack_lanes import cards_under_way
-from runtime.store.database import Tx
+from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.store.mailbox import read_session
+from adk_confirm.bot.store.outbox import NextPost, copies_until, next_post
+from adk_confirm.bot.store.repository import Session, now, session_confirmations
+from adk_confirm.bot.store.slack_lanes import cards_under_way
+from adk_confirm.runtime.store.database import Tx
 
 P = ParamSpec("P")
 

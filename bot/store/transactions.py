@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bot.confirmation.decision import delivery_of
-from bot.confirmation.effects import Delivery
-from bot.confirmation.model import Confirmation, Place, SessionKey, State
-from bot.confirmation.outcome import (
+from adk_confirm.bot.confirmation.decision import delivery_of
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey, State
+from adk_confirm.bot.confirmation.outcome import (
     HostOutcome,
     begin,
     copy_outcome,
@@ -20,15 +20,15 @@ from bot.confirmation.outcome import (
     start,
     take_back,
 )
-from bot.confirmation.schedule import needs_drawing, tick
-from bot.confirmation.states import Transition, next_version
-from bot.hosts.asked import answer_from_form
-from bot.store.repository import chain_of, lock_confirmation, now, save, save_places
-from bot.store.rows import storable
-from bot.store.slack_lanes import card_done
-from runtime.calls.call import ALTERED, Call, CallState, refuse_to_start
-from runtime.store.database import Tx
-from runtime.store.records import SessionId
+from adk_confirm.bot.confirmation.schedule import needs_drawing, tick
+from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.hosts.asked import answer_from_form
+from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, save, save_places
+from adk_confirm.bot.store.rows import storable
+from adk_confirm.bot.store.slack_lanes import card_done
+from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, refuse_to_start
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.records import SessionId
 
 _ASKED = "SELECT id FROM bot_confirmations WHERE session = :session AND request_id = :request"
 

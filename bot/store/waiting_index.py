@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, State
-from bot.policy.approvers import ApproverKind, Person
-from bot.policy.model import may_decide
-from bot.store.rows import STORED, load
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.policy.approvers import ApproverKind, Person
+from adk_confirm.bot.policy.model import may_decide
+from adk_confirm.bot.store.rows import STORED, load
+from adk_confirm.runtime.store.database import Tx
 
 ListPosition = tuple[float, str]
 """Where the next page of a list begins: when the confirmation was asked, and its id."""

@@ -19,16 +19,16 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from bot.audit.ledger import LedgerLine, LineKind
-from bot.confirmation.model import State
-from bot.confirmation.states import Transition
-from bot.store.casting import RefusedAgain
-from bot.store.mailbox import read_pause
-from bot.store.outbox import Unanswered
-from bot.store.repository import ATTENDED
-from bot.store.transactions import VotesShown
-from runtime.errors import ConfirmError
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.store.casting import RefusedAgain
+from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.outbox import Unanswered
+from adk_confirm.bot.store.repository import ATTENDED
+from adk_confirm.bot.store.transactions import VotesShown
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.store.database import Database, Tx
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ from http import HTTPStatus
 from aiohttp import web
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 
-from bot.store.open import SCHEMAS
-from bot.telemetry.metrics import Metrics
-from runtime.errors import ConfirmError, reason
-from runtime.store.database import Database
-from runtime.store.schema import version
+from adk_confirm.bot.store.open import SCHEMAS
+from adk_confirm.bot.telemetry.metrics import Metrics
+from adk_confirm.runtime.errors import ConfirmError, reason
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.schema import version
 
 log = logging.getLogger(__name__)
 

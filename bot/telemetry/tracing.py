@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from blocks.ledger_lines import LINES
-from bot.audit.ledger import SYSTEM, LedgerLine
-from bot.confirmation.model import Confirmation, SessionKey
-from bot.store.casting import CastResult, SubmittedVote
-from bot.store.repository import session_in
-from runtime.telemetry import tracing
-from runtime.telemetry.logs import log_context
+from adk_confirm.blocks.ledger_lines import LINES
+from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine
+from adk_confirm.bot.confirmation.model import Confirmation, SessionKey
+from adk_confirm.bot.store.casting import CastResult, SubmittedVote
+from adk_confirm.bot.store.repository import session_in
+from adk_confirm.runtime.telemetry import tracing
+from adk_confirm.runtime.telemetry.logs import log_context
 
 log = logging.getLogger("adk_confirm.ledger")
 

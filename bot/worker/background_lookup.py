@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Confirmation, Vote
-from bot.policy.approvers import Person
-from bot.policy.model import Policies
-from runtime.store.jobs import NotNow
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.model import Confirmation, Vote
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.runtime.store.jobs import NotNow
 
 AT_ONCE, LATER = 2.0, 1.0
 """A row waits this many seconds for Slack. Then others get their turn, and it looks for the answer at intervals of the

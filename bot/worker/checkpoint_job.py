@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from bot.audit.checkpoints import Checkpoint, checkpoint
-from bot.audit.ledger import Head
-from bot.store.checkpoints import correct_index, is_there, last_checkpoint, store_checkpoint, take_turn
-from bot.store.repository import now
-from runtime.errors import ConfirmError, StoreError
-from runtime.store.database import Database, Tx
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.checkpoints import Checkpoint, checkpoint
+from adk_confirm.bot.audit.ledger import Head
+from adk_confirm.bot.store.checkpoints import correct_index, is_there, last_checkpoint, store_checkpoint, take_turn
+from adk_confirm.bot.store.repository import now
+from adk_confirm.runtime.errors import ConfirmError, StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.seal import Seal
 
 AT_ONCE = 1000
 """The most chains in one checkpoint. If there are more, at the first checkpoint of a store for example, further

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from bot.telemetry.metrics import Metrics
-from bot.telemetry.readiness import Readiness
-from runtime.errors import reason
+from adk_confirm.bot.telemetry.metrics import Metrics
+from adk_confirm.bot.telemetry.readiness import Readiness
+from adk_confirm.runtime.errors import reason
 
 log = logging.getLogger(__name__)
 

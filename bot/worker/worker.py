@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from bot.agents.session_worker import SessionWorker
-from bot.cards.draw import CardContext, Cards
-from bot.cards.thread_worker import ThreadWorker
-from bot.config.rules import Rules
-from bot.confirmation.edits import check_edit
-from bot.confirmation.effects import Verdict
-from bot.confirmation.model import Confirmation, Seat, State, Vote
-from bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
-from bot.confirmation.shown import Paused
-from bot.confirmation.stored_json import seat_from_json, verdict_from_json
-from bot.confirmation.votes import needs_asking, waits_for_slack
-from bot.store.casting import count_next
-from bot.store.grants_in_force import grants_in
-from bot.store.mailbox import WHOSE_TURN, read_pause, read_session
-from bot.store.outbox import note_possible_copies
-from bot.store.repository import (
+from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm.bot.cards.draw import CardContext, Cards
+from adk_confirm.bot.cards.thread_worker import ThreadWorker
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.edits import check_edit
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote
+from adk_confirm.bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
+from adk_confirm.bot.confirmation.shown import Paused
+from adk_confirm.bot.confirmation.stored_json import seat_from_json, verdict_from_json
+from adk_confirm.bot.confirmation.votes import needs_asking, waits_for_slack
+from adk_confirm.bot.store.casting import count_next
+from adk_confirm.bot.store.grants_in_force import grants_in
+from adk_confirm.bot.store.mailbox import WHOSE_TURN, read_pause, read_session
+from adk_confirm.bot.store.outbox import note_possible_copies
+from adk_confirm.bot.store.repository import (
     ATTENDED,
     Session,
     chain_of,
@@ -33,14 +33,14 @@ from bot.store.repository import (
     recompute_due,
     session_in,
 )
-from bot.store.slack_lanes import SOON, count_due_cards, waits_for_end
-from bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
-from bot.telemetry.tracing import work_span
-from bot.worker.background_lookup import BackgroundLookup, PeopleLookup
-from runtime.store.database import Database, Tx
-from runtime.store.jobs import LeaseLoop, NotNow, Precedence, RowKind
-from runtime.store.lease import TERM, Lease
-from runtime.telemetry.logs import log_context
+from adk_confirm.bot.store.slack_lanes import SOON, count_due_cards, waits_for_end
+from adk_confirm.bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
+from adk_confirm.bot.telemetry.tracing import work_span
+from adk_confirm.bot.worker.background_lookup import BackgroundLookup, PeopleLookup
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import LeaseLoop, NotNow, Precedence, RowKind
+from adk_confirm.runtime.store.lease import TERM, Lease
+from adk_confirm.runtime.telemetry.logs import log_context
 
 WHILE_OWED, LONGEST_HOLD = 0.5, 20.0
 """The card of an approved call waits for the call's end: this many seconds for each other card that is due, and no

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 
-from runtime.adk.type_checks import misfit, with_defaults
-from runtime.context import as_json
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, alike, same, texts
-from runtime.signature import find_non_finite
+from adk_confirm.runtime.adk.type_checks import misfit, with_defaults
+from adk_confirm.runtime.context import as_json
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, alike, same, texts
+from adk_confirm.runtime.signature import find_non_finite
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

@@ -14,7 +14,7 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from pydantic import ValidationError
 
-from runtime.adk.signing import (
+from adk_confirm.runtime.adk.signing import (
     REQUEST_INPUT,
     WORKFLOW_CONFIRMATION,
     Announcement,
@@ -22,11 +22,11 @@ from runtime.adk.signing import (
     bound_to_event,
     signatures_in,
 )
-from runtime.adk.type_checks import check_edit
-from runtime.errors import Forbidden, Invalid
-from runtime.jsontypes import JsonObject, alike
-from runtime.signature import find_non_finite
-from runtime.wire import REQUEST_CONFIRMATION, USER
+from adk_confirm.runtime.adk.type_checks import check_edit
+from adk_confirm.runtime.errors import Forbidden, Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, alike
+from adk_confirm.runtime.signature import find_non_finite
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER
 
 ASK_AGAIN = "Ask the agent again."
 

@@ -13,9 +13,9 @@ import hashlib
 import hmac
 from dataclasses import dataclass, field
 
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
-from runtime.wire import REQUEST_INPUT as REQUEST_INPUT
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
+from adk_confirm.runtime.wire import REQUEST_INPUT as REQUEST_INPUT
 
 OUR_API = "adk-confirm"
 """The title of our own API in its `/openapi.json`, by which a bot recognises it."""

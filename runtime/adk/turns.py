@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from runtime.adk.signing import Announcement
+from adk_confirm.runtime.adk.signing import Announcement
 
 
 @dataclass

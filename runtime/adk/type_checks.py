@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from itertools import chain, product
 
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, as_object, as_text, is_deeper, objects, same, texts
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, is_deeper, objects, same, texts
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),

@@ -22,8 +22,8 @@ import sys
 import threading
 from pathlib import Path
 
-from runtime.errors import ConfirmError
-from runtime.jsontypes import Json
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import Json
 
 MOST_SECONDS = 0.1
 MOST_BYTES = 10 * 1024 * 1024

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, assert_never
 
-from runtime.errors import Conflict
-from runtime.jsontypes import Json, JsonObject, canonical, same
+from adk_confirm.runtime.errors import Conflict
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 
 REJECTED = "tool call was rejected by the user"
 NO_ANSWER = "nobody answered"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from runtime.adk.signing import Announcement, announcement_metadata
-from runtime.calls.call import SETTLED, Call, CallState, GateKind
-from runtime.jsontypes import JsonObject
-from runtime.tool import default_hint
-from runtime.wire import (
+from adk_confirm.runtime.adk.signing import Announcement, announcement_metadata
+from adk_confirm.runtime.calls.call import SETTLED, Call, CallState, GateKind
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.tool import default_hint
+from adk_confirm.runtime.wire import (
     REQUEST_INPUT,
     ConfirmationRequest,
     Content,

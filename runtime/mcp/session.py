@@ -11,9 +11,9 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
-from runtime.tool import ToolOutcomeUnknown
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.tool import ToolOutcomeUnknown
 
 if TYPE_CHECKING:
     from mcp import ClientSession

@@ -10,13 +10,20 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Self
 
-from runtime.adk.type_checks import misfits, with_defaults
-from runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
-from runtime.context import ToolContext
-from runtime.jsontypes import Json, JsonObject, is_deeper
-from runtime.mcp.session import Connection, HttpConnection, McpSession, McpUnavailable, StdioConnection, ToolFailed
-from runtime.signature import BadArguments, Bound
-from runtime.tool import BadTool, ConfirmationPolicy, Declaration, Tool
+from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
+from adk_confirm.runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.context import ToolContext
+from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
+from adk_confirm.runtime.mcp.session import (
+    Connection,
+    HttpConnection,
+    McpSession,
+    McpUnavailable,
+    StdioConnection,
+    ToolFailed,
+)
+from adk_confirm.runtime.signature import BadArguments, Bound
+from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Declaration, Tool
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
 

@@ -15,9 +15,9 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai import errors, types
 from pydantic import ValidationError
 
-from runtime.jsontypes import JsonObject
-from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
-from runtime.wire import Content, Part
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.wire import Content, Part
 
 # The SDK takes foreign JSON apart without looking: what is no Gemini answer ends in one of these.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)

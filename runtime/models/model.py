@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import JsonObject
-from runtime.tool import Declaration
-from runtime.wire import Content
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.tool import Declaration
+from adk_confirm.runtime.wire import Content
 
 if TYPE_CHECKING:
-    from runtime.models.gemini import GeminiModel
+    from adk_confirm.runtime.models.gemini import GeminiModel
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Models:
                 "any other model pass an object with generate()."
             )
         if self._gemini is None:
-            from runtime.models.gemini import GeminiModel
+            from adk_confirm.runtime.models.gemini import GeminiModel
 
             self._gemini = GeminiModel()
         return self._gemini

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from runtime.jsontypes import Json
-from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
-from runtime.wire import Content, FunctionCall, Part
+from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.wire import Content, FunctionCall, Part
 
 ScriptLine = str | FunctionCall | Content | Exception | Sequence["str | FunctionCall"]
 """One answer: a text, a call, several of both, a ready content, or a failure to raise."""

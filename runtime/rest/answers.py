@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Iterable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
-from runtime.jsontypes import Json
-from runtime.rest.bodies import MOST_BYTES, BadBody
-from runtime.rest.guard import Guard, Unauthorized, preflight
-from runtime.rest.listening import NOT_ENCODED, is_encoded
-from runtime.run.live_run import Run
-from runtime.wire import WireModel
+from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
+from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.runtime.rest.bodies import MOST_BYTES, BadBody
+from adk_confirm.runtime.rest.guard import Guard, Unauthorized, preflight
+from adk_confirm.runtime.rest.listening import NOT_ENCODED, is_encoded
+from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.wire import WireModel
 
 log = logging.getLogger(__name__)
 

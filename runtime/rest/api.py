@@ -13,12 +13,12 @@ from importlib import metadata
 from aiohttp import web
 from pydantic.json_schema import models_json_schema
 
-from runtime.adk.signing import OUR_API
-from runtime.calls.call import Call
-from runtime.errors import Busy, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject
-from runtime.rest.answers import as_events, as_json, as_lines, as_model, as_models, error_middleware
-from runtime.rest.bodies import (
+from adk_confirm.runtime.adk.signing import OUR_API
+from adk_confirm.runtime.calls.call import Call
+from adk_confirm.runtime.errors import Busy, Invalid, NotFound
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.rest.answers import as_events, as_json, as_lines, as_model, as_models, error_middleware
+from adk_confirm.runtime.rest.bodies import (
     MOST_BYTES,
     CreateSessionRequest,
     RunAgentRequest,
@@ -31,10 +31,10 @@ from runtime.rest.bodies import (
     read_object,
     read_optional,
 )
-from runtime.rest.guard import Guard, cors_headers
-from runtime.rest.page import app_info, page_routes
-from runtime.run.runner import Run, Runner
-from runtime.wire import SessionRecord, WireModel
+from adk_confirm.runtime.rest.guard import Guard, cors_headers
+from adk_confirm.runtime.rest.page import app_info, page_routes
+from adk_confirm.runtime.run.runner import Run, Runner
+from adk_confirm.runtime.wire import SessionRecord, WireModel
 
 log = logging.getLogger(__name__)
 

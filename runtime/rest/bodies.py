@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
-from runtime.rest.listening import body_of
-from runtime.wire import REQUEST_NAMES, Content, Event, EventActions, WireModel
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.rest.listening import body_of
+from adk_confirm.runtime.wire import REQUEST_NAMES, Content, Event, EventActions, WireModel
 
 DEEPEST = 64
 MOST_VALUES = 100_000

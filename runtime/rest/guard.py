@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from runtime.errors import ConfirmError, Forbidden
+from adk_confirm.runtime.errors import ConfirmError, Forbidden
 
 TOKEN_VARIABLE = "ADK_CONFIRM_API_TOKEN"  # noqa: S105  (its name, not its value)
 OPEN_TO_PROBES = "/health"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 
-from runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError
 
 
 class CannotServe(ConfirmError):

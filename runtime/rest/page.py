@@ -11,11 +11,11 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from runtime.agent import Agent
-from runtime.jsontypes import Json, JsonObject
-from runtime.rest.answers import as_json
-from runtime.run.runner import Runner
-from runtime.tool import Toolset
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.rest.answers import as_json
+from adk_confirm.runtime.run.runner import Runner
+from adk_confirm.runtime.tool import Toolset
 
 _NOTHING: tuple[tuple[str, Json], ...] = (
     ("/config/telemetry", {"telemetry": False}),

@@ -11,16 +11,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from runtime.agent import Agent
-from runtime.rest.api import make_app
-from runtime.rest.guard import Guard
-from runtime.rest.listening import listen, server_for
-from runtime.run.runner import Runner
-from runtime.store.open import open_store
-from runtime.store.seal import Seal
-from runtime.telemetry.logs import configure
-from runtime.tool import end_threads
-from runtime.wire import Dialect
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.rest.api import make_app
+from adk_confirm.runtime.rest.guard import Guard
+from adk_confirm.runtime.rest.listening import listen, server_for
+from adk_confirm.runtime.run.runner import Runner
+from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.telemetry.logs import configure
+from adk_confirm.runtime.tool import end_threads
+from adk_confirm.runtime.wire import Dialect
 
 _LAST_ANSWERS = 1.0  # for responses that are still being sent when everything else has stopped
 

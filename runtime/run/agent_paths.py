@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from runtime.agent import Agent
+from adk_confirm.runtime.agent import Agent
 
 
 class Paths:

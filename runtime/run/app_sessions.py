@@ -7,19 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.agent import Agent
-from runtime.calls.call import Call
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
-from runtime.run.message import check_state
-from runtime.run.sequencer import Sequencer
-from runtime.store.database import Database, Tx
-from runtime.store.desk import Writer
-from runtime.store.lookup import read_calls, read_events
-from runtime.store.records import SessionChange, SessionId, StoredSession
-from runtime.store.sessions import create_with, delete_session, find, list_sessions, update_state
-from runtime.store.shared_state import split_temporary
-from runtime.wire import USER, Event, EventActions, SessionRecord
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.calls.call import Call
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.message import check_state
+from adk_confirm.runtime.run.sequencer import Sequencer
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.desk import Writer
+from adk_confirm.runtime.store.lookup import read_calls, read_events
+from adk_confirm.runtime.store.records import SessionChange, SessionId, StoredSession
+from adk_confirm.runtime.store.sessions import create_with, delete_session, find, list_sessions, update_state
+from adk_confirm.runtime.store.shared_state import split_temporary
+from adk_confirm.runtime.wire import USER, Event, EventActions, SessionRecord
 
 STATE_PATIENCE = 60.0
 

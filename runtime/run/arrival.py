@@ -10,17 +10,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from runtime.calls.call import ALTERED, Call, CallState, Refuse, already_answered, step
-from runtime.confirming import Answer
-from runtime.errors import Conflict, Invalid, NotFound
-from runtime.jsontypes import JsonObject
-from runtime.run.decisions import CallDecision, decide, one_per_call
-from runtime.run.message import IncomingMessage
-from runtime.store.database import Tx
-from runtime.store.desk import ANYBODY, Writer, check_against, check_sender
-from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
-from runtime.store.records import Invocation, InvocationStatus, OpenedBy, SessionChange, SessionId, StoredSession
-from runtime.store.sessions import (
+from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, Refuse, already_answered, step
+from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.decisions import CallDecision, decide, one_per_call
+from adk_confirm.runtime.run.message import IncomingMessage
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.desk import ANYBODY, Writer, check_against, check_sender
+from adk_confirm.runtime.store.lookup import (
+    active,
+    active_invocations,
+    call_asked_by,
+    read_call,
+    read_invocation,
+    read_turn,
+)
+from adk_confirm.runtime.store.records import (
+    Invocation,
+    InvocationStatus,
+    OpenedBy,
+    SessionChange,
+    SessionId,
+    StoredSession,
+)
+from adk_confirm.runtime.store.sessions import (
     LockedSession,
     OnChange,
     claim_and_write,
@@ -31,8 +45,8 @@ from runtime.store.sessions import (
     set_aside,
     take_over_session,
 )
-from runtime.store.shared_state import split_temporary
-from runtime.wire import (
+from adk_confirm.runtime.store.shared_state import split_temporary
+from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     REQUEST_INPUT,
     USER,

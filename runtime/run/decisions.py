@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.adk.type_checks import check_answer
-from runtime.calls.call import Approve, Call, CallEvent, Deny, GateKind, Refuse, already_answered
-from runtime.confirming import Answer
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject, alike, canonical, same
-from runtime.signature import BadArguments
-from runtime.tool import Tool
-from runtime.wire import Part
+from adk_confirm.runtime.adk.type_checks import check_answer
+from adk_confirm.runtime.calls.call import Approve, Call, CallEvent, Deny, GateKind, Refuse, already_answered
+from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, alike, canonical, same
+from adk_confirm.runtime.signature import BadArguments
+from adk_confirm.runtime.tool import Tool
+from adk_confirm.runtime.wire import Part
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from runtime.calls.call import (
+from adk_confirm.runtime.calls.call import (
     INTERRUPTED,
     Call,
     CallEvent,
@@ -22,13 +22,13 @@ from runtime.calls.call import (
     Retry,
     step,
 )
-from runtime.context import ToolContext, as_json, lost_result
-from runtime.errors import ConfirmError, message_of
-from runtime.jsontypes import Json, JsonObject, same
-from runtime.signature import BadArguments, Bound, find_non_finite
-from runtime.telemetry import tracing
-from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
-from runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
+from adk_confirm.runtime.context import ToolContext, as_json, lost_result
+from adk_confirm.runtime.errors import ConfirmError, message_of
+from adk_confirm.runtime.jsontypes import Json, JsonObject, same
+from adk_confirm.runtime.signature import BadArguments, Bound, find_non_finite
+from adk_confirm.runtime.telemetry import tracing
+from adk_confirm.runtime.tool import Tool, ToolOutcomeUnknown, default_hint
+from adk_confirm.runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)
 

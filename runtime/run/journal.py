@@ -6,18 +6,18 @@ import asyncio
 import copy
 from collections.abc import Callable
 
-from runtime.calls.call import Call
-from runtime.calls.view import View
-from runtime.errors import Busy, StoreError
-from runtime.jsontypes import JsonObject
-from runtime.run.session_cache import CachedSession
-from runtime.store.database import Database, OutcomeUnknown, Tx
-from runtime.store.lease import Lease, LeaseLost
-from runtime.store.lookup import read_view_events
-from runtime.store.records import Invocation, SessionChange, SessionId, StoredSession
-from runtime.store.seal import seal_in
-from runtime.store.sessions import OnChange, was_written, write
-from runtime.wire import Event
+from adk_confirm.runtime.calls.call import Call
+from adk_confirm.runtime.calls.view import View
+from adk_confirm.runtime.errors import Busy, StoreError
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.session_cache import CachedSession
+from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
+from adk_confirm.runtime.store.lease import Lease, LeaseLost
+from adk_confirm.runtime.store.lookup import read_view_events
+from adk_confirm.runtime.store.records import Invocation, SessionChange, SessionId, StoredSession
+from adk_confirm.runtime.store.seal import seal_in
+from adk_confirm.runtime.store.sessions import OnChange, was_written, write
+from adk_confirm.runtime.wire import Event
 
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from runtime.wire import Event
+from adk_confirm.runtime.wire import Event
 
 
 class Run:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from runtime.confirming import Answer, read_answer, read_input
-from runtime.context import as_json
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.wire import REQUEST_CONFIRMATION, REQUEST_NAMES, Content, FunctionResponse, Part
+from adk_confirm.runtime.confirming import Answer, read_answer, read_input
+from adk_confirm.runtime.context import as_json
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, REQUEST_NAMES, Content, FunctionResponse, Part
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from runtime.errors import ConfirmError
-from runtime.run.live_run import Run
-from runtime.store.records import SessionId
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.store.records import SessionId
 
 log = logging.getLogger(__name__)
 

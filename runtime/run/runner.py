@@ -10,31 +10,31 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from runtime.agent import Agent
-from runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
-from runtime.confirming import Answer
-from runtime.errors import Busy, NotFound, StoreError, message_of
-from runtime.jsontypes import JsonObject
-from runtime.models.model import Models
-from runtime.run.app_sessions import AppSessions
-from runtime.run.arrival import Arrival, find_answered_calls, invocation_of
-from runtime.run.decisions import CallDecision, decide, one_per_call
-from runtime.run.live_run import Run
-from runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
-from runtime.run.recovery import Recovery, Resume
-from runtime.run.sequencer import Sequencer
-from runtime.run.work import AppContext
-from runtime.store.database import Database
-from runtime.store.desk import Writer, open_desk
-from runtime.store.lease import TERM, Keeper
-from runtime.store.lookup import active, find_abandoned, find_unknown_since
-from runtime.store.open import SCHEMA, open_store
-from runtime.store.records import SessionId
-from runtime.store.schema import lay_out
-from runtime.store.seal import Seal
-from runtime.store.sessions import OnChange
-from runtime.tool import Tool
-from runtime.wire import Dialect, Event
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
+from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.errors import Busy, NotFound, StoreError, message_of
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.model import Models
+from adk_confirm.runtime.run.app_sessions import AppSessions
+from adk_confirm.runtime.run.arrival import Arrival, find_answered_calls, invocation_of
+from adk_confirm.runtime.run.decisions import CallDecision, decide, one_per_call
+from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
+from adk_confirm.runtime.run.recovery import Recovery, Resume
+from adk_confirm.runtime.run.sequencer import Sequencer
+from adk_confirm.runtime.run.work import AppContext
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.desk import Writer, open_desk
+from adk_confirm.runtime.store.lease import TERM, Keeper
+from adk_confirm.runtime.store.lookup import active, find_abandoned, find_unknown_since
+from adk_confirm.runtime.store.open import SCHEMA, open_store
+from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.schema import lay_out
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.sessions import OnChange
+from adk_confirm.runtime.tool import Tool
+from adk_confirm.runtime.wire import Dialect, Event
 
 __all__ = ["Run", "Runner"]
 

@@ -9,17 +9,17 @@ from collections.abc import Awaitable, Callable
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from runtime.calls.call import ALTERED, CallState
-from runtime.errors import Busy, ConfirmError
-from runtime.run.arrival import AcceptedMessage, Arrival, enter
-from runtime.run.journal import Journal
-from runtime.run.live_run import Run
-from runtime.run.session_cache import SessionCache
-from runtime.run.work import AppContext, Work
-from runtime.store.database import Database, Tx
-from runtime.store.lease import Lease
-from runtime.store.records import SessionId
-from runtime.store.sessions import give_back, row_of, topic
+from adk_confirm.runtime.calls.call import ALTERED, CallState
+from adk_confirm.runtime.errors import Busy, ConfirmError
+from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter
+from adk_confirm.runtime.run.journal import Journal
+from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.run.session_cache import SessionCache
+from adk_confirm.runtime.run.work import AppContext, Work
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.sessions import give_back, row_of, topic
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from runtime.calls.view import View
-from runtime.store.records import SessionId, StoredSession
-from runtime.wire import Event
+from adk_confirm.runtime.calls.view import View
+from adk_confirm.runtime.store.records import SessionId, StoredSession
+from adk_confirm.runtime.wire import Event
 
 MOST_SESSIONS = 1024
 MOST_EVENTS = 400_000

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from runtime.agent import Agent
-from runtime.calls.call import Begin, Call, GateKind, Refuse, step
-from runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
-from runtime.context import ReadonlyContext
-from runtime.jsontypes import JsonObject
-from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
-from runtime.run.agent_paths import Paths
-from runtime.run.ask_model import ask_model, content_with_ids, describe_failure
-from runtime.run.execute import (
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.calls.call import Begin, Call, GateKind, Refuse, step
+from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
+from adk_confirm.runtime.context import ReadonlyContext
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.run.agent_paths import Paths
+from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, describe_failure
+from adk_confirm.runtime.run.execute import (
     CallEnvironment,
     admit,
     call_from_model,
@@ -32,16 +32,16 @@ from runtime.run.execute import (
     wants_denial,
     was_cancelled,
 )
-from runtime.run.journal import Journal
-from runtime.run.stopping import STOPPED, until_stopped
-from runtime.store.database import Database
-from runtime.store.lease import Keeper, Lease
-from runtime.store.lookup import known_calls
-from runtime.store.records import Invocation, InvocationStatus
-from runtime.store.shared_state import split_temporary
-from runtime.telemetry import tracing
-from runtime.tool import Tool
-from runtime.wire import Content, Dialect, Event, EventActions, NodeInfo, new_event_id
+from adk_confirm.runtime.run.journal import Journal
+from adk_confirm.runtime.run.stopping import STOPPED, until_stopped
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.lease import Keeper, Lease
+from adk_confirm.runtime.store.lookup import known_calls
+from adk_confirm.runtime.store.records import Invocation, InvocationStatus
+from adk_confirm.runtime.store.shared_state import split_temporary
+from adk_confirm.runtime.telemetry import tracing
+from adk_confirm.runtime.tool import Tool
+from adk_confirm.runtime.wire import Content, Dialect, Event, EventActions, NodeInfo, new_event_id
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from runtime.errors import StoreError
-from runtime.store.sqlite import SqliteEngine
-from runtime.store.transaction import Engine, Limits, OutcomeUnknown, SqlDialect, Tx
-from runtime.store.wakeups import Hub, Waiter
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.sqlite import SqliteEngine
+from adk_confirm.runtime.store.transaction import Engine, Limits, OutcomeUnknown, SqlDialect, Tx
+from adk_confirm.runtime.store.wakeups import Hub, Waiter
 
 __all__ = ["Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "sqlite_path"]
 
@@ -139,7 +139,7 @@ async def _open_postgres(
     url: str, clock: Callable[[], float] | None, hub: Hub, limits: Limits, *, read_only: bool
 ) -> Engine:
     try:
-        from runtime.store.postgres import PostgresEngine
+        from adk_confirm.runtime.store.postgres import PostgresEngine
     except ImportError as error:
         if not (error.name or "").startswith("psycopg"):
             raise

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from runtime.errors import Forbidden
-from runtime.store.database import Tx
-from runtime.store.records import SessionId, StoredSession
+from adk_confirm.runtime.errors import Forbidden
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.records import SessionId, StoredSession
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.errors import ConfirmError, StoreError
-from runtime.store.database import Database, Tx, Waiter
-from runtime.store.lease import TERM, Keeper, Lease, LeasedRow, LeaseLost
-from runtime.store.wakeups import until_stopped
+from adk_confirm.runtime.errors import ConfirmError, StoreError
+from adk_confirm.runtime.store.database import Database, Tx, Waiter
+from adk_confirm.runtime.store.lease import TERM, Keeper, Lease, LeasedRow, LeaseLost
+from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from runtime.errors import Busy, StoreError
-from runtime.store.database import Database, Tx, Waiter
+from adk_confirm.runtime.errors import Busy, StoreError
+from adk_confirm.runtime.store.database import Database, Tx, Waiter
 
 TERM = 10.0
 """Seconds until the lease of a dead process expires, unless a setting says otherwise."""

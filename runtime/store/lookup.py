@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runtime.calls.call import Call, void
-from runtime.calls.view import ViewEvent
-from runtime.store.database import Tx
-from runtime.store.records import CALL, Invocation, InvocationStatus, SessionId, call_key, is_storable_id
-from runtime.store.seal import seal_in
-from runtime.wire import Event
+from adk_confirm.runtime.calls.call import Call, void
+from adk_confirm.runtime.calls.view import ViewEvent
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.records import CALL, Invocation, InvocationStatus, SessionId, call_key, is_storable_id
+from adk_confirm.runtime.store.seal import seal_in
+from adk_confirm.runtime.wire import Event
 
 AT_ONCE = 100
 """How many sessions or calls one look returns at most."""

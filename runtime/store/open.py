@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from runtime.store.database import Database
-from runtime.store.schema import StoreSchema, lay_out
-from runtime.store.seal import Seal
-from runtime.store.sessions import free_all
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.schema import StoreSchema, lay_out
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.sessions import free_all
 
 SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))
 

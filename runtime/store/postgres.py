@@ -20,10 +20,10 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from runtime.errors import StoreError
-from runtime.store.postgres_wakeups import PRESENCE, WakeupConnection
-from runtime.store.transaction import Admission, Job, Limits, OutcomeUnknown, R, SqlDialect, Tx
-from runtime.store.wakeups import Hub, topic_key
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.postgres_wakeups import PRESENCE, WakeupConnection
+from adk_confirm.runtime.store.transaction import Admission, Job, Limits, OutcomeUnknown, R, SqlDialect, Tx
+from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
 WRITERS = 10
 READERS = 5

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import psycopg
 
-from runtime.errors import StoreError
-from runtime.store.wakeups import Hub
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.wakeups import Hub
 
 CHANNEL = "adk_confirm"
 EVERYBODY = "*"

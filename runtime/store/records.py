@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from runtime.calls.call import Call, CallState
-from runtime.context import DEEPEST
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
-from runtime.store.seal import Seal
-from runtime.store.shared_state import split_state
-from runtime.wire import Event
+from adk_confirm.runtime.calls.call import Call, CallState
+from adk_confirm.runtime.context import DEEPEST
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.shared_state import split_state
+from adk_confirm.runtime.wire import Event
 
 LONGEST_ID = 256
 CALL: TypeAdapter[Call] = TypeAdapter(Call)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.errors import StoreError
-from runtime.store.database import Database, Tx
-from runtime.store.transaction import SqlDialect
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.transaction import SqlDialect
 
 _ONE_AT_A_TIME = 0x61646B636F6E66  # the lock for replicas that start together
 _TABLES = {

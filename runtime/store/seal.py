@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from runtime.errors import StoreError
-from runtime.jsontypes import Json, canonical
-from runtime.store.transaction import Tx
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.jsontypes import Json, canonical
+from adk_confirm.runtime.store.transaction import Tx
 
 
 class Seal:

@@ -12,18 +12,18 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from runtime.calls.call import Call, CallState, GateKind
-from runtime.errors import Conflict, NotFound
-from runtime.jsontypes import JsonObject
-from runtime.store import lease
-from runtime.store.database import Tx
-from runtime.store.desk import Writer, check_against, check_sender
-from runtime.store.lease import LeasedRow, LeaseLost, new_token
-from runtime.store.lookup import find_call
-from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, StoredSession
-from runtime.store.seal import seal_in
-from runtime.store.shared_state import merge_shared, read_shared, split_state
-from runtime.wire import Event, json_text
+from adk_confirm.runtime.calls.call import Call, CallState, GateKind
+from adk_confirm.runtime.errors import Conflict, NotFound
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store import lease
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.desk import Writer, check_against, check_sender
+from adk_confirm.runtime.store.lease import LeasedRow, LeaseLost, new_token
+from adk_confirm.runtime.store.lookup import find_call
+from adk_confirm.runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, StoredSession
+from adk_confirm.runtime.store.seal import seal_in
+from adk_confirm.runtime.store.shared_state import merge_shared, read_shared, split_state
+from adk_confirm.runtime.wire import Event, json_text
 
 OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
 """Called in the transaction that stores a gated call, for each beginning and each new state: with the call as it was

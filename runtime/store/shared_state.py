@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic_core import from_json
 
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
-from runtime.wire import json_text
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.wire import json_text
 
 _APP = ""  # the user id of the app's own row
 

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from runtime.errors import StoreError
-from runtime.store.private import make_private_file, open_private
-from runtime.store.sqlite_writer import SqliteWriter, as_store_error
-from runtime.store.transaction import Admission, Limits, R, SqlDialect, Tx
-from runtime.store.wakeups import Hub
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.private import make_private_file, open_private
+from adk_confirm.runtime.store.sqlite_writer import SqliteWriter, as_store_error
+from adk_confirm.runtime.store.transaction import Admission, Limits, R, SqlDialect, Tx
+from adk_confirm.runtime.store.wakeups import Hub
 
 READERS = 4
 BUSY_SECONDS, BUSY_SECONDS_BESIDE = 5.0, 30.0

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from runtime.errors import StoreError
-from runtime.store.transaction import Admission, Job, R, Tx
-from runtime.store.wakeups import Hub, topic_key
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.transaction import Admission, Job, R, Tx
+from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
 GROUP_LIMIT = 256
 LOOK = 0.5

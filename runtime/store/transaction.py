@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
-from runtime.errors import Busy, StoreError
+from adk_confirm.runtime.errors import Busy, StoreError
 
 R = TypeVar("R")
 

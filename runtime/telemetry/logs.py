@@ -20,7 +20,7 @@ from traceback import extract_tb
 from types import TracebackType
 from typing import Literal
 
-from runtime.telemetry.tracing import trace_id
+from adk_confirm.runtime.telemetry.tracing import trace_id
 
 Form = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -77,7 +77,7 @@ def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace:
 
 
 class TextFormatter(logging.Formatter):
-    """`INFO bot.app: connected to … [session slack-T1-C1-1.2, confirmation 8f3c]`"""
+    """`INFO adk_confirm.bot.app: connected to … [session slack-T1-C1-1.2, confirmation 8f3c]`"""
 
     def format(self, record: logging.LogRecord) -> str:
         ids = ", ".join(f"{name} {value}" for name, value in _ids().items())

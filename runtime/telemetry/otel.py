@@ -12,7 +12,7 @@ from opentelemetry.trace import Status, StatusCode, format_trace_id
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from runtime.telemetry.tracing import Span
+from adk_confirm.runtime.telemetry.tracing import Span
 
 Attributes = Mapping[str, str | int | bool | None]
 

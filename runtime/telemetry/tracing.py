@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runtime.telemetry.otel import Otel
+    from adk_confirm.runtime.telemetry.otel import Otel
 
 Value = str | int | bool | None
 
@@ -21,7 +21,7 @@ Value = str | int | bool | None
 def _load_otel() -> Otel | None:
     """Imported when it is first needed, so that it costs nothing if it is not installed."""
     try:
-        from runtime.telemetry.otel import Otel
+        from adk_confirm.runtime.telemetry.otel import Otel
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from bot.sandbox.blockkit.elements import (
+from adk_confirm.sandbox.blockkit.elements import (
     ANY_TEXT,
     IN_ACTIONS,
     IN_INPUT,
     IN_SECTION,
     interactive,
 )
-from bot.sandbox.blockkit.schema import (
+from adk_confirm.sandbox.blockkit.schema import (
     Check,
     Complaints,
     Shape,
@@ -27,7 +27,7 @@ from bot.sandbox.blockkit.schema import (
     text,
     whole,
 )
-from bot.sandbox.reading import Json, JsonObject, as_text, objects
+from adk_confirm.sandbox.reading import Json, JsonObject, as_text, objects
 
 Surface = Literal["message", "modal", "home"]
 MOST_BLOCKS: dict[Surface, int] = {"message": 50, "modal": 100, "home": 100}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
-from bot.sandbox.blockkit.schema import (
+from adk_confirm.sandbox.blockkit.schema import (
     Check,
     Complaints,
     Shape,
@@ -18,7 +18,7 @@ from bot.sandbox.blockkit.schema import (
     text,
     whole,
 )
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
 
 ACTION_ID = string(255)
 PLACEHOLDER = text(150)

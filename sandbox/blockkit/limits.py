@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from bot.sandbox.blockkit.blocks import Surface, complaints
-from bot.sandbox.blockkit.schema import Check, Shape, anything, choice, string, text
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, objects
-from bot.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.blockkit.blocks import Surface, complaints
+from adk_confirm.sandbox.blockkit.schema import Check, Shape, anything, choice, string, text
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.sandbox.refusals import ApiRefusal
 
 LONGEST_TEXT = 40_000
 LONGEST_UPDATE = 4_000

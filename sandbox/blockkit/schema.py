@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bot.sandbox.reading import Json, JsonObject, as_text
+from adk_confirm.sandbox.reading import Json, JsonObject, as_text
 
 Complaints = Iterator[str]
 Check = Callable[[Json, str], Complaints]

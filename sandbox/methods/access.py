@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.reading import JsonObject
+from adk_confirm.sandbox.methods.call import Call, Method, Methods
+from adk_confirm.sandbox.reading import JsonObject
 
 
 def auth_test(call: Call) -> JsonObject:

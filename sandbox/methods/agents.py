@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.reading import JsonObject, as_object, as_text
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.records import AgentSession, Channel, SessionStatus
+from adk_confirm.sandbox.methods.call import Call, Method, Methods
+from adk_confirm.sandbox.reading import JsonObject, as_object, as_text
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.records import AgentSession, Channel, SessionStatus
 
 LONGEST_TITLE = 200
 MOST_PROMPTS = 4

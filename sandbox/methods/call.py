@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from bot.sandbox.reading import Json, JsonObject, as_text
-from bot.sandbox.refusals import ApiRefusal, NotFound
-from bot.sandbox.workspace.records import Channel, Install, Message, User
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.reading import Json, JsonObject, as_text
+from adk_confirm.sandbox.refusals import ApiRefusal, NotFound
+from adk_confirm.sandbox.workspace.records import Channel, Install, Message, User
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 T = TypeVar("T")
 _MOMENT = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
-from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.reading import JsonObject, objects
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.messages import Content
-from bot.sandbox.workspace.records import Channel, Message
+from adk_confirm.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
+from adk_confirm.sandbox.methods.call import Call, Method, Methods
+from adk_confirm.sandbox.reading import JsonObject, objects
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.messages import Content
+from adk_confirm.sandbox.workspace.records import Channel, Message
 
 
 def content(call: Call, *, updating: bool = False) -> Content:

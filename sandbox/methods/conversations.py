@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.sandbox.methods.call import Call, Method, Methods, paged
-from bot.sandbox.reading import JsonObject
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.records import Channel, Message
+from adk_confirm.sandbox.methods.call import Call, Method, Methods, paged
+from adk_confirm.sandbox.reading import JsonObject
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.records import Channel, Message
 
 
 def info(call: Call) -> JsonObject:

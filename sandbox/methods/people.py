@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bot.sandbox.methods.call import Call, Method, Methods, paged
-from bot.sandbox.reading import JsonObject
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.records import Group, User
+from adk_confirm.sandbox.methods.call import Call, Method, Methods, paged
+from adk_confirm.sandbox.reading import JsonObject
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.records import Group, User
 
 
 def _user_json(call: Call, user: User) -> JsonObject:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
-from bot.sandbox.blockkit.schema import Shape, array, kinds, string
-from bot.sandbox.methods.agents import require_agent, session_status
-from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.methods.chat import thread_of
-from bot.sandbox.reading import JsonObject, as_text, objects
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.messages import Content
-from bot.sandbox.workspace.records import Channel, Message, SessionStatus
+from adk_confirm.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
+from adk_confirm.sandbox.blockkit.schema import Shape, array, kinds, string
+from adk_confirm.sandbox.methods.agents import require_agent, session_status
+from adk_confirm.sandbox.methods.call import Call, Method, Methods
+from adk_confirm.sandbox.methods.chat import thread_of
+from adk_confirm.sandbox.reading import JsonObject, as_text, objects
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.messages import Content
+from adk_confirm.sandbox.workspace.records import Channel, Message, SessionStatus
 
 _CHUNKS = array(kinds({"markdown_text": Shape({"text": string(LONGEST_MARKDOWN, 0)})}), 100, 0)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bot.sandbox.blockkit.limits import check_blocks, check_view
-from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.reading import JsonObject, as_object
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.records import View
-from bot.sandbox.workspace.tickets import Trigger
+from adk_confirm.sandbox.blockkit.limits import check_blocks, check_view
+from adk_confirm.sandbox.methods.call import Call, Method, Methods
+from adk_confirm.sandbox.reading import JsonObject, as_object
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.records import View
+from adk_confirm.sandbox.workspace.tickets import Trigger
 
 
 def _view_json(call: Call, view: View) -> JsonObject:

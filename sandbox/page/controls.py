@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from bot.sandbox.reading import JsonObject
-from bot.sandbox.workspace.records import User
+from adk_confirm.sandbox.reading import JsonObject
+from adk_confirm.sandbox.workspace.records import User
 
 
 class BotState(StrEnum):

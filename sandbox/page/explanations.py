@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.people.plain import Reader
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects, texts
-from bot.sandbox.refusals import NotFound
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.records import User
+from adk_confirm.sandbox.methods.call import CallRecord
+from adk_confirm.sandbox.people.plain import Reader
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects, texts
+from adk_confirm.sandbox.refusals import NotFound
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.directory import Directory
+from adk_confirm.sandbox.workspace.records import User
 
 _LONG = 90
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")

@@ -18,15 +18,15 @@ from pathlib import Path
 from aiohttp import web
 from pydantic import ValidationError
 
-from bot.sandbox.page.guard import HEADERS, guarded
-from bot.sandbox.page.page_gestures import GESTURES, GestureContext
-from bot.sandbox.page.panel import Observed, PanelItems
-from bot.sandbox.page.screen import Screen, Stage, sees
-from bot.sandbox.reading import Json, JsonObject
-from bot.sandbox.refusals import ApiRefusal, Forbidden, Invalid, NotFound, Refused
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import User
-from bot.sandbox.workspace.registration import App
+from adk_confirm.sandbox.page.guard import HEADERS, guarded
+from adk_confirm.sandbox.page.page_gestures import GESTURES, GestureContext
+from adk_confirm.sandbox.page.panel import Observed, PanelItems
+from adk_confirm.sandbox.page.screen import Screen, Stage, sees
+from adk_confirm.sandbox.reading import Json, JsonObject
+from adk_confirm.sandbox.refusals import ApiRefusal, Forbidden, Invalid, NotFound, Refused
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import User
+from adk_confirm.sandbox.workspace.registration import App
 
 _FOLDER = Path(__file__).parent / "assets"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

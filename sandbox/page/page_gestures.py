@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, JsonValue
 
-from bot.sandbox.blockkit.elements import every_option, interactive
-from bot.sandbox.page.controls import Controls
-from bot.sandbox.page.screen import seen_channel, seen_message
-from bot.sandbox.people import forms, state
-from bot.sandbox.people.people import Person
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
-from bot.sandbox.refusals import Forbidden, Invalid, NotFound
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import User, View
+from adk_confirm.sandbox.blockkit.elements import every_option, interactive
+from adk_confirm.sandbox.page.controls import Controls
+from adk_confirm.sandbox.page.screen import seen_channel, seen_message
+from adk_confirm.sandbox.people import forms, state
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from adk_confirm.sandbox.refusals import Forbidden, Invalid, NotFound
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import User, View
 
 
 @dataclass(frozen=True, slots=True)

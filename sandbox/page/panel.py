@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
-from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page import explanations
-from bot.sandbox.page.explanations import Names
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.changes import Changes
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.methods.call import CallRecord
+from adk_confirm.sandbox.page import explanations
+from adk_confirm.sandbox.page.explanations import Names
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.changes import Changes
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 Kind = Literal["event", "click", "call", "request", "answer", "ledger"]
 _KEPT = 2000

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bot.sandbox.page.controls import Controls, Guide
-from bot.sandbox.reading import Json, JsonObject, as_text
-from bot.sandbox.refusals import Forbidden, NotFound
-from bot.sandbox.workspace.changes import WorkspaceChange
-from bot.sandbox.workspace.records import Channel, Install, Message, User, View
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.page.controls import Controls, Guide
+from adk_confirm.sandbox.reading import Json, JsonObject, as_text
+from adk_confirm.sandbox.refusals import Forbidden, NotFound
+from adk_confirm.sandbox.workspace.changes import WorkspaceChange
+from adk_confirm.sandbox.workspace.records import Channel, Install, Message, User, View
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 
-from bot.sandbox.people.state import SLOTS, state_of
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, objects
-from bot.sandbox.workspace.records import View
+from adk_confirm.sandbox.people.state import SLOTS, state_of
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.sandbox.workspace.records import View
 
 
 def entered_in(view: View, block: JsonObject) -> JsonObject:

@@ -8,15 +8,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from bot.sandbox.blockkit.elements import interactive
-from bot.sandbox.blockkit.limits import check_blocks, check_text, check_view
-from bot.sandbox.people import forms, state
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, objects
-from bot.sandbox.refusals import ApiRefusal, Forbidden, Invalid, NotFound
-from bot.sandbox.server.delivery import Delivery, Outbox
-from bot.sandbox.server.payloads import Payloads
-from bot.sandbox.workspace.records import Channel, Install, Message, User, View
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.blockkit.elements import interactive
+from adk_confirm.sandbox.blockkit.limits import check_blocks, check_text, check_view
+from adk_confirm.sandbox.people import forms, state
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.sandbox.refusals import ApiRefusal, Forbidden, Invalid, NotFound
+from adk_confirm.sandbox.server.delivery import Delivery, Outbox
+from adk_confirm.sandbox.server.payloads import Payloads
+from adk_confirm.sandbox.workspace.records import Channel, Install, Message, User, View
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 _MENTION = re.compile(r"(<@\w+>)")
 TROUBLE = "We had some trouble connecting. Try again?"

@@ -7,16 +7,16 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
-from bot.sandbox.blockkit.elements import element_label
-from bot.sandbox.people.gestures import Gestures
-from bot.sandbox.people.plain import Reader
-from bot.sandbox.people.seen import Home, Modal, Seen, chosen, find_control
-from bot.sandbox.people.waiting import PATIENCE
-from bot.sandbox.reading import Json, as_object, as_text, label
-from bot.sandbox.refusals import NotFound, Refused
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.records import Channel, Message, User
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.blockkit.elements import element_label
+from adk_confirm.sandbox.people.gestures import Gestures
+from adk_confirm.sandbox.people.plain import Reader
+from adk_confirm.sandbox.people.seen import Home, Modal, Seen, chosen, find_control
+from adk_confirm.sandbox.people.waiting import PATIENCE
+from adk_confirm.sandbox.reading import Json, as_object, as_text, label
+from adk_confirm.sandbox.refusals import NotFound, Refused
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.records import Channel, Message, User
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 T = TypeVar("T")
 Place = Channel | Seen | str

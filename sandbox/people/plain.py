@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from bot.sandbox.blockkit.elements import element_labels, every_option, interactive
-from bot.sandbox.people.state import SLOTS
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
-from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.records import Message, User
+from adk_confirm.sandbox.blockkit.elements import element_labels, every_option, interactive
+from adk_confirm.sandbox.people.state import SLOTS
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from adk_confirm.sandbox.workspace.directory import Directory
+from adk_confirm.sandbox.workspace.records import Message, User
 
 _SPECIAL = re.compile(r"<([^<>\n]+)>")
 _DATES: dict[str, str] = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.sandbox.blockkit.elements import element_labels, every_option, interactive
-from bot.sandbox.people.forms import entered_in
-from bot.sandbox.people.gestures import Gestures
-from bot.sandbox.people.plain import Reader, entered_text
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
-from bot.sandbox.refusals import NotFound
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.records import Message, View
+from adk_confirm.sandbox.blockkit.elements import element_labels, every_option, interactive
+from adk_confirm.sandbox.people.forms import entered_in
+from adk_confirm.sandbox.people.gestures import Gestures
+from adk_confirm.sandbox.people.plain import Reader, entered_text
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from adk_confirm.sandbox.refusals import NotFound
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.records import Message, View
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bot.sandbox.blockkit.elements import interactive
-from bot.sandbox.reading import Json, JsonObject, as_text
+from adk_confirm.sandbox.blockkit.elements import interactive
+from adk_confirm.sandbox.reading import Json, JsonObject, as_text
 
 
 class Slot(NamedTuple):

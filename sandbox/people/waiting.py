@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.people.plain import Reader
-from bot.sandbox.refusals import NotFound, Refused
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.records import User
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.methods.call import CallRecord
+from adk_confirm.sandbox.people.plain import Reader
+from adk_confirm.sandbox.refusals import NotFound, Refused
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.records import User
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 T = TypeVar("T")
 PATIENCE = 60.0

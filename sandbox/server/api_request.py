@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text
-from bot.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text
+from adk_confirm.sandbox.refusals import ApiRefusal
 
 
 @dataclass(frozen=True, slots=True)

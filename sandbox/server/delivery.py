@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from bot.sandbox.reading import Json, JsonObject, as_object
-from bot.sandbox.server.payloads import Payloads, name_of
-from bot.sandbox.server.sockets import ConnectionLost, SocketMode
-from bot.sandbox.workspace.messages import Happening
-from bot.sandbox.workspace.records import Channel, Install, User
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object
+from adk_confirm.sandbox.server.payloads import Payloads, name_of
+from adk_confirm.sandbox.server.sockets import ConnectionLost, SocketMode
+from adk_confirm.sandbox.workspace.messages import Happening
+from adk_confirm.sandbox.workspace.records import Channel, Install, User
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 Kind = Literal["events_api", "interactive", "slash_commands"]
 ACK_WITHIN = 3.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from bot.sandbox.reading import JsonObject
+from adk_confirm.sandbox.reading import JsonObject
 
 Kind = Literal["limit", "fail", "cut", "hang", "slow", "garble", "refuse"]
 Where = Callable[[JsonObject], bool]

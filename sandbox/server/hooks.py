@@ -6,14 +6,14 @@ import json
 
 from aiohttp import web
 
-from bot.sandbox.blockkit.limits import check_blocks, check_text
-from bot.sandbox.people.gestures import Gestures
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text
-from bot.sandbox.refusals import ApiRefusal, NotFound
-from bot.sandbox.server.faults import Faults
-from bot.sandbox.server.misbehaving import misbehave
-from bot.sandbox.workspace.tickets import Hook
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.blockkit.limits import check_blocks, check_text
+from adk_confirm.sandbox.people.gestures import Gestures
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text
+from adk_confirm.sandbox.refusals import ApiRefusal, NotFound
+from adk_confirm.sandbox.server.faults import Faults
+from adk_confirm.sandbox.server.misbehaving import misbehave
+from adk_confirm.sandbox.workspace.tickets import Hook
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 
 class Hooks:

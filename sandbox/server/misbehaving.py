@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.server.faults import Fault
-from bot.sandbox.server.rates import rate_limited
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.server.faults import Fault
+from adk_confirm.sandbox.server.rates import rate_limited
 
 
 async def misbehave(fault: Fault, request: web.Request, act: Callable[[], web.Response]) -> web.StreamResponse:

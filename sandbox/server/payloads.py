@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import uuid
 
-from bot.sandbox.reading import JsonObject, as_object, as_text
-from bot.sandbox.workspace.messages import Happening
-from bot.sandbox.workspace.records import Channel, Install, Message, User, View
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.reading import JsonObject, as_object, as_text
+from adk_confirm.sandbox.workspace.messages import Happening
+from adk_confirm.sandbox.workspace.records import Channel, Install, Message, User, View
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 _CHANNEL_TYPE = {"public": "channel", "private": "group", "im": "im", "mpim": "mpim"}
 _SUBSCRIPTION = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 
-from bot.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.refusals import ApiRefusal
 
 PER_MINUTE = 60.0
 POSTS_PER_SECOND = 1.0

@@ -11,23 +11,23 @@ from typing import Self, TypeVar, Unpack
 
 from aiohttp import web
 
-from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.people import waiting
-from bot.sandbox.people.gestures import Gestures
-from bot.sandbox.people.people import Person
-from bot.sandbox.server.delivery import Delivery, Outbox
-from bot.sandbox.server.faults import Faults
-from bot.sandbox.server.hooks import Hooks
-from bot.sandbox.server.payloads import Payloads
-from bot.sandbox.server.rates import Rates
-from bot.sandbox.server.sockets import SocketMode
-from bot.sandbox.server.storage import Storage
-from bot.sandbox.server.web_api import WebApi
-from bot.sandbox.workspace.clock import Clock
-from bot.sandbox.workspace.directory import UserFlags
-from bot.sandbox.workspace.records import Channel, Install, Team
-from bot.sandbox.workspace.registration import App
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.methods.call import CallRecord
+from adk_confirm.sandbox.people import waiting
+from adk_confirm.sandbox.people.gestures import Gestures
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.server.delivery import Delivery, Outbox
+from adk_confirm.sandbox.server.faults import Faults
+from adk_confirm.sandbox.server.hooks import Hooks
+from adk_confirm.sandbox.server.payloads import Payloads
+from adk_confirm.sandbox.server.rates import Rates
+from adk_confirm.sandbox.server.sockets import SocketMode
+from adk_confirm.sandbox.server.storage import Storage
+from adk_confirm.sandbox.server.web_api import WebApi
+from adk_confirm.sandbox.workspace.clock import Clock
+from adk_confirm.sandbox.workspace.directory import UserFlags
+from adk_confirm.sandbox.workspace.records import Channel, Install, Team
+from adk_confirm.sandbox.workspace.registration import App
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 T = TypeVar("T")
 

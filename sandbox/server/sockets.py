@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import WSMsgType, web
 
-from bot.sandbox.reading import Json, JsonObject, as_object, as_text
-from bot.sandbox.workspace.changes import Changes
-from bot.sandbox.workspace.registration import App
+from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text
+from adk_confirm.sandbox.workspace.changes import Changes
+from adk_confirm.sandbox.workspace.registration import App
 
 MOST_CONNECTIONS = 10
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from bot.sandbox.server.faults import Faults
-from bot.sandbox.server.misbehaving import misbehave
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.server.faults import Faults
+from adk_confirm.sandbox.server.misbehaving import misbehave
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 
 class Storage:

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.sandbox.methods import access, agents, chat, conversations, people, streams, views
-from bot.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
-from bot.sandbox.reading import JsonObject
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.server.api_request import ApiRequest, read
-from bot.sandbox.server.faults import Faults
-from bot.sandbox.server.misbehaving import misbehave
-from bot.sandbox.server.rates import Rates
-from bot.sandbox.workspace.records import Install
-from bot.sandbox.workspace.workspace import Workspace
+from adk_confirm.sandbox.methods import access, agents, chat, conversations, people, streams, views
+from adk_confirm.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
+from adk_confirm.sandbox.reading import JsonObject
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.server.api_request import ApiRequest, read
+from adk_confirm.sandbox.server.faults import Faults
+from adk_confirm.sandbox.server.misbehaving import misbehave
+from adk_confirm.sandbox.server.rates import Rates
+from adk_confirm.sandbox.workspace.records import Install
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 METHODS: Methods = {
     **chat.METHODS,

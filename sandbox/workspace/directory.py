@@ -8,10 +8,10 @@ import secrets
 from collections.abc import Callable
 from typing import TypedDict, TypeVar, Unpack
 
-from bot.sandbox.refusals import NotFound
-from bot.sandbox.workspace.changes import Changes
-from bot.sandbox.workspace.records import Channel, ChannelKind, Group, Install, Team, User
-from bot.sandbox.workspace.registration import App
+from adk_confirm.sandbox.refusals import NotFound
+from adk_confirm.sandbox.workspace.changes import Changes
+from adk_confirm.sandbox.workspace.records import Channel, ChannelKind, Group, Install, Team, User
+from adk_confirm.sandbox.workspace.registration import App
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
-from bot.sandbox.blockkit.elements import interactive
-from bot.sandbox.reading import JsonObject
-from bot.sandbox.refusals import NotFound
-from bot.sandbox.workspace.changes import Changes
-from bot.sandbox.workspace.clock import Clock
-from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.records import Channel, Install, Message, copied
+from adk_confirm.sandbox.blockkit.elements import interactive
+from adk_confirm.sandbox.reading import JsonObject
+from adk_confirm.sandbox.refusals import NotFound
+from adk_confirm.sandbox.workspace.changes import Changes
+from adk_confirm.sandbox.workspace.clock import Clock
+from adk_confirm.sandbox.workspace.directory import Directory
+from adk_confirm.sandbox.workspace.records import Channel, Install, Message, copied
 
 
 @dataclass(frozen=True, slots=True)

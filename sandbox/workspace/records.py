@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeVar
 from zoneinfo import ZoneInfo
 
-from bot.sandbox.reading import Json, JsonObject
+from adk_confirm.sandbox.reading import Json, JsonObject
 
 J = TypeVar("J")
 

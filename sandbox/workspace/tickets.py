@@ -6,8 +6,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.clock import Clock
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.clock import Clock
 
 TRIGGER_LIVES = 3.0
 HOOK_LIVES = 30 * 60.0

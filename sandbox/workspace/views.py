@@ -6,14 +6,14 @@ from __future__ import annotations
 import secrets
 from typing import Literal
 
-from bot.sandbox.people import state
-from bot.sandbox.reading import JsonObject, as_object, objects
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.workspace.changes import Changes, Kind
-from bot.sandbox.workspace.clock import Clock
-from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.messages import with_ids
-from bot.sandbox.workspace.records import Install, View, copied
+from adk_confirm.sandbox.people import state
+from adk_confirm.sandbox.reading import JsonObject, as_object, objects
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.workspace.changes import Changes, Kind
+from adk_confirm.sandbox.workspace.clock import Clock
+from adk_confirm.sandbox.workspace.directory import Directory
+from adk_confirm.sandbox.workspace.messages import with_ids
+from adk_confirm.sandbox.workspace.records import Install, View, copied
 
 
 class Views:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bot.sandbox.workspace.changes import Changes
-from bot.sandbox.workspace.clock import Clock
-from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.messages import Messages
-from bot.sandbox.workspace.records import Channel, Message, StoredFile, User
-from bot.sandbox.workspace.registration import App
-from bot.sandbox.workspace.tickets import Tickets
-from bot.sandbox.workspace.views import Views
+from adk_confirm.sandbox.workspace.changes import Changes
+from adk_confirm.sandbox.workspace.clock import Clock
+from adk_confirm.sandbox.workspace.directory import Directory
+from adk_confirm.sandbox.workspace.messages import Messages
+from adk_confirm.sandbox.workspace.records import Channel, Message, StoredFile, User
+from adk_confirm.sandbox.workspace.registration import App
+from adk_confirm.sandbox.workspace.tickets import Tickets
+from adk_confirm.sandbox.workspace.views import Views
 
 
 class Workspace:

@@ -20,9 +20,20 @@ if TYPE_CHECKING:
     from adk_confirm.runtime.run import runner
     from adk_confirm.runtime.run.runner import Run, Runner
     from adk_confirm.runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, Toolset
-    from adk_confirm.runtime.wire import ConfirmationRequest, Content, Event, EventActions, FunctionCall, FunctionResponse, Part, REQUEST_CONFIRMATION, ToolConfirmation
+    from adk_confirm.runtime.wire import (
+        REQUEST_CONFIRMATION,
+        ConfirmationRequest,
+        Content,
+        Event,
+        EventActions,
+        FunctionCall,
+        FunctionResponse,
+        Part,
+        ToolConfirmation,
+    )
 
 __all__ = [
+    "REQUEST_CONFIRMATION",
     "Agent",
     "Answer",
     "Busy",
@@ -47,7 +58,6 @@ __all__ = [
     "ModelResponse",
     "NotFound",
     "Part",
-    "REQUEST_CONFIRMATION",
     "ReadonlyContext",
     "Request",
     "Run",

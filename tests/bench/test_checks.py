@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from adk_confirm.runtime.jsontypes import Json
 from bench.chaos.checks import PROMISES, check
 from bench.chaos.history import (
     ClickRecord,
@@ -24,7 +25,6 @@ from bench.chaos.history import (
 from bench.chaos.plan import make_plan
 from bench.chaos.report import verdict
 from bench.chaos.story import Story
-from runtime.jsontypes import Json
 
 THREAD = ("C0NORTH", "1.000100")
 SESSION = "chaos/slack-T0ACME-U0ANN/slack-T0ACME-C0NORTH-1.000100"

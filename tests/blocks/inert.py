@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from blocks.text import visible
+from adk_confirm.blocks.text import visible
 from tests.blocks.limits import Payload, strings
 
 _CODE = re.compile(r"`[^`\n]+`")

@@ -10,8 +10,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from bot.sandbox.blockkit.blocks import Surface
-from bot.sandbox.blockkit.limits import check_blocks, check_metadata, check_view
+from adk_confirm.sandbox.blockkit.blocks import Surface
+from adk_confirm.sandbox.blockkit.limits import check_blocks, check_metadata, check_view
 
 Payload = Mapping[str, JsonValue]
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from blocks.home import HomeView
-from blocks.ledger_kinds import LineKind, Reason
-from blocks.ledger_lines import ShownLine
-from bot.audit.ledger import Head, append
-from bot.confirmation.authorise import Refusal
-from bot.confirmation.decision import open_confirmation
-from bot.confirmation.effects import Verdict
-from bot.confirmation.model import OutcomeKind, State
-from bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
-from bot.policy.approvers import Approver
+from adk_confirm.blocks.home import HomeView
+from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.ledger_lines import ShownLine
+from adk_confirm.bot.audit.ledger import Head, append
+from adk_confirm.bot.confirmation.authorise import Refusal
+from adk_confirm.bot.confirmation.decision import open_confirmation
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
+from adk_confirm.bot.policy.approvers import Approver
 from tests.support import deciding
 from tests.support.secret import KEYS
 

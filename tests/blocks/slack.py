@@ -7,7 +7,7 @@ from copy import deepcopy
 
 from pydantic import JsonValue
 
-from blocks.kit import JsonObject
+from adk_confirm.blocks.kit import JsonObject
 
 State = dict[str, dict[str, dict[str, JsonValue]]]
 

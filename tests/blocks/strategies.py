@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from blocks.ledger_kinds import Reason
-from blocks.ledger_lines import LINES
-from bot.confirmation.model import OutcomeKind, State
-from bot.confirmation.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
-from bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.blocks.ledger_kinds import Reason
+from adk_confirm.blocks.ledger_lines import LINES
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 from tests.blocks.samples import shown, shown_line
 
 FRAGMENTS = [

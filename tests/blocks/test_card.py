@@ -6,14 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
 
-from blocks.card import card, note
-from blocks.content import CARD, content
-from blocks.ids import Action
-from blocks.kit import JsonObject
-from blocks.rich import Prose, Say, When, markup, say
-from blocks.values import spell_value
-from bot.confirmation.model import State
-from bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
+from adk_confirm.blocks.card import card, note
+from adk_confirm.blocks.content import CARD, content
+from adk_confirm.blocks.ids import Action
+from adk_confirm.blocks.kit import JsonObject
+from adk_confirm.blocks.rich import Prose, Say, When, markup, say
+from adk_confirm.blocks.values import spell_value
+from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])

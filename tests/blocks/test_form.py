@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from blocks import form
-from blocks.fields import Wrong, parse_json
-from blocks.full_view import MOST_FIELDS, can_be_shown
-from blocks.ids import Action
-from blocks.kit import JsonObject
-from blocks.values import json_text, same
-from bot.confirmation.model import State
-from bot.confirmation.shown import Argument, Shown, payload_fields
+from adk_confirm.blocks import form
+from adk_confirm.blocks.fields import Wrong, parse_json
+from adk_confirm.blocks.full_view import MOST_FIELDS, can_be_shown
+from adk_confirm.blocks.ids import Action
+from adk_confirm.blocks.kit import JsonObject
+from adk_confirm.blocks.values import json_text, same
+from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.shown import Argument, Shown, payload_fields
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from blocks.card import card, pointer
-from blocks.form import Form, approve_form, deny_form, withdraw_form
-from blocks.full_view import everything as everything_view
-from blocks.full_view import run_again_form
-from blocks.home import approvals, help_message, home_tab
-from blocks.kit import JsonObject
-from blocks.thread import history, thread_messages
-from blocks.verdict import agent_failure_message, notice_modal, verdict_message, verdict_modal
+from adk_confirm.blocks.card import card, pointer
+from adk_confirm.blocks.form import Form, approve_form, deny_form, withdraw_form
+from adk_confirm.blocks.full_view import everything as everything_view
+from adk_confirm.blocks.full_view import run_again_form
+from adk_confirm.blocks.home import approvals, help_message, home_tab
+from adk_confirm.blocks.kit import JsonObject
+from adk_confirm.blocks.thread import history, thread_messages
+from adk_confirm.blocks.verdict import agent_failure_message, notice_modal, verdict_message, verdict_modal
 from tests.blocks import inert, limits, samples, strategies
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 from pydantic import JsonValue
 
-from blocks.content import headline
-from blocks.readable import Readable, readable, readable_name, words_of
-from blocks.rich import Line, When, markup, rich, spoken
-from bot.confirmation.shown import Argument
+from adk_confirm.blocks.content import headline
+from adk_confirm.blocks.readable import Readable, readable, readable_name, words_of
+from adk_confirm.blocks.rich import Line, When, markup, rich, spoken
+from adk_confirm.bot.confirmation.shown import Argument
 from tests.blocks import samples
 
 

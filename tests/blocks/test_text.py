@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from blocks.text import escape, fit, inert, pieces, plain, prose, right_to_left, units, visible
+from adk_confirm.blocks.text import escape, fit, inert, pieces, plain, prose, right_to_left, units, visible
 from tests.blocks import strategies
 
 CLUSTERS = ["👩‍👩‍👧‍👦", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "🇮🇹", "👍🏽", "❤️", "1️⃣", "e\u0301", "각", "\u1112\u1161\u11ab", "क्षि", "x", " ", "\n"]

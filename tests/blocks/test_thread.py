@@ -6,18 +6,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocks.card import card
-from blocks.ids import LineMark, parse_mark
-from blocks.ledger_kinds import LineKind, Reason
-from blocks.ledger_lines import LINES, ShownLine
-from blocks.mentions import mentions, with_names
-from blocks.rich import rich
-from blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
-from blocks.verdict import agent_failure_message, notice_message, notice_modal, verdict_message, verdict_modal
-from bot.confirmation.authorise import Refusal
-from bot.confirmation.effects import Verdict
-from bot.confirmation.shown import Argument, FieldDiff, Shown
-from bot.policy.approvers import Unresolved
+from adk_confirm.blocks.card import card
+from adk_confirm.blocks.ids import LineMark, parse_mark
+from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.ledger_lines import LINES, ShownLine
+from adk_confirm.blocks.mentions import mentions, with_names
+from adk_confirm.blocks.rich import rich
+from adk_confirm.blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
+from adk_confirm.blocks.verdict import (
+    agent_failure_message,
+    notice_message,
+    notice_modal,
+    verdict_message,
+    verdict_modal,
+)
+from adk_confirm.bot.confirmation.authorise import Refusal
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.shown import Argument, FieldDiff, Shown
+from adk_confirm.bot.policy.approvers import Unresolved
 from tests.blocks import inert, limits, samples, strategies
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from pydantic import JsonValue
 
-from blocks.text import visible
-from blocks.values import ON_ONE_LINE, json_text, same, spell_on_one_line, spell_value
+from adk_confirm.blocks.text import visible
+from adk_confirm.blocks.values import ON_ONE_LINE, json_text, same, spell_on_one_line, spell_value
 from tests.blocks import strategies
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runtime import Agent, Runner
+from adk_confirm import Agent, Runner
 from tests.support.postgres import PostgresServer
 from tests.support.stores import new_store
 

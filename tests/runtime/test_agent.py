@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from runtime.agent import Agent, BadAgent
-from runtime.context import ReadonlyContext, ToolContext
-from runtime.jsontypes import JsonObject
-from runtime.models.scripted import ScriptedModel
-from runtime.run.runner import Runner
-from runtime.tool import BadTool, FunctionTool, Tool
+from adk_confirm.runtime.agent import Agent, BadAgent
+from adk_confirm.runtime.context import ReadonlyContext, ToolContext
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.scripted import ScriptedModel
+from adk_confirm.runtime.run.runner import Runner
+from adk_confirm.runtime.tool import BadTool, FunctionTool, Tool
 
 MODEL = ScriptedModel()
 

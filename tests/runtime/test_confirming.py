@@ -11,10 +11,17 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.confirming import Answer, Request, original_call_from, read_answer, requests_in
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, canonical
-from runtime.wire import ConfirmationRequest, Content, Event, FunctionCall, FunctionResponse, ToolConfirmation
+from adk_confirm.runtime.confirming import Answer, Request, original_call_from, read_answer, requests_in
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, canonical
+from adk_confirm.runtime.wire import (
+    ConfirmationRequest,
+    Content,
+    Event,
+    FunctionCall,
+    FunctionResponse,
+    ToolConfirmation,
+)
 
 NAME = "adk_request_confirmation"
 CALL = {"id": "call-1", "name": "transfer_money", "args": {"amount": 100}}

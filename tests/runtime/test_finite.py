@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from runtime import Agent, FunctionTool, ScriptedModel, call
-from runtime.jsontypes import Json, JsonObject
-from runtime.signature import BadArguments, Signature, find_non_finite
+from adk_confirm import Agent, FunctionTool, ScriptedModel, call
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.signature import BadArguments, Signature, find_non_finite
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.jsontypes import Json, alike, canonical, same
+from adk_confirm.runtime.jsontypes import Json, alike, canonical, same
 
 # Also what is no text anywhere else: halves of letters, and the sign that ends a text in C.
 anything = st.text(st.characters(exclude_categories=()))

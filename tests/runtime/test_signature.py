@@ -19,10 +19,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from runtime.context import ReadonlyContext, ToolContext
-from runtime.jsontypes import Json, JsonObject, same
-from runtime.signature import BadArguments, BadTool, Signature
-from runtime.tool import FunctionTool
+from adk_confirm.runtime.context import ReadonlyContext, ToolContext
+from adk_confirm.runtime.jsontypes import Json, JsonObject, same
+from adk_confirm.runtime.signature import BadArguments, BadTool, Signature
+from adk_confirm.runtime.tool import FunctionTool
 
 if TYPE_CHECKING:
     from nowhere import OnlyForCheckers  # type: ignore[import-not-found]  # that is what it stands for

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.context import ToolContext
-from runtime.titles import title_after_edit
-from runtime.tool import BadTool, FunctionTool
+from adk_confirm.runtime.context import ToolContext
+from adk_confirm.runtime.titles import title_after_edit
+from adk_confirm.runtime.tool import BadTool, FunctionTool
 
 
 def deploy(service: str, env: str = "prod") -> str:

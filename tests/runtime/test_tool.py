@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from runtime.context import SessionState, ToolContext
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
-from runtime.signature import BadTool
-from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, as_tool, default_hint
+from adk_confirm.runtime.context import SessionState, ToolContext
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.signature import BadTool
+from adk_confirm.runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, as_tool, default_hint
 
 
 def context(state: JsonObject | None = None, **changes: Any) -> ToolContext:

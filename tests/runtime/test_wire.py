@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from runtime.jsontypes import canonical
-from runtime.wire import (
+from adk_confirm.runtime.jsontypes import canonical
+from adk_confirm.runtime.wire import (
     Blob,
     ConfirmationRequest,
     Content,

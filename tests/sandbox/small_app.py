@@ -12,17 +12,17 @@ from aiohttp import web
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_sdk.web.async_client import AsyncWebClient
 
-from blocks.card import card
-from blocks.form import Form, FormErrors, deny_form, read_denial
-from blocks.home import approvals, home_tab
-from blocks.ids import Action, Callback
-from blocks.ledger_kinds import LineKind
-from blocks.thread import history
-from blocks.verdict import notice_modal, verdict_modal
-from bot.confirmation.effects import Verdict
-from bot.confirmation.model import State
-from bot.confirmation.shown import FieldDiff, Shown
-from bot.sandbox.server.server import FakeSlack
+from adk_confirm.blocks.card import card
+from adk_confirm.blocks.form import Form, FormErrors, deny_form, read_denial
+from adk_confirm.blocks.home import approvals, home_tab
+from adk_confirm.blocks.ids import Action, Callback
+from adk_confirm.blocks.ledger_kinds import LineKind
+from adk_confirm.blocks.thread import history
+from adk_confirm.blocks.verdict import notice_modal, verdict_modal
+from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.shown import FieldDiff, Shown
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries

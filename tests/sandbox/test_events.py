@@ -11,14 +11,14 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.waiting import WaitedInVain
-from bot.sandbox.refusals import NotFound
-from bot.sandbox.server.delivery import ACK_WITHIN
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
-from runtime.jsontypes import as_object
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import as_object
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.waiting import WaitedInVain
+from adk_confirm.sandbox.refusals import NotFound
+from adk_confirm.sandbox.server.delivery import ACK_WITHIN
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Channel
 
 Body = dict[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.blockkit.blocks import Surface, complaints
-from bot.sandbox.blockkit.limits import check_blocks, check_metadata, check_text, check_view
-from bot.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.blockkit.blocks import Surface, complaints
+from adk_confirm.sandbox.blockkit.limits import check_blocks, check_metadata, check_text, check_view
+from adk_confirm.sandbox.refusals import ApiRefusal
 
 Block = dict[str, Any]
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.blockkit.blocks import BLOCKS, Surface, complaints
-from bot.sandbox.blockkit.elements import ELEMENTS
-from bot.sandbox.blockkit.limits import check_metadata, check_view
-from bot.sandbox.methods.call import Args, Call
-from bot.sandbox.refusals import ApiRefusal
-from bot.sandbox.server.web_api import METHODS
-from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.records import Channel
-from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.sandbox.blockkit.blocks import BLOCKS, Surface, complaints
+from adk_confirm.sandbox.blockkit.elements import ELEMENTS
+from adk_confirm.sandbox.blockkit.limits import check_metadata, check_view
+from adk_confirm.sandbox.methods.call import Args, Call
+from adk_confirm.sandbox.refusals import ApiRefusal
+from adk_confirm.sandbox.server.web_api import METHODS
+from adk_confirm.sandbox.workspace.directory import Directory
+from adk_confirm.sandbox.workspace.records import Channel
+from adk_confirm.sandbox.workspace.workspace import Workspace
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 ANY_JSON = st.recursive(

@@ -10,9 +10,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people.people import Person
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.tickets import TRIGGER_LIVES
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.tickets import TRIGGER_LIVES
 
 Body = dict[str, Any]
 

@@ -11,10 +11,10 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.people import Person
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Channel
 
 Arguments = dict[str, Any]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
-from runtime.jsontypes import JsonObject, canonical
-from runtime.models.scripted import ScriptLine
+from adk_confirm import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.models.scripted import ScriptLine
 
 taken: list[object] = []
 

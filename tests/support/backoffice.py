@@ -23,25 +23,25 @@ from typing import Any
 
 import pytest
 
-from bot.cli import main
-from bot.config.rules import Rules
-from bot.config.settings import load_settings
-from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
-from bot.confirmation.outcome import HostOutcome
-from bot.confirmation.stored_json import delivery_from_json
-from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
-from bot.policy.model import CallFacts, Policies
-from bot.store.casting import CastResult, SubmittedVote, cast
-from bot.store.incoming_words import SlackMessage, store_message
-from bot.store.mailbox import letters_done, next_letters, read_session, session_done
-from bot.store.open import open_store
-from bot.store.outbox import mark_all_posted, posted_up_to
-from bot.store.repository import read_confirmation, session_confirmations
-from bot.store.requests import Opening, asked_call, open_request
-from bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
-from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
+from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.confirmation.stored_json import delivery_from_json
+from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
+from adk_confirm.bot.policy.model import CallFacts, Policies
+from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.incoming_words import SlackMessage, store_message
+from adk_confirm.bot.store.mailbox import letters_done, next_letters, read_session, session_done
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.outbox import mark_all_posted, posted_up_to
+from adk_confirm.bot.store.repository import read_confirmation, session_confirmations
+from adk_confirm.bot.store.requests import Opening, asked_call, open_request
+from adk_confirm.bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, full_member
 from tests.support.secret import SECRET
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime import Agent, ScriptedModel, call
-from runtime.jsontypes import Json, JsonObject
-from runtime.mcp.toolset import McpTool
+from adk_confirm import Agent, ScriptedModel, call
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.mcp.toolset import McpTool
 
 _AGAIN: JsonObject = {"type": "object", "properties": {"x": {"$ref": "#/$defs/endless"}}}
 _ENDLESS: JsonObject = {"anyOf": [_AGAIN, _AGAIN, _AGAIN]}

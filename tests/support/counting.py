@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from runtime.store.database import Database
+from adk_confirm.runtime.store.database import Database
 
 STORED = Path(__file__).parents[1] / "counts.json"
 

@@ -6,19 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Refusal
-from bot.confirmation.decision import open_confirmation, record_outside_answer
-from bot.confirmation.effects import Delivery, Step
-from bot.confirmation.model import AskedCall, Confirmation, Edit, Grant, OutcomeKind, SessionKey, State, Vote, VoteKind
-from bot.confirmation.outcome import HostOutcome, begin, observe
-from bot.confirmation.schedule import tick
-from bot.confirmation.states import Transition
-from bot.confirmation.votes import count, store_vote
-from bot.ops.reapply import reapply
-from bot.policy.approvers import Account, Approver, Members, Person
-from bot.policy.model import Policies, Policy
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Facts, Refusal
+from adk_confirm.bot.confirmation.decision import open_confirmation, record_outside_answer
+from adk_confirm.bot.confirmation.effects import Delivery, Step
+from adk_confirm.bot.confirmation.model import (
+    AskedCall,
+    Confirmation,
+    Edit,
+    Grant,
+    OutcomeKind,
+    SessionKey,
+    State,
+    Vote,
+    VoteKind,
+)
+from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, observe
+from adk_confirm.bot.confirmation.schedule import tick
+from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.votes import count, store_vote
+from adk_confirm.bot.ops.reapply import reapply
+from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person
+from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 TEAM = "T0ACME"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

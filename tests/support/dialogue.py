@@ -17,7 +17,7 @@ from collections.abc import AsyncIterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from runtime import (
+from adk_confirm import (
     REQUEST_CONFIRMATION,
     Answer,
     Content,
@@ -30,8 +30,8 @@ from runtime import (
     original_call_from,
     requests_in,
 )
-from runtime.calls.call import Call, Word
-from runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.calls.call import Call, Word
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 
 _numbers = count(1)
 

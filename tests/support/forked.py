@@ -17,7 +17,7 @@ from tests.support.fork_server import ROOT, Fork, ForkServer
 
 __all__ = ["ROOT", "Forked", "command", "forked"]
 
-_BOT = ForkServer("bot.app", "tests.support.serving")
+_BOT = ForkServer("adk_confirm.bot.app", "tests.support.serving")
 
 
 class Forked:
@@ -83,4 +83,4 @@ async def forked(
 def command(directory: str, *arguments: str) -> None:
     """Runs in the child: `adk-confirm` in this directory."""
     os.chdir(directory)
-    sys.exit(importlib.import_module("bot.cli").main(arguments))
+    sys.exit(importlib.import_module("adk_confirm.bot.cli").main(arguments))

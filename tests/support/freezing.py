@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from runtime.store.postgres import SESSION
+from adk_confirm.runtime.store.postgres import SESSION
 
 
 @contextmanager

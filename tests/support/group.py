@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable
 
-from runtime.store.database import Database
+from adk_confirm.runtime.store.database import Database
 
 
 async def together(database: Database, *calls: Awaitable[object]) -> list[object]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from runtime import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, ScriptedModel
+from adk_confirm import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, ScriptedModel
 from tests.support.lab import reply
 
 _LOOK_AGAIN = 0.02

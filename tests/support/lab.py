@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from runtime import (
+from adk_confirm import (
     Agent,
     Content,
     FunctionCall,
@@ -31,9 +31,9 @@ from runtime import (
     ScriptedModel,
     ToolContext,
 )
-from runtime.jsontypes import JsonObject, canonical
-from runtime.models.scripted import ScriptLine
-from runtime.tool import ToolOutcomeUnknown
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.runtime.tool import ToolOutcomeUnknown
 
 LOOK_AGAIN = 0.01
 PACE = 0.05

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel, ToolContext
-from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.models.scripted import ScriptLine
-from runtime.tool import ToolOutcomeUnknown
+from adk_confirm import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel, ToolContext
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.runtime.tool import ToolOutcomeUnknown
 
 TOKEN = "s3cr3t-of-the-safe"
 NESTED = "k3y-deep-inside"

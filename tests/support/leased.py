@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.errors import Busy
-from runtime.store.database import Database, Tx
-from runtime.store.lease import POLL, TERM, Lease, LeasedRow, claim
+from adk_confirm.runtime.errors import Busy
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import POLL, TERM, Lease, LeasedRow, claim
 
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from runtime.mcp.toolset import HttpConnection, StdioConnection
+from adk_confirm.runtime.mcp.toolset import HttpConnection, StdioConnection
 from tests.support.fork_server import Begun, ForkServer
 from tests.support.waiting import until
 

@@ -18,20 +18,20 @@ from typing import Self
 
 import pytest
 
-from bot.app import Bot, running_bot
-from bot.cli import main
-from bot.config.settings import Settings, parse_settings
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
-from bot.slack.api import CallLimits
-from bot.store.repository import ATTENDED, CONFIRMATIONS, REPLIES, SESSIONS
-from bot.store.slack_lanes import CARDS, SOON, THREADS
-from bot.worker.supervision import RestartPauses
-from runtime.jsontypes import JsonObject, as_object
-from runtime.store.database import Tx
+from adk_confirm.bot.app import Bot, running_bot
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.config.settings import Settings, parse_settings
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.store.repository import ATTENDED, CONFIRMATIONS, REPLIES, SESSIONS
+from adk_confirm.bot.store.slack_lanes import CARDS, SOON, THREADS
+from adk_confirm.bot.worker.supervision import RestartPauses
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.kill import child
 
 POLICY = """
@@ -172,7 +172,7 @@ async def office(
     *,
     slack: FakeSlack | None = None,
     socket: bool = False,
-    target: str = "examples.oncall:agent",
+    target: str = "adk_confirm.examples.oncall:agent",
     env: Mapping[str, str] | None = None,
     time_moves: bool = False,
     limits: CallLimits = AT_ONCE,
@@ -205,7 +205,7 @@ def configured(
     database_url: str,
     policies: str = POLICY,
     *,
-    target: str = "examples.oncall:agent",
+    target: str = "adk_confirm.examples.oncall:agent",
     socket: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> Settings:
@@ -213,7 +213,7 @@ def configured(
     return parse_settings(config(policies, target), environment(slack, database_url, socket=socket, env=env))
 
 
-def config(policies: str, target: str = "examples.oncall:agent") -> str:
+def config(policies: str, target: str = "adk_confirm.examples.oncall:agent") -> str:
     agent = target if "=" in target else f'target = "{target}"'  # the test may give a whole [agent] table
     return f'[agent]\n{agent}\n[slack]\nlisten = "127.0.0.1:0"\n{policies}'
 

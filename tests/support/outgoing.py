@@ -15,26 +15,26 @@ from dataclasses import dataclass, field, replace
 from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.audit.ledger import Head, LedgerLine, append
-from bot.cards.draw import PLAIN, CardContext, Cards
-from bot.cards.thread import Thread
-from bot.config.rules import Rules
-from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, Place, SessionKey
-from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
-from bot.demo.slack_app import our_app
-from bot.policy.model import Policies, Policy
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.server import FakeSlack
-from bot.sandbox.workspace.records import Channel
-from bot.slack.api import CallLimits, Slack, slack_session
-from bot.slack.directory import Directory
-from bot.slack.errors import Later, SlackTrouble
-from bot.store.open import open_store
-from bot.store.repository import Session
-from runtime.store.database import Database
-from runtime.store.lease import Lease
+from adk_confirm.bot.audit.ledger import Head, LedgerLine, append
+from adk_confirm.bot.cards.draw import PLAIN, CardContext, Cards
+from adk_confirm.bot.cards.thread import Thread
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey
+from adk_confirm.bot.confirmation.stored_json import row_from_json, row_to_json, step_content
+from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.repository import Session
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked, make_policy
 from tests.support.leased import a_lease
 from tests.support.secret import KEYS, SECRET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bot.audit.ledger import LedgerLine
+from adk_confirm.bot.audit.ledger import LedgerLine
 
 
 def without_content(line: LedgerLine) -> LedgerLine:

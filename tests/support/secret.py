@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.store.seal import Seal
+from adk_confirm.runtime.store.seal import Seal
 
 SECRET = "a secret that only tests know, long enough"
 KEYS = Seal(SECRET)

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp import web
 
-from runtime import Runner
-from runtime.rest.api import make_app
-from runtime.rest.guard import Guard
-from runtime.rest.listening import server_for
+from adk_confirm import Runner
+from adk_confirm.runtime.rest.api import make_app
+from adk_confirm.runtime.rest.guard import Guard
+from adk_confirm.runtime.rest.listening import server_for
 
 
 @asynccontextmanager

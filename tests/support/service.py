@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.forked import ROOT
 from tests.support.office import config, environment
 from tests.support.waiting import until
@@ -35,7 +35,7 @@ class Service:
         """Starts it. Returns its address."""
         with self._log.open("w") as log:
             self._process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot.cli", "serve", "--config", str(self._file)),
+                *(sys.executable, "-m", "adk_confirm.bot.cli", "serve", "--config", str(self._file)),
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT), **self._env},
                 stdout=asyncio.subprocess.PIPE,

@@ -20,10 +20,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from bot.app import running_bot
-from bot.config.settings import load_settings
-from bot.sandbox.server.server import FakeSlack
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.app import running_bot
+from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.kill import Child, child, here
 from tests.support.office import AT_ONCE, config, environment
 

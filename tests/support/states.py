@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.confirmation.model import (
+from adk_confirm.bot.confirmation.model import (
     Confirmation,
     Decision,
     Outcome,

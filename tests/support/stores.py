@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bot.store.open import open_store
-from runtime.store.database import Tx
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.store.database import Tx
 from tests.support.scratch import SCRATCH
 from tests.support.secret import SECRET
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-from bot.sandbox.people.waiting import WaitedInVain
-from bot.sandbox.server.server import FakeSlack
-from runtime import Agent
-from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
-from runtime.wire import Blob, Content
+from adk_confirm import Agent
+from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.wire import Blob, Content
+from adk_confirm.sandbox.people.waiting import WaitedInVain
+from adk_confirm.sandbox.server.server import FakeSlack
 
 
 class Mouth:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.database import Database, Tx
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 In the bot's process, or on ADK's own server with the bot in front of it:
 
     [agent]                                        adk api_server examples/adk --port 8000
-    target = "examples.adk.hr.agent:app"
+    target = "adk_confirm.examples.adk.hr.agent:app"
                                                    [agent]
                                                    url = "http://127.0.0.1:8000"
                                                    app = "hr"
@@ -19,7 +19,7 @@ from google.adk.apps.app import App
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
-from runtime.adk_plugin import ConfirmationPlugin
+from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
 
 
 def reimburse(purpose: str, amount: float) -> dict[str, object]:

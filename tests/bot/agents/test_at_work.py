@@ -6,14 +6,14 @@ from pathlib import Path
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.agents.streaming import AT_WORK, RunDisplay
-from bot.policy.approvers import Person
-from bot.slack.api import Slack
-from bot.store.agent_sessions import AgentStatus, read_status
-from bot.store.incoming_words import SlackMessage, receive_mention
-from bot.store.mailbox import read_session
-from bot.store.open import open_store
-from runtime.store.lease import LeasedRow
+from adk_confirm.bot.agents.streaming import AT_WORK, RunDisplay
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.store.agent_sessions import AgentStatus, read_status
+from adk_confirm.bot.store.incoming_words import SlackMessage, receive_mention
+from adk_confirm.bot.store.mailbox import read_session
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.store.lease import LeasedRow
 from tests.support.leased import try_lease
 from tests.support.secret import SECRET
 from tests.support.skipping import Skipping, in_skipping_time

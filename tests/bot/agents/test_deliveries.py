@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from bot.agents.deliver import Deliveries
-from bot.agents.intake import Intake, who_asked
-from bot.agents.session_worker import SessionWorker
-from bot.confirmation.model import OutcomeKind
-from bot.confirmation.stored_json import delivery_from_json
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import RequestLost
-from bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
-from bot.store.repository import note_turn
-from bot.store.transactions import hand_over
-from runtime.jsontypes import canonical
-from runtime.store.database import Tx
-from runtime.store.lease import LeasedRow, LeaseLost
+from adk_confirm.bot.agents.deliver import Deliveries
+from adk_confirm.bot.agents.intake import Intake, who_asked
+from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.stored_json import delivery_from_json
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.host import RequestLost
+from adk_confirm.bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
+from adk_confirm.bot.store.repository import note_turn
+from adk_confirm.bot.store.transactions import hand_over
+from adk_confirm.runtime.jsontypes import canonical
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import LeasedRow, LeaseLost
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening

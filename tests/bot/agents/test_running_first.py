@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.agents import session_worker
-from bot.confirmation.model import SessionKey
-from bot.confirmation.stored_json import row_from_json
-from bot.hosts.embedded import EmbeddedHost
-from bot.ops.operate import pause_runs, resume_runs
-from bot.policy.approvers import OPERATOR
-from bot.sandbox.people.seen import Seen
-from bot.store.repository import CONFIRMATIONS, SESSIONS
-from bot.store.slack_lanes import THREADS
-from runtime import Answer, Runner
-from runtime.store.database import Tx
+from adk_confirm import Answer, Runner
+from adk_confirm.bot.agents import session_worker
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.confirmation.stored_json import row_from_json
+from adk_confirm.bot.hosts.embedded import EmbeddedHost
+from adk_confirm.bot.ops.operate import pause_runs, resume_runs
+from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.store.repository import CONFIRMATIONS, SESSIONS
+from adk_confirm.bot.store.slack_lanes import THREADS
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, Office, office
 from tests.support.waiting import until
 

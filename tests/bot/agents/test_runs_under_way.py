@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.agents import session_worker
-from bot.agents.intake import Intake
-from bot.agents.session_worker import SessionWorker
-from bot.confirmation.model import OutcomeKind, SessionKey
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.remote import RemoteServer
-from runtime.errors import ConfirmError
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
-from runtime.store.lease import LeasedRow
+from adk_confirm.bot.agents import session_worker
+from adk_confirm.bot.agents.intake import Intake
+from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import LeasedRow
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 from tests.support.foreign.rig import Foreign, foreign, google_adk
@@ -111,7 +111,7 @@ async def test_the_tool_is_not_interrupted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """google-adk stops a tool whose caller hangs up."""
-    caplog.set_level("INFO", "bot.agents.session_worker")
+    caplog.set_level("INFO", "adk_confirm.bot.agents.session_worker")
     word = agents.holds()
     name = await desk.approved(word)
     running = asyncio.create_task(desk.attends())
@@ -120,14 +120,14 @@ async def test_the_tool_is_not_interrupted(
         taken = "UPDATE bot_sessions SET lease_token = 'another', lease_until = 0"
         await desk.at.database.run(lambda tx: tx.run(taken))
     else:
-        monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 0.2)
+        monkeypatch.setattr("adk_confirm.runtime.store.postgres.AWAY_SECONDS", 0.2)
         postgres.goes_away(crashes=True)
     looks = len(desk.server.read_at)  # one that finds nothing new asks nobody for the lease
     await until(lambda: "not looked at" in caplog.text or len(desk.server.read_at) > looks + 1 or running.done())
     assert not running.done()
     if gone == "database":
         postgres.comes_back()
-        monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 5.0)
+        monkeypatch.setattr("adk_confirm.runtime.store.postgres.AWAY_SECONDS", 5.0)
     agents.go_on(word)
     with suppress(ConfirmError):  # what follows is done again
         await running

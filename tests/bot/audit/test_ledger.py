@@ -13,16 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.audit.checkpoints import Anchor, Checkpoint, checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash
-from bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, group_emptied, verify
-from bot.confirmation.decision_texts import verification_result
-from bot.confirmation.effects import Step
-from bot.confirmation.stored_json import step_content
-from bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, checkpoint
+from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash
+from adk_confirm.bot.audit.verification import (
+    Broken,
+    Integrity,
+    Purges,
+    Report,
+    SealedCheckpoints,
+    group_emptied,
+    verify,
+)
+from adk_confirm.bot.confirmation.decision_texts import verification_result
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.stored_json import step_content
+from adk_confirm.bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.seal import Seal
 from tests.support.deciding import NOON
 from tests.support.purged import without_content
 

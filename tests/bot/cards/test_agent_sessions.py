@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.workspace.records import AgentSession
-from bot.store.agent_sessions import SUSPENDED_AFTER
+from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.workspace.records import AgentSession
 from tests.support.office import Office, Opens, office
 from tests.support.talking import Mouth
 from tests.support.talking import mouth as the_mouth

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.confirmation.model import OutcomeKind, Place
-from bot.slack.api import CallLimits
-from bot.slack.errors import Gone, Later
+from adk_confirm.bot.confirmation.model import OutcomeKind, Place
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.errors import Gone, Later
 from tests.support.deciding import ANNA, BEN, LEAD, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.states import every_state

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks.markdown import inert, parts
-from blocks.text import units
+from adk_confirm.blocks.markdown import inert, parts
+from adk_confirm.blocks.text import units
 
 LINES = st.lists(
     st.sampled_from(["", "some words", "```", "```python", "~~~~", "  - item", "x" * 90, "👩‍👩‍👧‍👦" * 9, "| a | b |"])

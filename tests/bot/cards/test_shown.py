@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks import form, full_view
-from blocks.card import card
-from blocks.ids import Ref
-from blocks.ledger_lines import ShownLine, shown_line
-from bot.audit.ledger import Head, LineKind, append
-from bot.cards import forms
-from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
-from bot.confirmation.shown import ABSENT, PAYLOAD, Argument, FieldDiff, Shown
-from bot.confirmation.stored_json import step_content
-from bot.policy.model import CallRefusal, Policies
-from bot.policy.redaction import own_words
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.blocks import form, full_view
+from adk_confirm.blocks.card import card
+from adk_confirm.blocks.ids import Ref
+from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
+from adk_confirm.bot.audit.ledger import Head, LineKind, append
+from adk_confirm.bot.cards import forms
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
+from adk_confirm.bot.confirmation.shown import ABSENT, PAYLOAD, Argument, FieldDiff, Shown
+from adk_confirm.bot.confirmation.stored_json import step_content
+from adk_confirm.bot.policy.model import CallRefusal, Policies
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks.slack import OpenForm
 from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, make_asked, make_policy
 from tests.support.secret import KEYS

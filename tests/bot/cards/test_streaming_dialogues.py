@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, office
 from tests.support.talking import FAILURE, Mouth
 from tests.support.talking import mouth as the_mouth

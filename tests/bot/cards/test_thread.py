@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bot.hosts.host import AgentMessage
-from bot.slack.api import CallLimits
-from bot.slack.errors import Later, SlackTrouble, Unsure
-from bot.store.attempts import Attempts
-from bot.store.outbox import copies_until
+from adk_confirm.bot.hosts.host import AgentMessage
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
+from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.outbox import copies_until
 from tests.support.deciding import ANNA, BEN, make_policy
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.purged import without_content

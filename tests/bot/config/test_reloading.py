@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.reload import PolicyReloader, stop_watching
-from bot.config.rules import Rules
-from bot.config.settings import load_settings
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
+from adk_confirm.bot.config.reload import PolicyReloader, stop_watching
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import Staff, config, environment
 from tests.support.service import Service, service
 from tests.support.waiting import until

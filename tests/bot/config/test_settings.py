@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems
-from bot.policy.checks import policy_warnings
+from adk_confirm.bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems
+from adk_confirm.bot.policy.checks import policy_warnings
 
 SECRETS = {
     "SLACK_BOT_TOKEN": "xoxb-1",

@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.authorise import Act, Claim, Facts, Permission, Reason, Ruling, authorise, people_of, to_look_up
-from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
-from bot.policy.model import Policy, may_decide
+from adk_confirm.bot.confirmation.authorise import (
+    Act,
+    Claim,
+    Facts,
+    Permission,
+    Reason,
+    Ruling,
+    authorise,
+    people_of,
+    to_look_up,
+)
+from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
+from adk_confirm.bot.policy.model import Policy, may_decide
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
 
 ONCALL, ROTA, MAIL = map(Approver.parse, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))

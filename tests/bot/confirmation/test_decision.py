@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Reason
-from bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
-from bot.confirmation.states import Illegal
-from bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
-from bot.ops.reapply import reapply
-from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
-from bot.policy.model import Policies
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Facts, Reason
+from adk_confirm.bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
+from adk_confirm.bot.confirmation.states import Illegal
+from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
+from adk_confirm.bot.ops.reapply import reapply
+from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.deciding import (
     ANNA,
     ASKER,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
-from bot.policy.model import CallRefusal, CallRefusalReason
-from bot.policy.redaction import own_words
+from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
+from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason
+from adk_confirm.bot.policy.redaction import own_words
 
 
 @pytest.mark.parametrize("why", CallRefusalReason)

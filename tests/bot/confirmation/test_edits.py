@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.authorise import Reason
-from bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
-from bot.confirmation.model import Confirmation, Edit
-from bot.policy.model import Policies, Policy
-from runtime.jsontypes import JsonObject, canonical
+from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
+from adk_confirm.bot.confirmation.model import Confirmation, Edit
+from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from tests.support.deciding import Desk, make_asked, make_policy
 
 ARGUMENTS: JsonObject = {"version": "2.4.1", "replicas": 3, "auth": {"token": "s3cr3t-1"}, "note": None}

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Reason
-from bot.confirmation.decision import approve_by_grant, revoke
-from bot.confirmation.grants import is_for, why_withheld
-from bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
-from bot.confirmation.outcome import HostOutcome, observe
-from bot.confirmation.schedule import DueWork, due_work, tick
-from bot.confirmation.states import Illegal
-from bot.policy.approvers import Approver, Person, Unresolved
-from bot.policy.model import Policy
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Facts, Reason
+from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
+from adk_confirm.bot.confirmation.grants import is_for, why_withheld
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
+from adk_confirm.bot.confirmation.outcome import HostOutcome, observe
+from adk_confirm.bot.confirmation.schedule import DueWork, due_work, tick
+from adk_confirm.bot.confirmation.states import Illegal
+from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
+from adk_confirm.bot.policy.model import Policy
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, BEN, NOON, Desk, full_member, make_asked, make_policy
 
 ONCALL = Approver.parse("group:S0ONCALL")

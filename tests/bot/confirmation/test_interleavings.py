@@ -10,20 +10,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Facts, Permission, authorise
-from bot.confirmation.decision import record_outside_answer
-from bot.confirmation.effects import Delivery
-from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
-from bot.confirmation.outcome import HostOutcome, begin, observe, take_back
-from bot.confirmation.schedule import DueWork, due_work, next_due, tick
-from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
-from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
-from bot.confirmation.votes import claim_of, count, store_vote
-from bot.ops.reapply import reapply
-from bot.policy.approvers import Account, Approver, Person, Unresolved
-from bot.policy.model import Policies, Policy
-from runtime.jsontypes import canonical
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Facts, Permission, authorise
+from adk_confirm.bot.confirmation.decision import record_outside_answer
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
+from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, observe, take_back
+from adk_confirm.bot.confirmation.schedule import DueWork, due_work, next_due, tick
+from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
+from adk_confirm.bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
+from adk_confirm.bot.confirmation.votes import claim_of, count, store_vote
+from adk_confirm.bot.ops.reapply import reapply
+from adk_confirm.bot.policy.approvers import Account, Approver, Person, Unresolved
+from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.runtime.jsontypes import canonical
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, Desk, make_asked, make_policy
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Reason
-from bot.confirmation.effects import Delivery
-from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.confirmation.outcome import HostOutcome, begin, lapse, observe, run_again, settle, start, take_back
-from bot.confirmation.states import Illegal, Transition
-from bot.policy.approvers import Approver
-from runtime.calls.call import Call, CallState, HeldRequest
-from runtime.jsontypes import Json
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
+from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, lapse, observe, run_again, settle, start, take_back
+from adk_confirm.bot.confirmation.states import Illegal, Transition
+from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
+from adk_confirm.runtime.jsontypes import Json
 from tests.support.deciding import ANNA, ASKER, BEN, Desk, make_asked, make_policy
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.model import OutcomeKind, Place, VoteKind
-from bot.confirmation.schedule import DueWork, due_work, next_due
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.model import OutcomeKind, Place, VoteKind
+from adk_confirm.bot.confirmation.schedule import DueWork, due_work, next_due
 from tests.support.deciding import ANNA, BEN, MALLORY, NOON, Desk, make_policy
 
 

@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from bot.confirmation.decision import approve, deny, withdraw
-from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
-from bot.confirmation.outcome import HostOutcome, observe
-from bot.confirmation.schedule import next_due
-from bot.confirmation.states import (
+from adk_confirm.bot.confirmation.decision import approve, deny, withdraw
+from adk_confirm.bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
+from adk_confirm.bot.confirmation.outcome import HostOutcome, observe
+from adk_confirm.bot.confirmation.schedule import next_due
+from adk_confirm.bot.confirmation.states import (
     DECISIONS,
     OUTCOMES,
     ConfirmationEvent,

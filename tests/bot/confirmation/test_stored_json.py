@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bot.confirmation.model import Confirmation, OutcomeKind, Place, VoteKind
-from bot.confirmation.stored_json import (
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, Place, VoteKind
+from adk_confirm.bot.confirmation.stored_json import (
     UnreadableRecord,
     delivery_from_json,
     delivery_to_json,
@@ -16,7 +16,7 @@ from bot.confirmation.stored_json import (
     row_from_json,
     row_to_json,
 )
-from runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from tests.support.deciding import ANNA, BEN, Desk, make_asked, make_policy
 
 ODD: JsonObject = {

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from blocks import words
-from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.demo.stage import Demo, running_demo
-from bot.demo.tour import CARD, FIRST, QUESTION, SECOND, START, THIRD
-from bot.sandbox.page.controls import BotState, Hint
-from bot.sandbox.page.page_gestures import GESTURES, GestureContext
-from bot.sandbox.page.screen import Screen
-from bot.sandbox.people.seen import Seen
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from adk_confirm.blocks import words
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
+from adk_confirm.demo.stage import Demo, running_demo
+from adk_confirm.demo.tour import CARD, FIRST, QUESTION, SECOND, START, THIRD
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.page.controls import BotState, Hint
+from adk_confirm.sandbox.page.page_gestures import GESTURES, GestureContext
+from adk_confirm.sandbox.page.screen import Screen
+from adk_confirm.sandbox.people.seen import Seen
 
 LONG = 60.0
 """Seconds: the bot is another process, and its start takes as long as its imports."""

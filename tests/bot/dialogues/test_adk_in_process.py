@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from google.adk.runners import Runner
 
-from bot.confirmation.model import OutcomeKind, SessionKey
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.adk_in_process import AdkServer
-from bot.hosts.host import CallAltered, RequestLost, Unreachable
-from runtime.jsontypes import Json, JsonObject
-from runtime.target import BadTarget, load_object
+from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.adk_in_process import AdkServer
+from adk_confirm.bot.hosts.host import CallAltered, RequestLost, Unreachable
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.target import BadTarget, load_object
 from tests.support.environments import environment, run
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.settings import parse_settings
-from bot.ops.check import Checks
-from bot.ops.findings import Severity
+from adk_confirm.bot.config.settings import parse_settings
+from adk_confirm.bot.ops.check import Checks
+from adk_confirm.bot.ops.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.office import office

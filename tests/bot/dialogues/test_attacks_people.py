@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.sandbox.people.people import Person
-from bot.slack.api import CallLimits
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.sandbox.people.people import Person
 from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"

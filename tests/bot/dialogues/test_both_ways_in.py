@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bot.audit.ledger import LineKind
-from bot.store.ledger_lines import read_lines
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.runtime.store.database import Tx
 from tests.support.office import Office, Opens
 from tests.support.talking import FAILURE, Mouth
 from tests.support.talking import mouth as the_mouth

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.audit.ledger import LineKind
-from bot.confirmation.model import Edit, VoteKind
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.seen import Seen
-from bot.slack.api import VIEWS, WHISPERS
-from runtime.store.database import Tx
-from runtime.store.jobs import RowKind
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.model import Edit, VoteKind
+from adk_confirm.bot.slack.api import VIEWS, WHISPERS
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import RowKind
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
 from tests.support.office import POLICY, Office, Opens, office
 from tests.support.scraping import scrape

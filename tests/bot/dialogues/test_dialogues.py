@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.office import Office, office, withdraws
 
 

@@ -14,15 +14,15 @@ from itertools import product
 import pytest
 from _pytest.mark import ParameterSet
 
-from bot.sandbox.people.people import Person
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.faults import Fault, Faults
-from bot.sandbox.workspace.records import Channel
-from bot.slack.api import CallLimits
-from bot.store.repository import CONFIRMATIONS
-from runtime.jsontypes import JsonObject
-from runtime.rest.listening import CannotServe
-from runtime.store.database import Tx
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.store.repository import CONFIRMATIONS
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.rest.listening import CannotServe
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.faults import Fault, Faults
+from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.office import AT_ONCE, POLICY, Office, Opens
 
 PAY = 'pay {"to": "Ada", "amount": 20}'

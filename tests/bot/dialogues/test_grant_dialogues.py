@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
-from runtime.jsontypes import Json, as_object
+from adk_confirm.runtime.jsontypes import Json, as_object
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, office, operates
 
 GRANTING = """

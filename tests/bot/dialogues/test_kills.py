@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.faults import Fault
-from bot.sandbox.server.server import FakeSlack
-from runtime.jsontypes import JsonObject
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.faults import Fault
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import POLICY, Staff
 from tests.support.serving import ANY, Serving, serving
 from tests.support.waiting import until

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.server import FakeSlack
-from runtime.jsontypes import JsonObject
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import POLICY, Staff
 from tests.support.serving import Serving, serving
 

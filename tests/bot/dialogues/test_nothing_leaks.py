@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.model import Ask, OutcomeKind, VoteKind
-from bot.policy.redaction import MASK
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.confirmation.model import Ask, OutcomeKind, VoteKind
+from adk_confirm.bot.policy.redaction import MASK
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.confirmation.decision_texts import ON_ITS_WAY
-from bot.policy.redaction import MASK
-from bot.sandbox.people.seen import Seen
-from runtime.store.database import Tx
-from runtime.telemetry.logs import JsonFormatter
+from adk_confirm.bot.confirmation.decision_texts import ON_ITS_WAY
+from adk_confirm.bot.policy.redaction import MASK
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.telemetry.logs import JsonFormatter
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.store.database import Tx
+from adk_confirm.runtime.store.database import Tx
 from tests.support.foreign.alone import ran
 from tests.support.foreign.wishes import IMITATED
 from tests.support.office import POLICY, Office, office, opening, withdraws

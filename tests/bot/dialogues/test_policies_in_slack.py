@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bot.sandbox.people.people import AskedFirst
+from adk_confirm.sandbox.people.people import AskedFirst
 from tests.support.anything import taken
 from tests.support.office import Office, Opens
 

@@ -13,9 +13,9 @@ from uuid import uuid4
 import pytest
 from aiohttp import web
 
-from bot.audit.ledger import LineKind
-from bot.store.ledger_lines import read_lines
-from bot.store.repository import chain_of
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.bot.store.repository import chain_of
 from tests.support.foreign import kept
 from tests.support.foreign import replay as replayed
 from tests.support.foreign.ear import Ear, listening

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.approvers import Person
-from bot.sandbox.people.seen import Seen
-from bot.store.open import open_store
-from bot.store.stops import StopPress, stop_run
-from runtime.store.database import Tx
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.stops import StopPress, stop_run
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, Opens
 from tests.support.talking import Mouth
 from tests.support.talking import mouth as the_mouth

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from bot.app import running_bot
-from bot.sandbox.people.seen import Seen
+from adk_confirm.bot.app import running_bot
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, Office, Opens, configured
 
 LAB = "tests.support.lab:agent"
@@ -172,7 +172,7 @@ async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(open_office:
 async def test_a_model_that_fails_is_a_sentence_and_the_session_goes_on(
     open_office: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.inbound.events.HINT_AFTER", 0.1)  # a bot that stops waits for it
+    monkeypatch.setattr("adk_confirm.bot.inbound.events.HINT_AFTER", 0.1)  # a bot that stops waits for it
     async with open_office(ONE, target=LAB) as at:
         first = await at.ann.says("@adk-confirm fail The quota is used up.", at.deploys)
         reply = await at.ann.finds("The quota is used up.", at.deploys, thread=first)

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
-from bot.store.agent_sessions import SUSPENDED_AFTER
+from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_work
 from tests.support.office import Office, Opens
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, Opens
 
 LAB = "tests.support.lab:agent"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bot.inbound.payloads import read_message_event
-from bot.ops.operate import pause, resume
-from bot.sandbox.people.people import Person
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.inbound.payloads import read_message_event
+from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.people.people import Person
 from tests.support.office import Office, Opens
 from tests.support.talking import mouth
 
@@ -71,7 +71,7 @@ async def test_stop_offers_an_approver_to_deny_each_call_that_waits(open_office:
 
 
 async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.inbound.events.HINT_AFTER", 0.1)
+    monkeypatch.setattr("adk_confirm.bot.inbound.events.HINT_AFTER", 0.1)
     mouth.begins_anew()
     async with open_office(ONE, target=TALKER) as at:
         said = await at.ann.says("@adk-confirm hello", at.deploys)
@@ -85,7 +85,7 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, m
 
 
 async def test_words_during_a_pause_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.inbound.events.HINT_AFTER", 0.1)
+    monkeypatch.setattr("adk_confirm.bot.inbound.events.HINT_AFTER", 0.1)
     async with open_office(ONE, target=LAB, time_moves=True) as at:
         await pause(at.bot.database)
         said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)

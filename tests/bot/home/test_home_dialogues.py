@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.decision import open_confirmation
-from bot.confirmation.stored_json import row_from_json
-from bot.store.mailbox import read_session
-from bot.store.repository import chain_of, save
-from runtime.store.database import Tx
+from adk_confirm.bot.confirmation.decision import open_confirmation
+from adk_confirm.bot.confirmation.stored_json import row_from_json
+from adk_confirm.bot.store.mailbox import read_session
+from adk_confirm.bot.store.repository import chain_of, save
+from adk_confirm.runtime.store.database import Tx
 from tests.support.office import Office, Opens, office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'

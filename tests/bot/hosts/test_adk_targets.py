@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.settings import AgentSettings
-from bot.confirmation.model import OutcomeKind, SessionKey
-from bot.hosts import open_host
-from bot.store.open import open_store
-from runtime.errors import Invalid
-from runtime.target import BadTarget
+from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.target import BadTarget
 from tests.support.foreign import targets
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit
@@ -90,7 +90,7 @@ async def test_an_object_that_is_not_a_service_is_refused_in_one_sentence(
 
 
 async def test_services_of_google_adk_are_for_its_agents_only(tmp_path: Path) -> None:
-    agent = AgentSettings(target="examples.oncall:agent", artifact_service="memory://")
+    agent = AgentSettings(target="adk_confirm.examples.oncall:agent", artifact_service="memory://")
     with pytest.raises(Invalid, match="artifact_service is for agents of google-adk"):
         async with visiting(agent, tmp_path):
             raise AssertionError

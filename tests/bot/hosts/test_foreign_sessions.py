@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 from aiohttp import web
 
-from bot.confirmation.model import OutcomeKind, SessionKey
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, HostAnswer, RequestLost, UserWords
-from runtime.adk.signing import MARK
-from runtime.calls.call import Word
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, HostAnswer, RequestLost, UserWords
+from adk_confirm.runtime.adk.signing import MARK
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import texts
 

@@ -11,11 +11,11 @@ from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 from google.adk.events.event import Event
 from google.genai import types
 
-from bot.hosts.about import OUR_PORT
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.remote import RemoteServer
-from runtime import Runner
-from runtime.store.database import Database
+from adk_confirm import Runner
+from adk_confirm.bot.hosts.about import OUR_PORT
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.store.database import Database
 from tests.support.foreign.alone import ran
 from tests.support.foreign.ours import agent
 from tests.support.foreign.visit import Visit

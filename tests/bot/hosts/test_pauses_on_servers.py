@@ -8,8 +8,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from bot.confirmation.model import OutcomeKind
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.pausing import SECRET
 from tests.support.foreign.rig import Foreign, foreign, google_adk
 from tests.support.foreign.visit import Visit, texts

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.model import Ask, HostRequest, OutcomeKind
-from bot.confirmation.outcome import HostOutcome
-from bot.hosts.events import event_from
-from bot.hosts.host import SessionSnapshot
-from bot.hosts.reading import RequestStatus, SessionReading, read
-from runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.hosts.events import event_from
+from adk_confirm.bot.hosts.host import SessionSnapshot
+from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading, read
+from adk_confirm.runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 ASK = "adk_request_confirmation"
 CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
@@ -598,7 +598,7 @@ def test_a_session_of_thousands_is_read_in_one_go() -> None:
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """How many lines of `bot.hosts.reading` it takes: the same on a slow machine."""
+    """How many lines of `adk_confirm.bot.hosts.reading` it takes: the same on a slow machine."""
     steps = 0
 
     def in_reading(frame: FrameType, what: str, arg: object) -> object:

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.config.settings import AgentSettings
-from bot.confirmation.model import SessionKey
-from bot.hosts import open_host
-from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
-from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
-from runtime.adk.signing import MARK
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Database
-from runtime.wire import Content
+from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
+from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from adk_confirm.bot.hosts.remote import LONGEST_PAUSE, RemoteServer
+from adk_confirm.runtime.adk.signing import MARK
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.wire import Content
 from tests.support.foreign.ear import Ear, Handler, listening
 from tests.support.foreign.visit import Visit
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from bot.confirmation.model import SessionKey
-from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from bot.hosts.remote import RemoteServer
-from bot.hosts.wire import DEEPEST
-from runtime.jsontypes import JsonObject
-from runtime.wire import Content
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.bot.hosts.wire import DEEPEST
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import Content
 from tests.support.foreign.ear import Ear, Handler, listening
 
 HELLO = Content.of_text("hello")

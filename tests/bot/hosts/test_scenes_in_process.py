@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.model import OutcomeKind
-from bot.hosts.host import HostAnswer
-from runtime.calls.call import Word
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.hosts.host import HostAnswer
+from adk_confirm.runtime.calls.call import Word
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.model import OutcomeKind
-from bot.hosts.events import ABORTED
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.hosts.events import ABORTED
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene

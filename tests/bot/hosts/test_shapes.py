@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.settings import AgentSettings
-from bot.confirmation.model import HostRequest, OutcomeKind
-from bot.hosts import open_host
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import RequestLost
-from bot.store.open import open_store
-from runtime.confirming import Answer
-from runtime.wire import Content
+from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.host import RequestLost
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.wire import Content
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit, texts
 from tests.support.secret import SECRET

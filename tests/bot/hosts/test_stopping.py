@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from bot.hosts.stopping import read_until_stopped
-from runtime import Agent, FunctionTool, Runner
-from runtime.jsontypes import JsonObject
-from runtime.models.scripted import ScriptedModel, call
+from adk_confirm import Agent, FunctionTool, Runner
+from adk_confirm.bot.hosts.stopping import read_until_stopped
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.scripted import ScriptedModel, call
 
 
 def event(part: JsonObject) -> JsonObject:

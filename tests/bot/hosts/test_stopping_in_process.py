@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from google.adk.tools.function_tool import FunctionTool
 
-from bot.confirmation.model import SessionKey
-from bot.hosts.adk_in_process import AdkServer
-from runtime.adk_plugin import ConfirmationPlugin
-from runtime.jsontypes import JsonObject, as_object
-from runtime.wire import Content, FunctionResponse, Part
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts.adk_in_process import AdkServer
+from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
+from adk_confirm.runtime.wire import Content, FunctionResponse, Part
 from tests.support.foreign.alone import USER, Alone, ran
 from tests.support.foreign.tools import log as write
 

@@ -18,11 +18,11 @@ import pytest
 from aiohttp import web
 from aiohttp.client import DEFAULT_TIMEOUT
 
-from bot.config.settings import AgentSettings
-from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
-from bot.hosts import open_host
-from bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
-from runtime.store.database import Database
+from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
+from adk_confirm.runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go
 from tests.support.foreign.visit import Visit

@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 import aiohttp
 import pytest
 
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.delivery import Reply, sign
-from runtime.jsontypes import Json, JsonObject, objects
+from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.delivery import Reply, sign
 from tests.support.office import POLICY, Office, Opens
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"

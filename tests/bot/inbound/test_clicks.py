@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.inbound.payloads import is_ignored, person_of, read_message_event, team_of, without_mention
-from bot.policy.approvers import Person
+from adk_confirm.bot.inbound.payloads import is_ignored, person_of, read_message_event, team_of, without_mention
+from adk_confirm.bot.policy.approvers import Person
 
 USER = {"id": "U0ANN", "team_id": "T0HERS"}
 

@@ -10,8 +10,8 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.bolt_app import TimedApp
-from runtime.store.jobs import Precedence
+from adk_confirm.bot.inbound.bolt_app import TimedApp
+from adk_confirm.runtime.store.jobs import Precedence
 from tests.support.waiting import until
 
 

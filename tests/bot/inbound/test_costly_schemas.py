@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from blocks.words import FIELD_UNCHECKED, FORM_UNREADABLE
+from adk_confirm.blocks.words import FIELD_UNCHECKED, FORM_UNREADABLE
 from tests.support.office import Opens
 
 TOLD = FORM_UNREADABLE.format(why="it takes more than 0.1 s or 10 MB to check")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.model import Seat
-from bot.inbound.after_ack import PAUSES, AfterAck
-from bot.inbound.commands_and_shortcuts import HISTORY
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.faults import Fault, Faults
-from bot.slack.names import NameLookup
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.inbound.after_ack import PAUSES, AfterAck
+from adk_confirm.bot.inbound.commands_and_shortcuts import HISTORY
+from adk_confirm.bot.slack.names import NameLookup
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.faults import Fault, Faults
 from tests.support.deciding import person
 from tests.support.office import Office, office
 from tests.support.outgoing import outgoing
@@ -137,7 +137,7 @@ async def test_an_unexpected_error_is_logged_and_the_person_is_notified(caplog: 
         await errands.drain()
 
         await out.ann.finds("Something went wrong here, so the form can't be shown. Tell whoever", out.deploys)
-    (record,) = [record for record in caplog.records if record.name == "bot.inbound.after_ack"]
+    (record,) = [record for record in caplog.records if record.name == "adk_confirm.bot.inbound.after_ack"]
     assert record.levelno == logging.ERROR
     assert record.getMessage() == "the form failed: KeyError"
     assert record.exc_info is not None

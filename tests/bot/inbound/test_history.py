@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from blocks.ids import Ref, block_id
-from runtime.jsontypes import as_object
+from adk_confirm.blocks.ids import Ref, block_id
+from adk_confirm.runtime.jsontypes import as_object
 from tests.support.office import Office, Opens
 
 SECRET = """

@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 from typing_extensions import Buffer
 
-from bot.inbound.http import MOST_BYTES, MOST_FIELDS
-from bot.sandbox.server.delivery import Reply
+from adk_confirm.bot.inbound.http import MOST_BYTES, MOST_FIELDS
+from adk_confirm.sandbox.server.delivery import Reply
 from tests.support.office import Office, Opens
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
@@ -107,7 +107,7 @@ async def test_what_can_be_refused_by_its_head_is_not_read(open_office: Opens) -
 
 
 async def test_a_body_that_never_ends_keeps_no_connection(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.rest.listening.BODY_WITHIN", 0.1)
+    monkeypatch.setattr("adk_confirm.runtime.rest.listening.BODY_WITHIN", 0.1)
     async with open_office() as at:
         address = urlsplit(at.slack.outbox.request_url)
         head = {**at.slack.outbox.signed("{}", JSON), "X-Slack-Signature": f"v0={'0' * 64}"}

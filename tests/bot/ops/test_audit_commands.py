@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.audit.ledger import LineKind
-from bot.cli import main
-from bot.confirmation.effects import Step
-from bot.confirmation.model import OutcomeKind, VoteKind
-from bot.ops import command
-from bot.store.audit_log import LineFilter, pages
-from bot.store.known_names import MOST, keep_names, read_names
-from bot.store.ledger_lines import write_step
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
+from adk_confirm.bot.ops import command
+from adk_confirm.bot.store.audit_log import LineFilter, pages
+from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
+from adk_confirm.bot.store.ledger_lines import write_step
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
 from tests.support.office import POLICY, Opens, config, environment

@@ -11,14 +11,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from bot.demo.slack_app import our_app
-from bot.ops.operate import open_for_reading
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.server.server import FakeSlack
-from bot.store.audit_verify import verify_ledger
-from runtime.jsontypes import as_object
-from runtime.store.database import Database, Tx
-from runtime.store.seal import Seal
+from adk_confirm.bot.ops.operate import open_for_reading
+from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import as_object
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.kill import child, here
 from tests.support.office import POLICY, SERVICE_SECRET, Staff, command, config, environment, operates
 from tests.support.serving import Serving, serving
@@ -56,7 +56,7 @@ async def beside(database_url: str, tmp_path: Path) -> AsyncIterator[Beside]:
         yield Beside(Staff.of(slack, tmp_path / "tools.log"), bot, database_url)
 
 
-TARGET = "examples.oncall:agent"
+TARGET = "adk_confirm.examples.oncall:agent"
 
 
 async def stops_in(name: str, *line: str) -> None:

@@ -10,18 +10,18 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bot.cli import main
-from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Confirmation, State, VoteKind
-from bot.confirmation.shown import Paused, Shown
-from bot.ops.command import account
-from bot.ops.operate import mark_for_drawing, open_for_reading
-from bot.ops.times import format_time
-from bot.store.casting import SubmittedVote, cast
-from bot.store.mailbox import read_pause
-from bot.store.open import open_store
-from bot.worker.worker import read_card_context
-from runtime.errors import StoreError
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind
+from adk_confirm.bot.confirmation.shown import Paused, Shown
+from adk_confirm.bot.ops.command import account
+from adk_confirm.bot.ops.operate import mark_for_drawing, open_for_reading
+from adk_confirm.bot.ops.times import format_time
+from adk_confirm.bot.store.casting import SubmittedVote, cast
+from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.worker.worker import read_card_context
+from adk_confirm.runtime.errors import StoreError
 from tests.support.backoffice import Backoffice, CommandOutput
 from tests.support.deciding import ANNA, full_member
 from tests.support.kill import child

@@ -10,20 +10,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bot.cli import main
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
-from bot.store.open import open_store
-from runtime.store.postgres import SESSION
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.store.postgres import SESSION
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
 from tests.support.secret import SECRET
 
-TARGET = 'target = "examples.oncall:agent"'
+TARGET = 'target = "adk_confirm.examples.oncall:agent"'
 POLICY = """
 [[policy]]
 tools = ["*"]
-approvers = ["group:S0ONCALL", "email:lead@example.com", "user:U0LEAD", "python:examples.oncall:over_1000"]
+approvers = ["group:S0ONCALL", "email:lead@example.com", "user:U0LEAD", "python:adk_confirm.examples.oncall:over_1000"]
 channel = "C0DEPLOYS"
 [audit]
 channel = "C0AUDIT"
@@ -86,10 +86,10 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
     said = await at.says(code=0)
     assert "FIX" not in said
     for line in (
-        "ok agent examples.oncall:agent is oncall, on adk-confirm's own runtime",
+        "ok agent adk_confirm.examples.oncall:agent is oncall, on adk-confirm's own runtime",
         "ok tools deploy",
         "ok policies 1 in the file",
-        "ok python:examples.oncall:over_1000 can be called",
+        "ok python:adk_confirm.examples.oncall:over_1000 can be called",
         "ok SLACK_APP_TOKEN Socket Mode can connect",
         "ok scopes all there",
         "ok layouts Slack accepts all 18",
@@ -218,7 +218,7 @@ async def test_scopes_that_are_missing(at: Setup) -> None:
 
 async def test_an_agent_that_is_not_there(at: Setup) -> None:
     at.people()
-    assert "FIX agent" in await at.says('target = "examples.oncall:nobody"')
+    assert "FIX agent" in await at.says('target = "adk_confirm.examples.oncall:nobody"')
     said = await at.says('url = "http://127.0.0.1:9"\napp = "oncall"')
     assert "FIX agent The agent's server at http://127.0.0.1:9 can't be used" in said
 
@@ -237,8 +237,8 @@ async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPath
 async def test_tools_on_a_server_that_is_down(at: Setup) -> None:
     at.people()
     (at.folder / "broken_agent.py").write_text(
-        "from runtime import Agent\n"
-        "from runtime.mcp.toolset import HttpConnection, McpToolset\n"
+        "from adk_confirm import Agent\n"
+        "from adk_confirm.runtime.mcp.toolset import HttpConnection, McpToolset\n"
         'tools = McpToolset(HttpConnection("http://127.0.0.1:9/mcp"))\n'
         'agent = Agent(name="x", model="gemini-2.5-flash", tools=[tools])\n'
     )
@@ -255,7 +255,7 @@ async def test_no_policy_and_no_rota(at: Setup) -> None:
         in await at.says(policies="")
     )
     said = await at.says(policies=POLICY.replace("over_1000", "nobody_there"))
-    assert "FIX python:examples.oncall:nobody_there" in said
+    assert "FIX python:adk_confirm.examples.oncall:nobody_there" in said
 
 
 async def test_stores(at: Setup) -> None:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import COMMANDS, main
-from bot.config.settings import load_settings
-from runtime.rest.guard import TOKEN_VARIABLE
+from adk_confirm.bot.cli import COMMANDS, main
+from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE
 from tests.support.counting import at_most
 from tests.support.forked import Forked, forked
 from tests.support.served import browsing
@@ -150,7 +150,7 @@ async def imported(code: str) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["pause", "--help"], ["audit", "export", "--help"]])
 async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
-    loaded = await imported(f"from bot.cli import main; main({arguments})") - await imported("import click")
+    loaded = await imported(f"from adk_confirm.bot.cli import main; main({arguments})") - await imported("import click")
     heavy = {"aiohttp", "pydantic", "psycopg", "slack_sdk", "google"}
     assert {name.partition(".")[0] for name in loaded} & heavy == set()
     at_most("modules of --help", len(loaded))
@@ -158,11 +158,16 @@ async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
 
 async def test_a_service_loads_what_it_uses() -> None:
     """No other models, servers and stores than it uses, nor traces and conditions, which most do without."""
-    loaded = await imported("import bot.ops.serve, bot.app")
+    loaded = await imported("import adk_confirm.bot.ops.serve, adk_confirm.bot.app")
     stores = {"sqlalchemy", "psycopg"}
     assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox", "cel"} == set()
     assert [name for name in loaded if name.startswith("opentelemetry")] == []
-    assert loaded >= {"bot.app", "bot.policy.model", "bot.config.settings", "bot.confirmation.votes"}
+    assert loaded >= {
+        "adk_confirm.bot.app",
+        "adk_confirm.bot.policy.model",
+        "adk_confirm.bot.config.settings",
+        "adk_confirm.bot.confirmation.votes",
+    }
     at_most("modules of serve", len(loaded))
 
 
@@ -174,7 +179,7 @@ async def test_a_service_loads_what_it_uses() -> None:
         ("mine.missing:agent", "There is no module 'mine.missing' here"),
         ("mine:nothing", "The module mine has no 'nothing'; it has some_agent, other_agent."),
         ("empty", "The module empty has no 'agent'; it has no agent at all."),
-        ("mine:number", "mine:number is of the type int: an Agent (from runtime import Agent) is needed here."),
+        ("mine:number", "mine:number is of the type int: an Agent (from adk_confirm import Agent) is needed here."),
         ("needy:agent", "needy needs the module 'not_installed', which is not installed."),
         ("broken:agent", "broken could not be imported: ZeroDivisionError: division by zero ("),
         ("quitter:agent", "quitter could not be imported: SystemExit: 3 ("),
@@ -182,7 +187,7 @@ async def test_a_service_loads_what_it_uses() -> None:
         ("twice:agent", "Two agents are called 'a'"),
         ("bot.mine:agent", "the package 'bot' is adk-confirm's own"),
         ("examples.mine:agent", "the package 'examples' is adk-confirm's own"),
-        ("examples.oncal:agent", "There is no module 'examples.oncal'. Did you mean examples.oncall?"),
+        ("examples.oncal:agent", "There is no module 'examples.oncal'. Did you mean adk_confirm.examples.oncall?"),
         ("no target", "'no target' is not a target. Write module:name"),
         ("mine:", "'mine:' is not a target"),
         ("../mine:agent", "There is no folder ../mine:agent here"),
@@ -191,14 +196,14 @@ async def test_a_service_loads_what_it_uses() -> None:
 def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[str], target: str, said: str) -> None:
     (here / "mine").mkdir()
     (here / "mine" / "__init__.py").write_text(
-        "from runtime import Agent\nother_agent = Agent('a')\nsome_agent = Agent('b')\nnumber = 7\n"
+        "from adk_confirm import Agent\nother_agent = Agent('a')\nsome_agent = Agent('b')\nnumber = 7\n"
     )
     (here / "empty.py").write_text("")
     (here / "needy.py").write_text("import not_installed\n")
     (here / "broken.py").write_text("1 / 0\n")
     (here / "quitter.py").write_text("import sys\nsys.exit(3)\n")
     (here / "unwritten.py").write_text("def (:\n")
-    (here / "twice.py").write_text("from runtime import Agent\nagent = Agent('a', sub_agents=[Agent('a')])\n")
+    (here / "twice.py").write_text("from adk_confirm import Agent\nagent = Agent('a', sub_agents=[Agent('a')])\n")
     assert said.replace("some_agent, other_agent", "other_agent, some_agent") in refusal(
         capsys, "api", "--agent", target
     )
@@ -220,29 +225,29 @@ def test_an_agent_of_google_adk_is_distinguished(here: Path, capsys: pytest.Capt
         (["--store", "sqlite:////nowhere/x.db"], "needs a directory that exists"),
         (["--store", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1"),
         (["--host", "192.0.2.1"], "Set ADK_CONFIRM_API_TOKEN"),
-        (["--agent", "examples.oncall:agent"], "Two apps are called 'oncall'"),
+        (["--agent", "adk_confirm.examples.oncall:agent"], "Two apps are called 'oncall'"),
     ],
 )
 def test_a_server_that_cannot_start(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    assert said in refusal(capsys, "api", "--agent", "examples.oncall:agent", "--port", "0", *arguments)
+    assert said in refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent", "--port", "0", *arguments)
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--port", port)
+        said = refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent", "--port", port)
     assert f"Port {port} on 127.0.0.1 is taken by another program" in said
 
 
 def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "a-secret")
-    said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--host", "192.0.2.1", "--port", "0")
+    said = refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent", "--host", "192.0.2.1", "--port", "0")
     assert "192.0.2.1 is not an address of this machine" in said
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
 def test_a_port_that_is_not_one(capsys: pytest.CaptureFixture[str], port: str) -> None:
-    assert main(["api", "--agent", "examples.oncall:agent", "--port", port]) == 2
+    assert main(["api", "--agent", "adk_confirm.examples.oncall:agent", "--port", port]) == 2
     assert "'--port': " in capsys.readouterr().err
 
 
@@ -258,7 +263,7 @@ async def started(
     process: asyncio.subprocess.Process | Forked
     command, env = ("api", "--port", "0", *arguments), {**os.environ, **(env or {})}
     if anew:
-        code = f"import sys; sys.path.append({str(ROOT)!r}); import bot.cli; sys.exit(bot.cli.main())"
+        code = f"import sys; sys.path.append({str(ROOT)!r}); import adk_confirm.bot.cli; sys.exit(adk_confirm.bot.cli.main())"
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", code, *command), cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE
         )
@@ -285,7 +290,7 @@ async def started(
 
 AGENT = """
 import time
-from runtime import Agent, FunctionTool, ScriptedModel, call
+from adk_confirm import Agent, FunctionTool, ScriptedModel, call
 
 def nap() -> str:
     "Sleeps much longer than anybody waits."
@@ -370,6 +375,6 @@ def test_a_foreign_package_that_is_loaded_already_is_refused(
     monkeypatch.delitem(sys.modules, "blocks", raising=False)
     monkeypatch.syspath_prepend(str(here))
     __import__("blocks")
-    said = refusal(capsys, "api", "--agent", "examples.oncall:agent")
+    said = refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent")
     assert f"{here}/blocks was found as the package 'blocks'" in said
     assert "Rename yours" in said

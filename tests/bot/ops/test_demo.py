@@ -17,9 +17,9 @@ import aiohttp
 import psutil  # type: ignore[import-untyped]  # it has no types
 import pytest
 
-from bot.cli import main
-from bot.ops.demo import has_screen
-from bot.sandbox.people.waiting import PATIENCE
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.ops.demo import has_screen
+from adk_confirm.sandbox.people.waiting import PATIENCE
 from tests.support.forked import Forked, forked
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +30,7 @@ START = 50.0
 @pytest.fixture(autouse=True)
 def the_sandbox_s_level() -> Iterator[None]:
     """The command silences the sandbox's warning in its process, which here is that of other tests too."""
-    logger = logging.getLogger("bot.sandbox.page.page")
+    logger = logging.getLogger("adk_confirm.sandbox.page.page")
     level = logger.level
     yield
     logger.setLevel(level)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import main
-from bot.store.known_names import keep_names
-from bot.store.open import open_store
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.store.known_names import keep_names
+from adk_confirm.bot.store.open import open_store
 from tests.support.secret import SECRET
 
 FILE = """
@@ -125,7 +125,7 @@ async def test_people_and_groups_are_named_and_an_unknown_tool_is_reported(expla
     store = await open_store("sqlite:///adk-confirm.db", SECRET)
     await store.run(keep_names, {"U0LEE": "lee", "S0ONCALL": "@oncall"})
     await store.close()
-    Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "examples.oncall:agent"\n{FILE}')
+    Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "adk_confirm.examples.oncall:agent"\n{FILE}')
     call = ("--tool", "deploy_api", "--args", '{"env": "prod"}', "--asker", "U0LEE")
     said = await asyncio.to_thread(explained, *call)
     assert said[0] == "The agent has no tool deploy_api. Did you mean deploy?"

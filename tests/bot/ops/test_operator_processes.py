@@ -28,7 +28,13 @@ def database_url(sqlite_url: str) -> str:
 async def shell(at: Backoffice, line: str, **environment: str) -> tuple[int, str, str]:
     """A line in a shell, where `adk-confirm` is the command."""
     process = await asyncio.create_subprocess_exec(
-        *("bash", "-o", "pipefail", "-c", f'adk-confirm() {{ "{sys.executable}" -m bot.cli "$@"; }}; {line}'),
+        *(
+            "bash",
+            "-o",
+            "pipefail",
+            "-c",
+            f'adk-confirm() {{ "{sys.executable}" -m adk_confirm.bot.cli "$@"; }}; {line}',
+        ),
         cwd=at.directory,
         env={**os.environ, "PYTHONPATH": str(ROOT), "ADK_CONFIRM_SECRET": SECRET, **environment},
         stdout=asyncio.subprocess.PIPE,

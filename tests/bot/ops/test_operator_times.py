@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.ops.times import format_duration, format_time, parse_end, parse_start
-from runtime.errors import Invalid
+from adk_confirm.bot.ops.times import format_duration, format_time, parse_end, parse_start
+from adk_confirm.runtime.errors import Invalid
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from bot.confirmation.model import OutcomeKind, VoteKind
-from bot.confirmation.schedule import tick
-from bot.ops.command import account
-from bot.ops.times import format_time
-from bot.store.repository import lock_confirmation, now, save
-from runtime.store.database import Tx
-from runtime.store.jobs import RowKind, claim_due
-from runtime.store.lease import Lease
+from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
+from adk_confirm.bot.confirmation.schedule import tick
+from adk_confirm.bot.ops.command import account
+from adk_confirm.bot.ops.times import format_time
+from adk_confirm.bot.store.repository import lock_confirmation, now, save
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import RowKind, claim_due
+from adk_confirm.runtime.store.lease import Lease
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.stores import change

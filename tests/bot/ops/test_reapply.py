@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from bot.config.settings import load_settings
-from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Confirmation, State, Vote
-from bot.demo.slack_app import our_app
-from bot.ops.reapply import reapplied_line, reapply_all
-from bot.policy.approvers import Approver, Person, Unresolved
-from bot.policy.model import Policies
-from bot.sandbox.server.server import FakeSlack
+from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
+from adk_confirm.bot.ops.reapply import reapplied_line, reapply_all
+from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.backoffice import Backoffice, Office
 from tests.support.deciding import ANNA, BEN, LEAD
 from tests.support.secret import SECRET

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import main
-from bot.demo.slack_app import our_app
-from bot.ops.setup import manifest_text as manifest
-from bot.sandbox.server.server import FakeSlack
-from bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.ops.setup import manifest_text as manifest
+from adk_confirm.bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 
 
 def listed(text: str, under: str) -> set[str]:

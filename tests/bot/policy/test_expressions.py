@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
-from bot.policy.when import ExpressionFailed, check_expression, holds
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
+from adk_confirm.bot.policy.when import ExpressionFailed, check_expression, holds
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
 
 DEEP: JsonObject = {"n": 1}
 for _ in range(900):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
-from bot.policy.approvers import Approver
-from bot.policy.durations import LONGEST, parse_duration, spell_duration
-from bot.policy.model import (
+from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
+from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.bot.policy.durations import LONGEST, parse_duration, spell_duration
+from adk_confirm.bot.policy.model import (
     CallFacts,
     CallRefusal,
     CallRefusalReason,
@@ -24,7 +24,7 @@ from bot.policy.model import (
     may_show_in,
     too_many_denials,
 )
-from runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.deciding import NOON, make_policy
 
 FULL = {

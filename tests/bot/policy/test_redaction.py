@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.redaction import MASK, Redactor
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.bot.policy.redaction import MASK, Redactor
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 SECRET = 'tok-8f3a\n"é"'
 

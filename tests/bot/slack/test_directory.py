@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from bot.config.rules import Rules
-from bot.confirmation.authorise import Permission, authorise
-from bot.confirmation.model import Edit, Vote, VoteKind
-from bot.confirmation.votes import claim_of, waits_for_slack
-from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
-from bot.policy.model import CallFacts, Policies
-from bot.policy.python_approvers import PythonApprovers
-from bot.slack.api import CallLimits
-from bot.slack.directory import Directory
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.authorise import Permission, authorise
+from adk_confirm.bot.confirmation.model import Edit, Vote, VoteKind
+from adk_confirm.bot.confirmation.votes import claim_of, waits_for_slack
+from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
+from adk_confirm.bot.policy.model import CallFacts, Policies
+from adk_confirm.bot.policy.python_approvers import PythonApprovers
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.directory import Directory
 from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
 from tests.support.outgoing import NO_RULES, Outgoing, outgoing

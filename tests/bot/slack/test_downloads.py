@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.hosts.host import Attachment
-from bot.sandbox.workspace.records import StoredFile
-from bot.slack.files import attachments
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.hosts.host import Attachment
+from adk_confirm.bot.slack.files import attachments
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.workspace.records import StoredFile
 from tests.support.deciding import TEAM
 from tests.support.outgoing import Outgoing, outgoing
 
@@ -41,7 +41,7 @@ async def in_words(out: Outgoing, *files: JsonObject) -> list[str]:
 
 
 async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.slack.files.MOST_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr("adk_confirm.bot.slack.files.MOST_BYTES", 2 * 1024 * 1024)
     large = attached(out, "large.bin", b"x" * (2 * 1024 * 1024 + 1))
     assert await in_words(out, large) == ["The file large.bin could not be read: it is larger than 2 MB."]
     out.slack.install.scopes -= {"files:read"}

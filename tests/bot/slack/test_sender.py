@@ -10,12 +10,12 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from slack_sdk.web.async_client import AsyncWebClient
 
-from blocks.ids import PointerMark, SaidMark, identity
-from blocks.kit import Message
-from blocks.verdict import notice_message, notice_modal
-from bot.confirmation.model import Seat
-from bot.slack.api import CallLimits, Slack
-from bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
+from adk_confirm.blocks.ids import PointerMark, SaidMark, identity
+from adk_confirm.blocks.kit import Message
+from adk_confirm.blocks.verdict import notice_message, notice_modal
+from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.slack.api import CallLimits, Slack
+from adk_confirm.bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from tests.support.deciding import person
 from tests.support.leased import a_lease
 from tests.support.outgoing import Outgoing, outgoing

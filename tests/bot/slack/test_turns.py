@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.slack.errors import Later
-from bot.slack.limits import Limiter, Rate
-from bot.slack.lookups import LookupCache
-from bot.store.attempts import KEPT, Attempts
-from bot.store.open import open_store
-from runtime.errors import NotFound
-from runtime.store.database import Database
+from adk_confirm.bot.slack.errors import Later
+from adk_confirm.bot.slack.limits import Limiter, Rate
+from adk_confirm.bot.slack.lookups import LookupCache
+from adk_confirm.bot.store.attempts import KEPT, Attempts
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.errors import NotFound
+from adk_confirm.runtime.store.database import Database
 from tests.support.leased import a_lease
 from tests.support.secret import SECRET
 

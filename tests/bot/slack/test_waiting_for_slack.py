@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.people.seen import Seen
-from bot.sandbox.workspace.records import Channel
-from bot.slack.api import CallLimits
-from bot.worker.worker import HELD_FOR
-from runtime.store.database import Tx
-from runtime.store.jobs import LONGEST_LAG
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.worker.worker import HELD_FOR
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import LONGEST_LAG
+from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.workspace.records import Channel
 from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens, office
 

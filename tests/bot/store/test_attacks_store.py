@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.audit.ledger import LineKind
-from bot.ops.operate import pause, resume
-from bot.sandbox.people.seen import Seen
-from bot.store.ledger_lines import read_lines
-from runtime.calls.call import call_digest
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.runtime.calls.call import call_digest
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, Opens
 from tests.support.scraping import scrape
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.app import running_bot
-from bot.confirmation.effects import Delivery
-from bot.confirmation.stored_json import delivery_to_json
-from bot.sandbox.people.seen import Seen
-from bot.store.repository import SESSIONS
-from runtime.jsontypes import Json, JsonObject, objects
-from runtime.store.database import Tx
+from adk_confirm.bot.app import running_bot
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.stored_json import delivery_to_json
+from adk_confirm.bot.store.repository import SESSIONS
+from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, Office, Opens, configured, wake
 from tests.support.scraping import scrape
 from tests.support.stores import change, unguarded

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.authorise import Facts
-from bot.confirmation.model import Seat, VoteKind
-from bot.store.casting import SubmittedVote, cast, count_next
-from bot.store.open import open_store
-from bot.store.outbox import mark_all_posted, note_possible_copies
-from bot.store.repository import put_mail
-from runtime.store.database import Tx
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.model import Seat, VoteKind
+from adk_confirm.bot.store.casting import SubmittedVote, cast, count_next
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.outbox import mark_all_posted, note_possible_copies
+from adk_confirm.bot.store.repository import put_mail
+from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.secret import SECRET

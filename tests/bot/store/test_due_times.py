@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.model import OutcomeKind
-from bot.store.repository import CONFIRMATIONS
-from bot.store.slack_lanes import CARDS_FIRST, SOON, mark_thread_due
-from runtime.store.database import Tx
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.store.repository import CONFIRMATIONS
+from adk_confirm.bot.store.slack_lanes import CARDS_FIRST, SOON, mark_thread_due
+from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 

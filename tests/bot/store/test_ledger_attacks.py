@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from bot.audit.checkpoints import checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash, stamp
-from bot.audit.verification import Integrity, Report, group_emptied
-from bot.confirmation.effects import Step
-from bot.confirmation.model import VoteKind
-from bot.confirmation.stored_json import step_content
-from bot.policy.approvers import OPERATOR
-from bot.policy.redaction import own_words
-from bot.store.audit_verify import verify_ledger
-from bot.store.checkpoints import correct_index
-from bot.store.ledger_lines import line_of, read_lines, write_step
-from bot.store.open import SCHEMA
-from bot.store.repository import now, seconds
-from bot.worker.checkpoint_job import CheckpointJob, seal_moved
-from runtime.store.database import Tx
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.checkpoints import checkpoint
+from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash, stamp
+from adk_confirm.bot.audit.verification import Integrity, Report, group_emptied
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import VoteKind
+from adk_confirm.bot.confirmation.stored_json import step_content
+from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.bot.store.checkpoints import correct_index
+from adk_confirm.bot.store.ledger_lines import line_of, read_lines, write_step
+from adk_confirm.bot.store.open import SCHEMA
+from adk_confirm.bot.store.repository import now, seconds
+from adk_confirm.bot.worker.checkpoint_job import CheckpointJob, seal_moved
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import KEYS, SECRET

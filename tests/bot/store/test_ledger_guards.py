@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from bot.audit.ledger import SYSTEM, Head, LineKind, append, stamp
-from bot.audit.verification import Integrity
-from bot.confirmation.effects import Step
-from bot.confirmation.model import VoteKind
-from bot.policy.approvers import OPERATOR
-from bot.policy.redaction import own_words
-from bot.store.audit_verify import verify_ledger
-from bot.store.ledger_lines import read_lines, write_step
-from bot.store.open import open_store
-from bot.store.repository import seconds
-from bot.worker.checkpoint_job import seal_moved
-from runtime.errors import StoreError
-from runtime.store.database import Database, Tx
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.ledger import SYSTEM, Head, LineKind, append, stamp
+from adk_confirm.bot.audit.verification import Integrity
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import VoteKind
+from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.bot.store.ledger_lines import read_lines, write_step
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.repository import seconds
+from adk_confirm.bot.worker.checkpoint_job import seal_moved
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, NOON
 from tests.support.secret import KEYS, SECRET

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.store.mailbox import Letter, next_together
+from adk_confirm.bot.store.mailbox import Letter, next_together
 
 TURNS = {"k1": "turn 1", "k2": "turn 2", "k3": "turn 1"}
 

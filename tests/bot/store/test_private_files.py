@@ -13,10 +13,10 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from bot.hosts.adk_services import artifact_service, session_service
-from bot.ops.check import readable_by_others
-from bot.ops.findings import warn
-from bot.store.open import open_store
+from adk_confirm.bot.hosts.adk_services import artifact_service, session_service
+from adk_confirm.bot.ops.check import readable_by_others
+from adk_confirm.bot.ops.findings import warn
+from adk_confirm.bot.store.open import open_store
 from tests.support.forked import forked
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import main
-from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.hosts import host
-from bot.ops.operate import open_for_reading
-from bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
-from bot.store.purge import purge_sessions
-from bot.store.repository import find_session, lock_confirmation, now
-from runtime.errors import NotFound
-from runtime.store.database import Database, Tx
-from runtime.store.records import SessionId
-from runtime.store.schema import tables
-from runtime.store.sessions import create
+from adk_confirm.bot.cli import main
+from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
+from adk_confirm.bot.hosts import host
+from adk_confirm.bot.ops.operate import open_for_reading
+from adk_confirm.bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
+from adk_confirm.bot.store.purge import purge_sessions
+from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
+from adk_confirm.runtime.errors import NotFound
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.schema import tables
+from adk_confirm.runtime.store.sessions import create
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.office import office

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.audit.ledger import Head, LineKind, append, stamp
-from bot.ops.operate import pause, resume
-from bot.store.repository import SESSIONS
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
-from runtime.store.seal import Seal
+from adk_confirm.bot.audit.ledger import Head, LineKind, append, stamp
+from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.bot.store.repository import SESSIONS
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.seal import Seal
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.rules import Rules
-from bot.config.settings import WaitingLimits
-from bot.store.ledger_lines import read_lines
-from runtime.store.database import Tx
+from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import WaitingLimits
+from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import backoffice
 
 

@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import bot
-import runtime
-from bot.store.repository import ATTENDED
-from bot.store.rows import STORED
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.store.repository import ATTENDED
+from adk_confirm.bot.store.rows import STORED
+from adk_confirm.runtime.store.database import Database, Tx
 
 ROOMS = [Path(str(package.__file__)).parent for package in (runtime, bot)]
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\s.*\b(FROM|INTO|SET)\b", re.DOTALL)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bot.store import waiting_index
-from bot.store.open import open_store
-from runtime.store.database import Tx
+from adk_confirm.bot.store import waiting_index
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.store.database import Tx
 from tests.support.secret import SECRET
 
 TEAM = "T0ACME"

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.audit.checkpoints import Anchor, checkpoint
-from bot.audit.ledger import LineKind
-from bot.confirmation.effects import Step
-from bot.ops.operate import pause
-from bot.store.ledger_lines import write_step
-from bot.store.open import open_store
-from bot.store.repository import now
-from bot.telemetry.tracing import log_line
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Tx
-from runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
+from adk_confirm.bot.audit.checkpoints import Anchor, checkpoint
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.ops.operate import pause
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.repository import now
+from adk_confirm.bot.telemetry.tracing import log_line
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
 from tests.support.deciding import NOON
 from tests.support.forked import ROOT
 from tests.support.office import Opens
@@ -196,7 +196,7 @@ def test_what_nobody_caught() -> None:
     """In the process's main thread, and in another."""
     script = """
 import threading
-from runtime.telemetry.logs import configure
+from adk_confirm.runtime.telemetry.logs import configure
 configure()
 thread = threading.Thread(target=int, args=("Z0RA",)); thread.start(); thread.join()
 int("Z0RA")
@@ -241,7 +241,7 @@ def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(logging.Logger, "manager", logging.Manager(root))  # type: ignore[arg-type]  # a root all the same
     root.addHandler(logging.StreamHandler())  # a launcher's
     configure("json", "debug")
-    assert logging.getLogger("bot.app").isEnabledFor(logging.DEBUG)
+    assert logging.getLogger("adk_confirm.bot.app").isEnabledFor(logging.DEBUG)
     assert not logging.getLogger("slack_sdk.web").isEnabledFor(logging.INFO)
     (handler,) = root.handlers
     assert isinstance(handler.formatter, JsonFormatter)

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bot.confirmation.model import OutcomeKind
-from bot.confirmation.outcome import HostOutcome
-from bot.confirmation.states import Transition
-from bot.ops.operate import pause
-from bot.sandbox.server.faults import Fault
-from bot.store.open import open_store
-from bot.store.transactions import follow_outcome
-from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
-from runtime.store.database import Tx
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.ops.operate import pause
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.transactions import follow_outcome
+from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.sandbox.server.faults import Fault
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 from tests.support.office import Office, Opens, withdraws
 from tests.support.scraping import Scraped, scrape

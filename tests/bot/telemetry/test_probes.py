@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.app import running_bot
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
+from adk_confirm.bot.app import running_bot
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import AT_ONCE, Opens, configured
 from tests.support.scraping import get
 from tests.support.waiting import until

@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bot.confirmation.model import SessionKey
-from bot.hosts.remote import RemoteServer
-from runtime.telemetry import tracing
-from runtime.wire import Content
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.telemetry import tracing
+from adk_confirm.runtime.wire import Content
 from tests.support.office import POLICY, Office, Opens
 from tests.support.waiting import until
 
@@ -139,7 +139,7 @@ def test_without_the_api_nothing_is_imported_and_nothing_happens() -> None:
     script = """
 import sys
 sys.modules["opentelemetry"] = None
-from runtime.telemetry import tracing
+from adk_confirm.runtime.telemetry import tracing
 with tracing.span("x", parent="y", about=1):
     tracing.record_span("z", 0, parent=None)
 assert (tracing.traceparent(), tracing.headers(), tracing.trace_id()) == (None, {}, None)

@@ -10,20 +10,20 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from bot.audit.checkpoints import Anchor, Checkpoint
-from bot.audit.ledger import LineKind
-from bot.audit.verification import Integrity
-from bot.confirmation.effects import Step
-from bot.policy.approvers import OPERATOR
-from bot.slack.errors import Gone
-from bot.store.audit_verify import verify_ledger
-from bot.store.checkpoints import stored_checkpoints
-from bot.store.ledger_lines import write_step
-from bot.store.open import open_store
-from bot.store.repository import now
-from bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
-from runtime.store.database import Database, Tx
-from runtime.store.postgres import SESSION
+from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint
+from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.audit.verification import Integrity
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.slack.errors import Gone
+from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.bot.store.checkpoints import stored_checkpoints
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.repository import now
+from adk_confirm.bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.freezing import frozen
 from tests.support.secret import KEYS, SECRET
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.ops.operate import pause, resume
+from adk_confirm.bot.ops.operate import pause, resume
 from tests.support.office import Office, Opens
 
 LAB = "tests.support.lab:agent"

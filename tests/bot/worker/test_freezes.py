@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
-from bot.store.audit_verify import verify_ledger
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Database
-from runtime.store.seal import Seal
+from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.bot.dialogues.test_kills import (
     ANSWER,
     DEAD_LETTERS,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bot.slack.errors import Later
-from runtime.errors import Invalid, StoreError
-from runtime.store.database import Database, Tx
-from runtime.store.jobs import (
+from adk_confirm.bot.slack.errors import Later
+from adk_confirm.runtime.errors import Invalid, StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import (
     LONGEST_LAG,
     MOST_FAILURES,
     SKIPPED,
@@ -23,8 +23,8 @@ from runtime.store.jobs import (
     claim_due,
     postpone,
 )
-from runtime.store.lease import Lease
-from runtime.store.postgres import SESSION
+from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.freezing import frozen
 
@@ -417,7 +417,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
 
 
 async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "runtime.store.jobs")
+    caplog.set_level(logging.DEBUG, "adk_confirm.runtime.store.jobs")
     await with_rows(database, "x")
     tries = 0
     finished = asyncio.Event()

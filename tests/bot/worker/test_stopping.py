@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.server.server import FakeSlack
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import POLICY, Staff
 from tests.support.service import Service, Stopped, service
 from tests.support.waiting import until

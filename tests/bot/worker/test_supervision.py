@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bot.store.open import open_store
-from bot.telemetry.metrics import Metrics
-from bot.telemetry.readiness import Readiness
-from bot.worker.supervision import RestartPauses, Supervisor
-from runtime.errors import Invalid
-from runtime.store.database import Database, Tx
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.telemetry.metrics import Metrics
+from adk_confirm.bot.telemetry.readiness import Readiness
+from adk_confirm.bot.worker.supervision import RestartPauses, Supervisor
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.office import POLICY, Office, Opens, wake
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.secret import SECRET
@@ -66,7 +66,7 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
     open_office: Opens, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One task reads the table of replies, and no decision that counts does."""
-    caplog.set_level(logging.INFO, "bot.worker.supervision")
+    caplog.set_level(logging.INFO, "adk_confirm.bot.worker.supervision")
     async with open_office(pauses=SHORT) as at:
         async with without(at.bot.database, "bot_replies"):
             page = await restarted(at, "worker-replies", 1)

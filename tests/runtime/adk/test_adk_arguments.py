@@ -14,11 +14,11 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel
 
-from bot.hosts.adk_in_process import _put_plugin_first
-from runtime.adk.reading import requests_in_event
-from runtime.adk.signing import announcement_about
-from runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.hosts.adk_in_process import _put_plugin_first
+from adk_confirm.runtime.adk.reading import requests_in_event
+from adk_confirm.runtime.adk.signing import announcement_about
+from adk_confirm.runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.runtime.adk.test_adk_tools import calling
 from tests.support.foreign.alone import USER, Alone, ran, results
 from tests.support.foreign.tools import log as write

@@ -14,15 +14,15 @@ import aiohttp
 import pytest
 from google.adk.cli.utils.agent_loader import AgentLoader
 
-from bot.config.settings import AgentSettings, Settings, parse_settings
-from bot.confirmation.model import Ask, HostRequest, OutcomeKind
-from bot.hosts import open_host
-from bot.hosts.host import Host
-from bot.ops.agent_tools import tools_of
-from bot.ops.findings import coverage_findings
-from bot.policy.model import CallFacts, GoverningPolicy
-from bot.store.open import open_store
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.bot.config.settings import AgentSettings, Settings, parse_settings
+from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.host import Host
+from adk_confirm.bot.ops.agent_tools import tools_of
+from adk_confirm.bot.ops.findings import coverage_findings
+from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.visit import Visit
 from tests.support.gemini import FakeGemini, call, say
 from tests.support.stores import temporary_store
@@ -107,7 +107,7 @@ async def goes_through(host: Host, gemini: FakeGemini) -> None:
 
 
 async def test_in_the_bot_s_process(gemini: FakeGemini) -> None:
-    async with hosted(AgentSettings(target="examples.adk.hr.agent:app")) as host:
+    async with hosted(AgentSettings(target="adk_confirm.examples.adk.hr.agent:app")) as host:
         await goes_through(host, gemini)
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.confirmation.model import HostRequest, OutcomeKind
-from bot.hosts.host import Unreachable
-from runtime.adk.turns import Turns
-from runtime.adk.type_checks import check_edit
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.hosts.host import Unreachable
+from adk_confirm.runtime.adk.turns import Turns
+from adk_confirm.runtime.adk.type_checks import check_edit
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.environments import environment
 from tests.support.foreign.rig import Foreign, foreign, google_adk
 from tests.support.foreign.visit import Visit
@@ -175,7 +175,7 @@ async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -
 
 async def test_it_is_one_of_the_server_s_extra_plugins(servers: Servers, version: str) -> None:
     """`adk api_server --extra_plugins`: the agent stays as it is, and the secret is in the environment."""
-    plugin = "runtime.adk_plugin.ConfirmationPlugin"
+    plugin = "adk_confirm.runtime.adk_plugin.ConfirmationPlugin"
     guarded = servers.server(version, EXTRA_PLUGINS=plugin, ADK_CONFIRM_PLUGIN_SECRET=SECRET)
     async with visiting(guarded, SECRET) as visit:
         request = await visit.asks("please pay 1500")

@@ -18,11 +18,11 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from runtime.adk.reading import SessionRequest
-from runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, announcement_about
-from runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from adk_confirm.runtime.adk.reading import SessionRequest
+from adk_confirm.runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, announcement_about
+from adk_confirm.runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.alone import USER, Alone, ran, results
 from tests.support.foreign.tools import log as write
 

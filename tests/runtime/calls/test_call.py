@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from runtime.calls.call import (
+from adk_confirm.runtime.calls.call import (
     SETTLED,
     Approve,
     Begin,
@@ -30,8 +30,8 @@ from runtime.calls.call import (
     call_digest,
     step,
 )
-from runtime.errors import Conflict
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.errors import Conflict
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 ARGS: JsonObject = {"purpose": "trip", "amount": 1500}
 

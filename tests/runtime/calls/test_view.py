@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.calls.turn import PLACEHOLDER
-from runtime.calls.view import View
-from runtime.jsontypes import JsonObject
-from runtime.wire import (
+from adk_confirm.runtime.calls.turn import PLACEHOLDER
+from adk_confirm.runtime.calls.view import View
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     ConfirmationRequest,
     Content,

@@ -16,11 +16,18 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from runtime.context import ToolContext
-from runtime.jsontypes import Json, JsonObject
-from runtime.mcp.toolset import Connection, HttpConnection, McpToolset, McpUnavailable, StdioConnection, ToolFailed
-from runtime.signature import BadArguments
-from runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
+from adk_confirm.runtime.context import ToolContext
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.mcp.toolset import (
+    Connection,
+    HttpConnection,
+    McpToolset,
+    McpUnavailable,
+    StdioConnection,
+    ToolFailed,
+)
+from adk_confirm.runtime.signature import BadArguments
+from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
 from tests.support.mcp_servers import Watched, is_running
 
 ALL = {"list_files", "delete_file", "fail", "say", "picture", "linger"}
@@ -386,7 +393,7 @@ async def test_whoever_gives_up_while_it_starts_leaves_no_process(watched: Watch
 
 async def test_the_mcp_package_is_loaded_with_the_first_use_only() -> None:
     names = "('mcp', 'jsonschema', 'anyio')"
-    program = f"import sys, runtime.mcp.toolset; print([name for name in {names} if name in sys.modules])"
+    program = f"import sys, adk_confirm.runtime.mcp.toolset; print([name for name in {names} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime import Agent, ConfirmationPolicy, Runner, ScriptedModel, call
-from runtime.mcp.toolset import McpToolset, StdioConnection
+from adk_confirm import Agent, ConfirmationPolicy, Runner, ScriptedModel, call
+from adk_confirm.runtime.mcp.toolset import McpToolset, StdioConnection
 from tests.support.dialogue import Chat
 from tests.support.mcp_servers import Watched, is_running
 

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from runtime.adk.type_checks import misfits
-from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
-from runtime.mcp.toolset import McpTool, schema_problems, wrong_schemas
-from runtime.signature import BadArguments, Bound
+from adk_confirm.runtime.adk.type_checks import misfits
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.mcp.toolset import McpTool, schema_problems, wrong_schemas
+from adk_confirm.runtime.signature import BadArguments, Bound
 
 
 def nested(name: str, depth: int) -> JsonObject:

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from google.genai.models import AsyncModels
 
-from runtime.jsontypes import JsonObject
-from runtime.models.gemini import GeminiModel
-from runtime.models.model import ModelFailure, ModelRequest, ModelResponse, Models, UnknownModel
-from runtime.models.scripted import ScriptedModel
-from runtime.tool import Declaration
-from runtime.wire import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.gemini import GeminiModel
+from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse, Models, UnknownModel
+from adk_confirm.runtime.models.scripted import ScriptedModel
+from adk_confirm.runtime.tool import Declaration
+from adk_confirm.runtime.wire import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from tests.support.gemini import (
     CUT,
     HANG,
@@ -551,9 +551,9 @@ def test_other_names_are_not_known(name: str) -> None:
 
 def test_google_genai_is_loaded_with_the_first_gemini_model_only() -> None:
     program = (
-        "import sys, runtime.models.model, runtime.agent, runtime.models.scripted;"
+        "import sys, adk_confirm.runtime.models.model, adk_confirm.runtime.agent, adk_confirm.runtime.models.scripted;"
         "before = 'google.genai' in sys.modules;"
-        "runtime.models.model.Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
+        "adk_confirm.runtime.models.model.Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True"]

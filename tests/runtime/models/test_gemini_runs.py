@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime import Agent, FunctionTool, Runner
-from runtime.jsontypes import JsonObject
+from adk_confirm import Agent, FunctionTool, Runner
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.dialogue import Chat
 from tests.support.gemini import Chunks, FakeGemini, call, piece, say
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
-from runtime.models.scripted import ScriptedModel, call
-from runtime.wire import Content, FunctionCall, Part
+from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.scripted import ScriptedModel, call
+from adk_confirm.runtime.wire import Content, FunctionCall, Part
 
 
 async def ask(model: ScriptedModel, text: str = "Hello?", *, streaming: bool = False) -> list[ModelResponse]:

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 from playwright.async_api import ConsoleMessage, Page, Request, Response, expect
 
-from examples import offline
-from examples.oncall import agent as oncall
-from runtime import Agent, Runner
-from runtime.rest.guard import Guard
+from adk_confirm import Agent, Runner
+from adk_confirm.examples import offline
+from adk_confirm.examples.oncall import agent as oncall
+from adk_confirm.runtime.rest.guard import Guard
 from tests.support.browser import chromium_page
 from tests.support.served import served
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 from aiohttp import web
 
-from runtime.rest.listening import Patience, body_of, listen, server_for
+from adk_confirm.runtime.rest.listening import Patience, body_of, listen, server_for
 from tests.support.kill import child
 
 MUCH = 20_000_000

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from bot.hosts.about import find_out
-from runtime.jsontypes import Json
+from adk_confirm.bot.hosts.about import find_out
+from adk_confirm.runtime.jsontypes import Json
 from tests.support.twins.client import Client
 from tests.support.twins.scenes import say, script
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.rest.bodies import DEEPEST, BadBody, parse, refuse_duplicates
+from adk_confirm.runtime.rest.bodies import DEEPEST, BadBody, parse, refuse_duplicates
 from tests.support.twins.client import REQUEST, Client
 from tests.support.twins.scenes import call, say, script
 

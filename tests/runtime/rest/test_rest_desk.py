@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from runtime import Agent, Forbidden, FunctionTool, Invalid, Runner, ScriptedModel, ToolContext, call
-from runtime.jsontypes import JsonObject
-from runtime.rest.api import Api
-from runtime.store.database import Database, Tx
-from runtime.store.open import SCHEMA
-from runtime.store.schema import lay_out
+from adk_confirm import Agent, Forbidden, FunctionTool, Invalid, Runner, ScriptedModel, ToolContext, call
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.rest.api import Api
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.open import SCHEMA
+from adk_confirm.runtime.store.schema import lay_out
 from tests.support.dialogue import Chat
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, answers_with

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from runtime import Agent, Runner, ScriptedModel
-from runtime.rest.guard import BadGuard, Guard, is_loopback
+from adk_confirm import Agent, Runner, ScriptedModel
+from adk_confirm.runtime.rest.guard import BadGuard, Guard, is_loopback
 from tests.support.served import browsing, served
 
 PAGE = "http://localhost:4200"

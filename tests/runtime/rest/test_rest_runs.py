@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext
-from runtime.models.scripted import call
-from runtime.store.database import Database
-from runtime.store.open import SCHEMA
-from runtime.store.schema import lay_out
-from runtime.tool import ToolOutcomeUnknown
+from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, ToolContext
+from adk_confirm.runtime.models.scripted import call
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.open import SCHEMA
+from adk_confirm.runtime.store.schema import lay_out
+from adk_confirm.runtime.tool import ToolOutcomeUnknown
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, responses, texts
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from runtime.store.database import Database
-from runtime.store.open import open_store
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.open import open_store
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime import Agent, Answer, FunctionTool, Runner, ScriptedModel, requests_in
-from runtime.models.scripted import call
+from adk_confirm import Agent, Answer, FunctionTool, Runner, ScriptedModel, requests_in
+from adk_confirm.runtime.models.scripted import call
 from tests.support.counting import compare, counted_sql
 
 

@@ -11,8 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from runtime import Agent, Answer, Busy, Conflict, FunctionTool, ModelRequest, Runner, ScriptedModel, call, requests_in
-from runtime.models.scripted import ScriptLine
+from adk_confirm import (
+    Agent,
+    Answer,
+    Busy,
+    Conflict,
+    FunctionTool,
+    ModelRequest,
+    Runner,
+    ScriptedModel,
+    call,
+    requests_in,
+)
+from adk_confirm.runtime.models.scripted import ScriptLine
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, Heard
 from tests.support.kill import child, here

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from runtime import (
+from adk_confirm import (
     Agent,
     Answer,
     ConfirmError,
@@ -23,9 +23,9 @@ from runtime import (
     StoreError,
     call,
 )
-from runtime.calls.call import Call, CallState
-from runtime.models.scripted import ScriptLine
-from runtime.store.database import Database, OutcomeUnknown
+from adk_confirm.runtime.calls.call import Call, CallState
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.runtime.store.database import Database, OutcomeUnknown
 from tests.support.dialogue import Chat, heard
 from tests.support.waiting import until
 from tests.support.watched import Watched

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import (
+from adk_confirm import (
     Agent,
     Answer,
     Conflict,
@@ -31,10 +31,10 @@ from runtime import (
     call,
     requests_in,
 )
-from runtime.calls.call import Word
-from runtime.jsontypes import Json, JsonObject
-from runtime.models.scripted import ScriptLine
-from runtime.store.open import open_store
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.runtime.store.open import open_store
 from tests.runtime.run.test_exactly_once import Log
 from tests.support.dialogue import Chat, Heard, heard, shown
 from tests.support.kill import child, here

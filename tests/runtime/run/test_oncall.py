@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from examples import offline, sentences
-from examples.oncall import agent as oncall
-from runtime import Agent, Content, FunctionCall, FunctionResponse, ModelRequest, Part, Runner
-from runtime.jsontypes import JsonObject
-from runtime.tool import Declaration
+from adk_confirm import Agent, Content, FunctionCall, FunctionResponse, ModelRequest, Part, Runner
+from adk_confirm.examples import offline, sentences
+from adk_confirm.examples.oncall import agent as oncall
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.tool import Declaration
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, texts
 

@@ -8,10 +8,10 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from runtime import Agent, Answer, Conflict, FunctionTool, Invalid, ScriptedModel, ToolContext, call
-from runtime.jsontypes import JsonObject
-from runtime.models.scripted import ScriptLine
-from runtime.tool import Tool
+from adk_confirm import Agent, Answer, Conflict, FunctionTool, Invalid, ScriptedModel, ToolContext, call
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.scripted import ScriptLine
+from adk_confirm.runtime.tool import Tool
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 

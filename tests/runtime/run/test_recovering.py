@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.calls.call import Call, CallEvent, CallState, Finish, GateKind, HeldRequest, Lose, Retry
-from runtime.jsontypes import Json, JsonObject
-from runtime.run.execute import CallEnvironment, recover
-from runtime.tool import FunctionTool
+from adk_confirm.runtime.calls.call import Call, CallEvent, CallState, Finish, GateKind, HeldRequest, Lose, Retry
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.run.execute import CallEnvironment, recover
+from adk_confirm.runtime.tool import FunctionTool
 
 SCENE = CallEnvironment(app="a", user_id="u", session_id="s", state={})
 EFFECT: JsonObject = {"status": "It took effect before the process stopped; its own result is lost."}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from runtime import (
+from adk_confirm import (
     Agent,
     Answer,
     Busy,
@@ -28,12 +28,12 @@ from runtime import (
     ToolContext,
     call,
 )
-from runtime.calls.call import Word
-from runtime.jsontypes import JsonObject
-from runtime.run.message import RunInput, read_message
-from runtime.store.database import Database
-from runtime.tool import ToolOutcomeUnknown
-from runtime.wire import Dialect
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.message import RunInput, read_message
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.tool import ToolOutcomeUnknown
+from adk_confirm.runtime.wire import Dialect
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, answering, raw_answer, shown
 from tests.support.watched import Watched

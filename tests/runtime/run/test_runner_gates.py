@@ -9,8 +9,18 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from runtime import Agent, Conflict, FunctionTool, Invalid, Request, ScriptedModel, ToolConfirmation, ToolContext, call
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm import (
+    Agent,
+    Conflict,
+    FunctionTool,
+    Invalid,
+    Request,
+    ScriptedModel,
+    ToolConfirmation,
+    ToolContext,
+    call,
+)
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from runtime import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
-from runtime.run.live_run import Run
-from runtime.run.recovery import Recovery
-from runtime.store.database import Database, OutcomeUnknown, Tx
-from runtime.store.records import SessionId
+from adk_confirm import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
+from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.run.recovery import Recovery
+from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
+from adk_confirm.runtime.store.records import SessionId
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
@@ -178,7 +178,7 @@ def test_a_runner_belongs_to_one_event_loop(sqlite_url: str) -> None:
 def test_a_script_that_closes_nothing_ends_all_the_same(sqlite_url: str) -> None:
     script = f"""
 import asyncio
-from runtime import Agent, Runner, ScriptedModel
+from adk_confirm import Agent, Runner, ScriptedModel
 
 async def main():
     for store in ("sqlite://", {sqlite_url!r}):
@@ -249,7 +249,7 @@ async def test_a_write_whose_outcome_was_unknown_is_not_written_twice(database: 
 async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(
     database: Database, app: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.run.journal._PAUSES", (0.05, 0.2))
+    monkeypatch.setattr("adk_confirm.runtime.run.journal._PAUSES", (0.05, 0.2))
     work, trouble, chat, running = await at_work(database, app)
     trouble.before = [StoreError("away")] * 50
     trouble.renewals = False

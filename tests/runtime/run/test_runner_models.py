@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from runtime import (
+from adk_confirm import (
     Agent,
     Content,
     FunctionCall,
@@ -153,7 +153,9 @@ class Switch:
 async def test_a_model_that_fails_is_reported_and_the_session_goes_on(
     run: MakeRunner, model: object, code: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "runtime.run.ask_model")  # pytest's workers can't hand over half a letter
+    caplog.set_level(
+        logging.CRITICAL, "adk_confirm.runtime.run.ask_model"
+    )  # pytest's workers can't hand over half a letter
     agent = Agent("helper", Switch(model))
     chat = Chat(run(agent, model_patience=2) if code == "MODEL_TIMEOUT" else run(agent))
     heard = await chat.say("Hello")

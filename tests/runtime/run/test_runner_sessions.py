@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from runtime import Agent, Conflict, Content, Event, FunctionTool, Invalid, NotFound, Runner, ScriptedModel, call
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Database
+from adk_confirm import Agent, Conflict, Content, Event, FunctionTool, Invalid, NotFound, Runner, ScriptedModel, call
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Database
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 

@@ -15,10 +15,10 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
-from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Database, Tx
-from runtime.tool import Bound, ToolOutcomeUnknown
+from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.tool import Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 from tests.support.waiting import until

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
+from adk_confirm import Agent, Answer, FunctionTool, ScriptedModel, call
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 

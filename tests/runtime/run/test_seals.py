@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
-from runtime.calls.call import ALTERED, Approve, Begin, Call, CallState, GateKind, call_digest, step
-from runtime.errors import Conflict
-from runtime.jsontypes import Json, JsonObject
-from runtime.store.database import Tx
-from runtime.store.records import CALL, SessionId, call_key
-from runtime.store.seal import Seal
-from runtime.store.sessions import find
+from adk_confirm import Agent, Answer, FunctionTool, ScriptedModel, call
+from adk_confirm.runtime.calls.call import ALTERED, Approve, Begin, Call, CallState, GateKind, call_digest, step
+from adk_confirm.runtime.errors import Conflict
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.records import CALL, SessionId, call_key
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.sessions import find
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from examples import seeds
-from runtime import Agent, Runner, ScriptedModel
-from runtime.models.scripted import call
-from runtime.wire import Dialect, FunctionCall
+from adk_confirm import Agent, Runner, ScriptedModel
+from adk_confirm.examples import seeds
+from adk_confirm.runtime.models.scripted import call
+from adk_confirm.runtime.wire import Dialect, FunctionCall
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, responses, texts
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.calls.view import View
-from runtime.run.session_cache import SessionCache
-from runtime.store.records import SessionId, StoredSession
+from adk_confirm.runtime.calls.view import View
+from adk_confirm.runtime.run.session_cache import SessionCache
+from adk_confirm.runtime.store.records import SessionId, StoredSession
 
 
 def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, created: float = 1.0) -> StoredSession:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.errors import Busy, Conflict, StoreError
-from runtime.store.database import Database, Limits, Tx
+from adk_confirm.runtime.errors import Busy, Conflict, StoreError
+from adk_confirm.runtime.store.database import Database, Limits, Tx
 
 
 def create(tx: Tx) -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from runtime.errors import StoreError
-from runtime.store.database import Database, Tx
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.failover import NAME, Pair, pair
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
@@ -94,7 +94,7 @@ async def test_a_server_that_restarts_is_waited_for(server: PostgresServer) -> N
 async def test_a_server_that_stays_away_gets_a_sentence(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 0.2)
+    monkeypatch.setattr("adk_confirm.runtime.store.postgres.AWAY_SECONDS", 0.2)
     with server.database() as url:
         store = await Database.open(url)
         server.goes_away(crashes=True)
@@ -105,7 +105,7 @@ async def test_a_server_that_stays_away_gets_a_sentence(
 
 
 async def test_a_store_that_closes_waits_for_no_server(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 60.0)
+    monkeypatch.setattr("adk_confirm.runtime.store.postgres.AWAY_SECONDS", 60.0)
     with server.database() as url:
         store = await Database.open(url)
         server.goes_away(crashes=True)
@@ -150,7 +150,7 @@ async def test_while_no_server_takes_writes_it_says_so(
 ) -> None:
     store = await Database.open(postgres_url)
     await store.run(create)
-    monkeypatch.setattr("runtime.store.postgres.AWAY_SECONDS", 0.2)
+    monkeypatch.setattr("adk_confirm.runtime.store.postgres.AWAY_SECONDS", 0.2)
     await read_only(operator, "on")
     operator.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -10,9 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import Busy, StoreError
-from runtime.store.database import Database, Tx
-from runtime.store.lease import Keeper, Lease, LeasedRow, LeaseLost, claim, holds, release, remaining, renew, renew_all
+from adk_confirm.runtime.errors import Busy, StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import (
+    Keeper,
+    Lease,
+    LeasedRow,
+    LeaseLost,
+    claim,
+    holds,
+    release,
+    remaining,
+    renew,
+    renew_all,
+)
 from tests.support.kill import child, here
 from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time

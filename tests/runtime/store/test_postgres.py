@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import runtime.store.postgres
+import adk_confirm.runtime.store.postgres
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from bench.chaos.wires import Wire
-from runtime.errors import StoreError
-from runtime.store.database import Database, OutcomeUnknown, Tx
 from tests.support.kill import child, here
 from tests.support.postgres import PostgresServer
 
@@ -69,7 +69,7 @@ async def test_of_two_that_block_each_other_both_get_through(replicas: Replicas)
 async def test_what_never_gets_through_ends_with_a_sentence(
     replicas: Replicas, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime.store.postgres, "ATTEMPTS", 3)
+    monkeypatch.setattr(adk_confirm.runtime.store.postgres, "ATTEMPTS", 3)
     attempts: list[int] = []
 
     def collide(tx: Tx) -> None:
@@ -140,7 +140,7 @@ async def test_a_replica_goes_on_when_another_changes_the_tables(replicas: Repli
 async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(runtime.store.postgres.SESSION, "statement_timeout", "100")
+    monkeypatch.setitem(adk_confirm.runtime.store.postgres.SESSION, "statement_timeout", "100")
     database = await Database.open(postgres_url)
     with pytest.raises(StoreError, match=r"did not answer within 0\.1 seconds\. Nothing was stored"):
         await database.run(lambda tx: tx.all("SELECT pg_sleep(30)"))
@@ -149,7 +149,7 @@ async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
 
 async def take_and_freeze(url: str, milliseconds: str = "") -> None:
     if milliseconds:
-        runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = milliseconds
+        adk_confirm.runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = milliseconds
     attempts: list[int] = []
 
     def take_slowly(tx: Tx) -> None:
@@ -176,7 +176,7 @@ async def test_a_replica_that_is_frozen_does_not_keep_its_locks(replicas: Replic
 
 
 async def take_and_freeze_before_the_commit(url: str) -> None:
-    runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = "200"
+    adk_confirm.runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = "200"
     attempts: list[int] = []
 
     def take_slowly(tx: Tx) -> None:
@@ -211,7 +211,7 @@ async def test_a_replica_that_is_frozen_after_its_last_statement_runs_the_transa
 
 
 async def take_and_freeze_with_others_behind(url: str) -> None:
-    session = runtime.store.postgres.SESSION
+    session = adk_confirm.runtime.store.postgres.SESSION
     session.update({name: str(int(value) // 5) for name, value in session.items() if name.endswith("_timeout")})
     first: list[int] = []
 
@@ -306,7 +306,7 @@ async def test_a_server_that_is_not_there_gets_a_sentence(read_only: bool) -> No
     ],
 )
 def test_why_nothing_answers_is_reported_without_numbers(error: str, why: str) -> None:
-    assert runtime.store.postgres.why_away(error) == why
+    assert adk_confirm.runtime.store.postgres.why_away(error) == why
 
 
 async def test_a_database_that_is_not_there_gets_a_sentence(postgres_url: str) -> None:
@@ -315,7 +315,7 @@ async def test_a_database_that_is_not_there_gets_a_sentence(postgres_url: str) -
 
 
 async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("runtime.store.postgres", "runtime.store.postgres_wakeups"):
+    for name in ("adk_confirm.runtime.store.postgres", "adk_confirm.runtime.store.postgres_wakeups"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"pip install 'adk-confirm\[postgres\]'"):
@@ -324,7 +324,7 @@ async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyP
 
 def test_a_sqlite_store_loads_nothing_of_this() -> None:
     script = (
-        "import asyncio, sys; from runtime.store.database import Database\n"
+        "import asyncio, sys; from adk_confirm.runtime.store.database import Database\n"
         "asyncio.run(Database.open('sqlite://'))\n"
         "print([name for name in ('psycopg',) if name in sys.modules])"
     )

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from runtime.store.database import Database, Tx
-from runtime.store.open import open_store
-from runtime.store.records import SessionId
-from runtime.store.sessions import claim, create
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.sessions import claim, create
 from tests.support.kill import child, here
 
 NAME = SessionId("lab", "ann", "s1")

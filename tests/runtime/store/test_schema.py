@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import StoreError
-from runtime.store.database import Database, Tx
-from runtime.store.open import SCHEMA
-from runtime.store.schema import StoreSchema, lay_out, version
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.open import SCHEMA
+from adk_confirm.runtime.store.schema import StoreSchema, lay_out, version
 from tests.support.kill import child, here
 
 

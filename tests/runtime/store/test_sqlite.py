@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import StoreError
-from runtime.store.database import Database, Tx
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.group import together
 from tests.support.kill import child, here
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.group import together
 from tests.support.kill import child, here
 

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.page.page import Sandbox
-from bot.sandbox.page.screen import Shortcut, Stage
-from bot.sandbox.people.people import Person
-from bot.sandbox.workspace.records import Channel
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.page.page import Sandbox
+from adk_confirm.sandbox.page.screen import Shortcut, Stage
+from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.workspace.records import Channel
 from tests.blocks import samples
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import SmallApp, small_app

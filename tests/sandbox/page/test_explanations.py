@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.audit.ledger import Head, LineKind, append
-from bot.demo.explanations import answer_item, explain_line
-from bot.demo.slack_app import our_app
-from bot.sandbox.methods.call import CallRecord
-from bot.sandbox.page import explanations
-from bot.sandbox.page.explanations import Names
-from bot.sandbox.page.panel import Item
-from bot.sandbox.server.delivery import Delivery, Kind
-from bot.sandbox.server.server import FakeSlack
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.audit.ledger import Head, LineKind, append
+from adk_confirm.demo.explanations import answer_item, explain_line
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.methods.call import CallRecord
+from adk_confirm.sandbox.page import explanations
+from adk_confirm.sandbox.page.explanations import Names
+from adk_confirm.sandbox.page.panel import Item
+from adk_confirm.sandbox.server.delivery import Delivery, Kind
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.secret import KEYS
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from blocks.ids import Action
-from blocks.words import CONFIRM_APPROVE
+from adk_confirm.blocks.ids import Action
+from adk_confirm.blocks.words import CONFIRM_APPROVE
 from tests.blocks import samples
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits

@@ -8,8 +8,8 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from blocks.card import heading
-from runtime.jsontypes import JsonObject, objects
+from adk_confirm.blocks.card import heading
+from adk_confirm.runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
 from tests.blocks.test_golden import SENT
 from tests.sandbox.page.conftest import Scene

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, expect
 
-from bot.demo.slack_app import our_app
-from bot.sandbox.page.page import Sandbox
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.page.page import Sandbox
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import FIRST_WORDS

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import expect
 
-from bot.audit.ledger import Head, LineKind, append
-from bot.demo.explanations import answer_item, ledger_item, request_item
-from bot.demo.slack_app import our_app
-from bot.sandbox.page.explanations import Names
-from bot.sandbox.page.panel import Item, delivery_item
-from bot.sandbox.server.delivery import Delivery
-from bot.sandbox.workspace.workspace import Workspace
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.audit.ledger import Head, LineKind, append
+from adk_confirm.demo.explanations import answer_item, ledger_item, request_item
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.page.explanations import Names
+from adk_confirm.sandbox.page.panel import Item, delivery_item
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.workspace.workspace import Workspace
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
 from tests.support.purged import without_content

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from playwright.async_api import Locator, Page, expect
 
-from bot.sandbox.people.people import Person
+from adk_confirm.sandbox.people.people import Person
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.remote import RemoteServer
-from runtime.jsontypes import Json, JsonObject
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.java import Java
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from bot.config.settings import AgentSettings
-from bot.confirmation.model import SessionKey
-from bot.hosts import open_host
-from bot.hosts.host import Host
-from bot.store.open import open_store
+from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.host import Host
+from adk_confirm.bot.store.open import open_store
 from tests.support.foreign.fifos import all_let_go
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign

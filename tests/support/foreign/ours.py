@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 
-from runtime import (
+from adk_confirm import (
     Agent,
     ConfirmationPolicy,
     Content,
@@ -21,8 +21,8 @@ from runtime import (
     Tool,
     Toolset,
 )
-from runtime.rest.guard import Guard
-from runtime.rest.serve import ServerOptions, serving_at
+from adk_confirm.runtime.rest.guard import Guard
+from adk_confirm.runtime.rest.serve import ServerOptions, serving_at
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import reply
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import aiohttp
 
-from bot.confirmation.model import SessionKey
-from bot.sandbox.people.seen import Seen
-from runtime.wire import REQUEST_CONFIRMATION
+from adk_confirm.bot.confirmation.model import SessionKey
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.rig import Foreign
 from tests.support.office import Staff
 

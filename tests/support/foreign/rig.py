@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.remote import RemoteServer
-from runtime.jsontypes import JsonObject
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.fork_server import Begun, ForkServer
 from tests.support.waiting import until
@@ -22,7 +22,7 @@ from tests.support.waiting import until
 ROOT = Path(__file__).parents[3]
 ADK = (
     *("google.adk.cli.fast_api", "google.adk.apps", "google.adk.agents", "google.adk.tools.function_tool"),
-    *("google.adk.sessions.database_session_service", "runtime.adk_plugin", "uvicorn"),
+    *("google.adk.sessions.database_session_service", "adk_confirm.runtime.adk_plugin", "uvicorn"),
 )
 _REPLAYS = ForkServer("tests.support.foreign.replay")
 FORK_SERVERS = {

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from bot.confirmation.model import HostRequest, OutcomeKind
-from bot.hosts.adk_host import AdkHost
-from bot.hosts.host import DeliveryUnknown, RequestLost, Unreachable
-from runtime.wire import REQUEST_CONFIRMATION
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost, Unreachable
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.visit import Visit

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import count, groupby
 
-from bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
-from bot.confirmation.outcome import HostOutcome, outcome_of
-from bot.hosts.embedded import EmbeddedHost
-from bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
-from runtime.calls.call import Word
-from runtime.jsontypes import Json
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.outcome import HostOutcome, outcome_of
+from adk_confirm.bot.hosts.embedded import EmbeddedHost
+from adk_confirm.bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
+from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import Json
 
 _numbers = count(1)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from runtime.adk.signing import ANNOUNCEMENTS
+from adk_confirm.runtime.adk.signing import ANNOUNCEMENTS
 from tests.support.twins.scenes import WAITING
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

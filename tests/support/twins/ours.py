@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 
-from runtime import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
-from runtime.store.open import open_store
-from runtime.wire import Dialect
+from adk_confirm import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
+from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.wire import Dialect
 from tests.support.served import served
 from tests.support.stores import temporary_store
 from tests.support.twins.scenes import CAST, Gate, Prompter, Role
