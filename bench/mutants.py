@@ -44,8 +44,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "tests" / "mutants"
 PRODUCT = ("blocks", "bot", "runtime")
-FOLDERS = (*PRODUCT, "bench", "docs", "examples", "tests")
-FILES = ("adk_confirm.py", "CHANGELOG.md", "README.md", "manifest.yml", "pyproject.toml")
+FOLDERS = (*PRODUCT, "bench", "demo", "docs", "examples", "sandbox", "src", "tests")
+FILES = ("CHANGELOG.md", "README.md", "manifest.yml", "pyproject.toml")
 ENOUGH = 0.9
 PATIENCE = 300.0
 
@@ -292,7 +292,7 @@ def _is_like(old: object, node: object, stood_for: list[ast.AST]) -> bool:
 
 def _copy(to: Path) -> Path:
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, to / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, to / name)
     return to
@@ -356,7 +356,7 @@ def _pytest(copy: Path, tests: Sequence[str], *more: str, timeout: float) -> sub
         *tests,
     ]
     # Without bytecode: Python would not notice a slip of the same length that is made within the same second.
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{copy}:{copy}/src"}
     return subprocess.run(
         command,
         cwd=copy,

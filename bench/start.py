@@ -26,7 +26,7 @@ for name in {}:
 os._exit(0)  # `serve` is not measured at its end either
 """
 _MODULES = "import sys\n{}\nprint(*sys.modules, file=sys.stderr)"
-_OURS = ("bot", "runtime", "blocks", "__main__", "__mp_main__")
+_OURS = ("adk_confirm", "__main__", "__mp_main__")
 
 
 async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)

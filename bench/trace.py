@@ -22,9 +22,8 @@ from adk_confirm.runtime.models.scripted import ScriptLine
 from adk_confirm.runtime.store.database import Database
 from tests.support.office import office
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1] / "src" / "adk_confirm"
 OURS = tuple(f"{ROOT / room}/" for room in ("bot", "blocks", "runtime"))
-SANDBOX = str(ROOT / "bot" / "sandbox")
 
 
 class Trace:
@@ -39,7 +38,7 @@ class Trace:
 
     def called(self, frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
-        if self.on and event == "call" and file.startswith(OURS) and not file.startswith(SANDBOX):
+        if self.on and event == "call" and file.startswith(OURS):
             self.files.setdefault(str(Path(file).relative_to(ROOT)))
 
 

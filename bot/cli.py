@@ -1,25 +1,21 @@
 """The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is fast.
 
-A command is a function of its own name in a module of `adk_confirm.bot.ops`; it returns the exit code. A `ConfirmError` is
+A command is a function of its own name in a module of `bot/ops`; it returns the exit code. A `ConfirmError` is
 printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 PROGRAM = "adk-confirm"
-OURS = Path(__file__).resolve().parent.parent
-PACKAGES = ("bot", "runtime", "blocks")
 
 
 class CommandEntry(NamedTuple):
@@ -57,8 +53,7 @@ class CommandGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        _put_ours_first()
-        _refuse_foreign_packages()
+        _find_users_modules()
         command = getattr(importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name)
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
@@ -165,30 +160,10 @@ def _report_refusal(program: str, sentence: str, given: Iterable[str]) -> int:
     return 2
 
 
-def _put_ours_first() -> None:
-    """Makes a user's modules importable, but never instead of ours."""
-    ours = str(OURS)
+def _find_users_modules() -> None:
+    """Makes the modules in this folder importable, but never instead of those that are installed."""
     here = os.getcwd()
-    sys.path[:] = [ours, *(path for path in sys.path if path not in (ours, "", here)), here]
-
-
-def _refuse_foreign_packages() -> None:
-    for package in PACKAGES:
-        if (foreign := _foreign_origin(package)) is not None:
-            raise click.ClickException(
-                f"{foreign} was found as the package {package!r}, which is also the name of one of {PROGRAM}'s own. "
-                "Rename yours, or take its directory out of PYTHONPATH."
-            )
-
-
-def _foreign_origin(package: str) -> str | None:
-    """Where the package comes from, if it is not ours."""
-    loaded = sys.modules.get(package)
-    spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(package)
-    places = [] if spec is None else [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.origin else [])]
-    if places and all(OURS in Path(place).resolve().parents for place in places):
-        return None
-    return places[0] if places else "something else"
+    sys.path[:] = [*(path for path in sys.path if path not in ("", here)), here]
 
 
 if __name__ == "__main__":

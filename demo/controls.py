@@ -15,7 +15,6 @@ from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.sandbox.page.controls import BotState
 from adk_confirm.sandbox.server.server import FakeSlack
 
-_FOLDER = Path(__file__).parents[2]
 _LOOK_AGAIN = 0.05
 _REST = 5.0
 """Seconds that unfinished work gets before the clock moves."""
@@ -52,7 +51,6 @@ class DemoBot:
             self._set_state(BotState.STARTING)
             self._process = process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "adk_confirm.demo.bot_process", str(self._settings), str(self._ahead)),
-                cwd=_FOLDER,
                 env=self._environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

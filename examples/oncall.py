@@ -2,7 +2,7 @@
 
     adk-confirm api --agent adk_confirm.examples.oncall:agent
 
-With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `adk_confirm.examples.offline`. It
+With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `offline.py`. It
 remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, each effect is a line in it, and the agent still knows it
 after a restart.
 """

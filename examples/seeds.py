@@ -1,7 +1,7 @@
 """The samples of ADK's own documents on tool confirmation, with our imports; each is run by a test as it is described.
 
-The three of ADK Python are served with `adk-confirm api --agent adk_confirm.examples.seeds:human_tool_confirmation`; the one of
-adk-rs speaks the response dialect: `--agent adk_confirm.examples.seeds:transfer --dialect response`.
+The three of ADK Python are served with `adk-confirm api --agent adk_confirm.examples.seeds:human_tool_confirmation`;
+the one of adk-rs speaks the response dialect: `--agent adk_confirm.examples.seeds:transfer --dialect response`.
 """
 
 from __future__ import annotations

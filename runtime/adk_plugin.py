@@ -1,7 +1,7 @@
 """A plugin for agents on google-adk (1.39 and later) that closes the holes in its tool confirmation.
 
     from google.adk.apps import App
-    from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+    from adk_confirm import ConfirmationPlugin
 
     app = App(name="oncall", root_agent=root_agent, plugins=[ConfirmationPlugin(secret=…)])
 
@@ -22,8 +22,8 @@
   nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. Slack has no
   sign-ins: name `adk_request_credential` there to let people sign in with another client. A signature counts once, for
   ten minutes. The secret is given as `secret`, or is in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk
-  api_server --extra_plugins adk_confirm.runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one
-  first; in the environment the old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE. `unsigned=True` accepts every answer.
+  api_server --extra_plugins adk_confirm.ConfirmationPlugin`. While it changes there may be two, the new one first; in
+  the environment the old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE. `unsigned=True` accepts every answer.
 
 Put it first among an app's plugins, or right after google-adk's `ToolCallIntegrityPlugin`: google-adk stops asking
 plugins at the first one that answers.

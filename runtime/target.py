@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 import traceback
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,9 +14,8 @@ from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.errors import ConfirmError
 
 _USUAL_NAMES = ("agent", "root_agent")
-_OURS = Path(__file__).resolve().parent.parent
+_RUNTIME = Path(__file__).parent
 _EXTRAS = {"google.adk": "adk", "mcp": "mcp"}
-_OUR_PACKAGES = ("bot", "runtime", "blocks", "examples")
 
 
 class BadTarget(ConfirmError):
@@ -74,7 +74,7 @@ def _load(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BadTarget(_missing_module(name, error.name)) from error
+            raise BadTarget(_missing_module(error.name)) from error
         raise BadTarget(
             f"{name} needs the module {error.name!r}, which is not installed{_extra_hint(error)}."
         ) from error
@@ -89,20 +89,12 @@ def _extra_hint(missing: ImportError) -> str:
     return "" if extra is None else f": pip install 'adk-confirm[{extra}]'"
 
 
-def _missing_module(name: str, missing: str) -> str:
-    first, _, rest = name.partition(".")
-    if first in _OUR_PACKAGES and missing != first:
-        if near := get_close_matches(rest, _modules_of(first), n=1):
-            return f"There is no module {missing!r}. Did you mean {first}.{near[0]}?"
-        return (
-            f"There is no module {missing!r}: the package {first!r} is adk-confirm's own, and found before any other "
-            "of that name. Rename yours."
-        )
+def _missing_module(missing: str) -> str:
+    parent, _, name = missing.rpartition(".")
+    known = [module.name for module in pkgutil.iter_modules(getattr(sys.modules.get(parent), "__path__", ()))]
+    if near := get_close_matches(name, known, n=1):
+        return f"There is no module {missing!r}. Did you mean {parent}.{near[0]}?"
     return f"There is no module {missing!r} here ({Path.cwd()}), in PYTHONPATH, or installed."
-
-
-def _modules_of(package: str) -> list[str]:
-    return [module.name for module in pkgutil.iter_modules([str(_OURS / package)])]
 
 
 def _describe(error: BaseException) -> str:
@@ -110,6 +102,6 @@ def _describe(error: BaseException) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     text = str(error).splitlines()[0] if str(error) else ""
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    if isinstance(error, SyntaxError) or not frames or Path(frames[-1].filename).parent == _OURS / "runtime":
+    if isinstance(error, SyntaxError) or not frames or Path(frames[-1].filename).parent == _RUNTIME:
         return said.rstrip(".")
     return f"{said.rstrip('.')} ({frames[-1].filename}, line {frames[-1].lineno})"

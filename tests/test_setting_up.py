@@ -128,9 +128,7 @@ def test_python_in_the_docs_speaks_of_what_there_is(page: str, text: str) -> Non
     names = [
         (node.module, alias.name)
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom)
-        and node.module
-        and node.module.split(".")[0] in ("runtime", "bot", "blocks")
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "adk_confirm"
         for alias in node.names
     ]
     for module, name in names:

@@ -174,7 +174,7 @@ def _policy(tool: Tool) -> str:
 
 def _environment(slack: FakeSlack, url: str, folder: Path) -> dict[str, str]:
     return {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:{ROOT}/src",
         "PATH": "/usr/bin:/bin",
         "SLACK_BOT_TOKEN": slack.bot_token,
         "SLACK_SIGNING_SECRET": slack.signing_secret,

@@ -91,7 +91,7 @@ class Replica:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "adk_confirm.bot.cli", "serve", "--config", str(self.config)),
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **self.env},
+                env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", **self.env},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -209,7 +209,7 @@ def _is_node(target: object) -> bool:
 def _put_plugin_first(plugins: list[BasePlugin]) -> str | None:
     """Puts our plugin before all others, and returns its secret. google-adk asks no further plugin once one has
     answered. Only its `ToolCallIntegrityPlugin` stays in front: it compares calls before ours edits them."""
-    from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+    from adk_confirm import ConfirmationPlugin
 
     ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)
     if ours is None:

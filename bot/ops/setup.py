@@ -72,7 +72,8 @@ def manifest(http: str | None) -> int:
 def manifest_text(url: str | None = None) -> str:
     """`manifest.yml`. With a URL, changed for an app that Slack reaches there."""
     kept = _CHECKOUT / "manifest.yml"  # in a checkout; installed, it is in the package
-    text = (kept if kept.is_file() else resources.files("bot").joinpath("manifest.yml")).read_text(encoding="utf-8")
+    found = kept if kept.is_file() else resources.files("adk_confirm.bot").joinpath("manifest.yml")
+    text = found.read_text(encoding="utf-8")
     if url is None:
         return text
     if not re.fullmatch(r"https://[^\s/]+(/\S*)?", url):

@@ -25,7 +25,6 @@ from adk_confirm.runtime.telemetry.tracing import trace_id
 Form = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 
-OURS = ("adk_confirm", "blocks", "bot", "examples", "runtime")
 CARRIERS = frozenset(
     {
         "aiohttp", "aiosqlite", "asyncio", "authlib", "google", "google_adk", "google_genai", "httpcore",
@@ -61,8 +60,7 @@ def configure(form: Form = "text", level: Level = "info") -> None:
         root.removeHandler(other)  # remove earlier handlers, such as a tracer's, so that each line is written once
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    for name in OURS:
-        logging.getLogger(name).setLevel(level.upper())
+    logging.getLogger("adk_confirm").setLevel(level.upper())
     sys.excepthook = _log_uncaught
     threading.excepthook = lambda ended: _log_uncaught(ended.exc_type, ended.exc_value, ended.exc_traceback)
 

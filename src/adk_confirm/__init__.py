@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from adk_confirm.runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
     from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
     from adk_confirm.runtime.models.scripted import ScriptedModel, call
-    from adk_confirm.runtime.run import runner
     from adk_confirm.runtime.run.runner import Run, Runner
     from adk_confirm.runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, Toolset
     from adk_confirm.runtime.wire import (
@@ -74,7 +73,6 @@ __all__ = [
     "original_call_from",
     "read_answer",
     "requests_in",
-    "runner",
 ]
 
 _HOMES = {
@@ -86,10 +84,10 @@ _HOMES = {
     "runtime.mcp.toolset": "HttpConnection McpToolset StdioConnection",
     "runtime.models.model": "Model ModelFailure ModelRequest ModelResponse",
     "runtime.models.scripted": "ScriptedModel call",
-    "runtime.run": "runner",
     "runtime.run.runner": "Run Runner",
     "runtime.tool": "ConfirmationPolicy FunctionTool Tool ToolOutcomeUnknown Toolset",
-    "runtime.wire": "ConfirmationRequest Content Event EventActions FunctionCall FunctionResponse Part REQUEST_CONFIRMATION ToolConfirmation",
+    "runtime.wire": "ConfirmationRequest Content Event EventActions "
+    "FunctionCall FunctionResponse Part REQUEST_CONFIRMATION ToolConfirmation",
 }
 """In which module each name is at home."""
 

@@ -39,7 +39,7 @@ def environment(*instead: str) -> Path:
 
 
 def run(*command: str) -> str:
-    alone = {**os.environ, "PYTHONPATH": str(ROOT)}
+    alone = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"}
     ran = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True)
     assert ran.returncode == 0, f"{' '.join(command)} ended with {ran.returncode}:\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout

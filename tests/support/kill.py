@@ -133,7 +133,7 @@ async def child(
 ) -> AsyncIterator[Child]:
     """Runs an async function of a test module in a process of its own. The process ends with the block."""
     with TemporaryFile() as errors:  # not a pipe: if nobody read it, it would fill up and block the child
-        every = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        every = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", **(env or {})}
         process = await forked(function.__module__, function.__qualname__, arguments, env=every, errors=errors)
         running = Child(process, errors)
         try:

@@ -37,7 +37,7 @@ class Service:
             self._process = process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "adk_confirm.bot.cli", "serve", "--config", str(self._file)),
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **self._env},
+                env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", **self._env},
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
             )

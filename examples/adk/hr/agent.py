@@ -19,7 +19,7 @@ from google.adk.apps.app import App
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
-from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+from adk_confirm import ConfirmationPlugin
 
 
 def reimburse(purpose: str, amount: float) -> dict[str, object]:

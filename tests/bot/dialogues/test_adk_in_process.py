@@ -176,7 +176,7 @@ async def test_what_ended_while_it_was_looked_at_is_not_unknown(tmp_path: Path) 
 
 async def test_sessions_in_memory_are_said_to_be_lost_and_are(caplog: pytest.LogCaptureFixture, store: str) -> None:
     session = SessionKey("shop", "slack-T1-U0ANN", "slack-T1-C1-1.1")
-    with caplog.at_level(logging.WARNING, "bot"):
+    with caplog.at_level(logging.WARNING, "adk_confirm"):
         async with opened("shop", store) as host:
             (note,) = (await host.capabilities()).notes
             assert "kept in memory" in note

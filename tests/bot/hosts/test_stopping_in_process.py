@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from google.adk.tools.function_tool import FunctionTool
 
+from adk_confirm import ConfirmationPlugin
 from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.adk_in_process import AdkServer
-from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from adk_confirm.runtime.wire import Content, FunctionResponse, Part
 from tests.support.foreign.alone import USER, Alone, ran

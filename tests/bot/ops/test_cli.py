@@ -185,9 +185,10 @@ async def test_a_service_loads_what_it_uses() -> None:
         ("quitter:agent", "quitter could not be imported: SystemExit: 3 ("),
         ("unwritten:agent", "unwritten could not be imported: SyntaxError"),
         ("twice:agent", "Two agents are called 'a'"),
-        ("bot.mine:agent", "the package 'bot' is adk-confirm's own"),
-        ("examples.mine:agent", "the package 'examples' is adk-confirm's own"),
-        ("examples.oncal:agent", "There is no module 'examples.oncal'. Did you mean adk_confirm.examples.oncall?"),
+        (
+            "adk_confirm.examples.oncal:agent",
+            "module 'adk_confirm.examples.oncal'. Did you mean adk_confirm.examples.oncall?",
+        ),
         ("no target", "'no target' is not a target. Write module:name"),
         ("mine:", "'mine:' is not a target"),
         ("../mine:agent", "There is no folder ../mine:agent here"),
@@ -263,9 +264,8 @@ async def started(
     process: asyncio.subprocess.Process | Forked
     command, env = ("api", "--port", "0", *arguments), {**os.environ, **(env or {})}
     if anew:
-        code = f"import sys; sys.path.append({str(ROOT)!r}); import adk_confirm.bot.cli; sys.exit(adk_confirm.bot.cli.main())"
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", code, *command), cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE
+            *(sys.executable, "-m", "adk_confirm", *command), cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE
         )
     else:
         process = await forked("tests.support.forked", "command", [str(cwd), *command], env=env)
@@ -353,28 +353,10 @@ async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Pat
         assert (status, "error" in events[-1]) == (200, True)
 
 
-# Packages of the same names
-
-
-async def test_a_users_package_never_replaces_ours(here: Path) -> None:
-    """In PYTHONPATH it would come first; ours are put before it."""
-    for package in ("runtime", "blocks"):
+async def test_a_users_packages_may_be_called_like_our_folders(here: Path) -> None:
+    for package in ("bot", "runtime", "blocks", "examples"):
         (here / package).mkdir()
-        (here / package / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
-    (here / "agents.py").write_text(AGENT)
-    env = {"PYTHONPATH": str(here)}
-    async with started("--agent", "agents:agent", cwd=here, env=env, anew=True) as (url, _), browsing(url) as http:
+        (here / package / "__init__.py").write_text("OURS = False\n")
+    (here / "bot" / "agents.py").write_text(f"import blocks, runtime\n{AGENT}")
+    async with started("--agent", "bot.agents:agent", cwd=here, anew=True) as (url, _), browsing(url) as http:
         assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine"]
-
-
-def test_a_foreign_package_that_is_loaded_already_is_refused(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (here / "blocks").mkdir()
-    (here / "blocks" / "__init__.py").write_text("")
-    monkeypatch.delitem(sys.modules, "blocks", raising=False)
-    monkeypatch.syspath_prepend(str(here))
-    __import__("blocks")
-    said = refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent")
-    assert f"{here}/blocks was found as the package 'blocks'" in said
-    assert "Rename yours" in said

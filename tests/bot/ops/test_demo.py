@@ -45,7 +45,7 @@ async def demo(
     env, pipe, errors = {**plain, **env}, asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
     process: asyncio.subprocess.Process | Forked
     if anew:
-        program = (sys.executable, str(ROOT / "adk_confirm.py"), "demo", "--port", "0")
+        program = (sys.executable, "-m", "adk_confirm", "demo", "--port", "0")
         process = await asyncio.create_subprocess_exec(*program, cwd=cwd, env=env, stdout=pipe, stderr=errors)
     else:
         process = await forked("tests.support.forked", "command", [str(cwd), "demo", "--port", "0"], env=env)

@@ -36,7 +36,7 @@ async def shell(at: Backoffice, line: str, **environment: str) -> tuple[int, str
             f'adk-confirm() {{ "{sys.executable}" -m adk_confirm.bot.cli "$@"; }}; {line}',
         ),
         cwd=at.directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ADK_CONFIRM_SECRET": SECRET, **environment},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", "ADK_CONFIRM_SECRET": SECRET, **environment},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -105,7 +105,15 @@ def test_secrets_and_stores_stay_out_of_the_image(path: str) -> None:
 def test_what_the_image_is_built_from_is_in_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     build = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    wanted = {*build["only-include"], *build["force-include"], project["project"]["readme"], "pyproject.toml"}
+    rooms = [link.name for link in (ROOT / "src" / "adk_confirm").iterdir() if link.is_symlink()]
+    assert "runtime" in rooms
+    wanted = {
+        *build["packages"],
+        *build["force-include"],
+        *(f"{room}/__init__.py" for room in rooms),
+        project["project"]["readme"],
+        "pyproject.toml",
+    }
     wanted |= {*project["project"]["license-files"], "constraints.txt", "build.txt", "bot/app.py"}
     assert {path for path in wanted if not shipped(path)} == set()
 

@@ -11,7 +11,8 @@ from adk_confirm.bot.store.repository import ATTENDED
 from adk_confirm.bot.store.rows import STORED
 from adk_confirm.runtime.store.database import Database, Tx
 
-ROOMS = [Path(str(package.__file__)).parent for package in (runtime, bot)]
+ROOT = Path(__file__).parents[3]
+ROOMS = [ROOT / room for room in ("runtime", "bot")]
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\s.*\b(FROM|INTO|SET)\b", re.DOTALL)
 ONLY_HERE = {"sqlite": re.compile(r"\bsqlite_"), "postgresql": re.compile(r"\bpg_|clock_timestamp")}
 

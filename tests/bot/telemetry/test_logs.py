@@ -49,7 +49,7 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    names = ("slack_bolt", "slack_sdk", "aiohttp", "sqlalchemy", "sqlalchemy.engine", "asyncio", "bot", "runtime")
+    names = ("slack_bolt", "slack_sdk", "aiohttp", "sqlalchemy", "sqlalchemy.engine", "asyncio", "adk_confirm")
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.DEBUG)

@@ -59,7 +59,7 @@ async def adk_api_server(port: int) -> AsyncIterator[str]:
     started = await asyncio.create_subprocess_exec(
         *(*command, "--session_service_uri", "memory://"),
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )

@@ -175,7 +175,7 @@ async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -
 
 async def test_it_is_one_of_the_server_s_extra_plugins(servers: Servers, version: str) -> None:
     """`adk api_server --extra_plugins`: the agent stays as it is, and the secret is in the environment."""
-    plugin = "adk_confirm.runtime.adk_plugin.ConfirmationPlugin"
+    plugin = "adk_confirm.ConfirmationPlugin"
     guarded = servers.server(version, EXTRA_PLUGINS=plugin, ADK_CONFIRM_PLUGIN_SECRET=SECRET)
     async with visiting(guarded, SECRET) as visit:
         request = await visit.asks("please pay 1500")

@@ -23,8 +23,8 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import BaseModel
 
+from adk_confirm import ConfirmationPlugin
 from adk_confirm.runtime.adk.signing import announcement_about
-from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.alone import Alone, ran, results
 from tests.support.foreign.google import model, own_tools

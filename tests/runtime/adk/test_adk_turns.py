@@ -13,7 +13,7 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
-from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+from adk_confirm import ConfirmationPlugin
 from tests.support.foreign.alone import Alone, ran
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself

@@ -15,9 +15,9 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
+from adk_confirm import ConfirmationPlugin
 from adk_confirm.runtime.adk.reading import SessionRequest, requests_in_event
 from adk_confirm.runtime.adk.signing import GOOD_FOR, SIGNATURES, UNSIGNED, SignedAnswer
-from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
 from adk_confirm.runtime.jsontypes import JsonObject
 
 with warnings.catch_warnings():

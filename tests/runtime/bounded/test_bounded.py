@@ -34,7 +34,7 @@ def check(what, value=None):
     if what == "recurse":
         return check(what)
     if what == "environment":
-        return [dict(os.environ), [name for name in sys.modules if name.split(".")[0] in ("bot", "runtime", "blocks")]]
+        return [dict(os.environ), [name for name in sys.modules if name.split(".")[0] == "adk_confirm"]]
     if what == "pid":
         return os.getpid()
     if what == "fall":

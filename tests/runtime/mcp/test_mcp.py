@@ -171,13 +171,13 @@ async def test_a_name_that_no_tool_has_is_warned_of(
     made: Make, watched: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
     policy = ConfirmationPolicy.named({"delete_file", "delete_flie"})
-    with caplog.at_level(logging.WARNING, "runtime"):
+    with caplog.at_level(logging.WARNING, "adk_confirm"):
         assert await gated(made(watched.stdio(), confirmation=policy, tool_filter=["delete_file", "sya"])) == {
             "delete_file"
         }
     names = sorted(ALL)
     offers = f"which {sys.executable} does not offer; it offers: {', '.join(names)}"
-    assert [record.message for record in caplog.records if record.name.startswith("runtime")] == [
+    assert [record.message for record in caplog.records if record.name.startswith("adk_confirm")] == [
         f"the confirmation policy names delete_flie, {offers}",
         f"the tool_filter names sya, {offers}",
     ]

@@ -551,9 +551,9 @@ def test_other_names_are_not_known(name: str) -> None:
 
 def test_google_genai_is_loaded_with_the_first_gemini_model_only() -> None:
     program = (
-        "import sys, adk_confirm.runtime.models.model, adk_confirm.runtime.agent, adk_confirm.runtime.models.scripted;"
+        "import sys; from adk_confirm import Agent; from adk_confirm.runtime.models.model import Models;"
         "before = 'google.genai' in sys.modules;"
-        "adk_confirm.runtime.models.model.Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
+        "Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True"]

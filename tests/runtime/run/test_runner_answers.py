@@ -112,7 +112,7 @@ async def test_an_answer_without_an_id_or_a_name_is_dropped_with_a_warning(
     chat, request = await asked(run)
     before = await chat.history()
     message = raw_answer(None if name else request.id, {"confirmed": True}, name=name)
-    with caplog.at_level(logging.WARNING, "runtime"):
+    with caplog.at_level(logging.WARNING, "adk_confirm"):
         assert (await chat.say(message)).events == []
     assert "dropped a function response" in caplog.text
     assert await chat.history() == before

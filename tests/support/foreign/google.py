@@ -88,7 +88,7 @@ def pausing(name: str) -> Any:
 def plugins() -> list[Any]:
     if not os.environ.get("PLUGIN"):
         return []
-    from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+    from adk_confirm import ConfirmationPlugin
 
     secret = os.environ.get("SECRET")
     return [ConfirmationPlugin(secret=secret, unsigned=secret is None)]

@@ -13,7 +13,7 @@ from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 
-from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+from adk_confirm import ConfirmationPlugin
 from tests.support.foreign import ours
 from tests.support.foreign.google import agent, app
 from tests.support.foreign.tools import log

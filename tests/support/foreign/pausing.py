@@ -179,7 +179,7 @@ def flow(*nodes: Any) -> Any:
 
 
 def app(root: Any, *, resumable: bool = False, secret: str | None = None, open_tools: tuple[str, ...] = ()) -> App:
-    from adk_confirm.runtime.adk_plugin import ConfirmationPlugin
+    from adk_confirm import ConfirmationPlugin
 
     plugins: list[Any] = [ConfirmationPlugin(secret=secret, open_tools=open_tools)] if secret else []
     config = ResumabilityConfig(is_resumable=True) if resumable else None

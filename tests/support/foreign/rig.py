@@ -65,7 +65,7 @@ class Foreign:
         """Starts it on the same port, so that its clients find it again."""
         env = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{ROOT}/src",
             "PORT": str(self.port),
             "TOOL_LOG": str(self.room / "tools.log"),
             "TOOL_FIFO": str(self.room / "fifo"),

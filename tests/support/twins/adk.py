@@ -17,7 +17,7 @@ from tests.support.twins.scenes import CAST, Gate, Plain, Prompter, Role
 @contextmanager
 def adk_server() -> Iterator[str]:
     """The base URL of a new server."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"}
     server = FORK_SERVERS["tests.support.foreign.google"].begin(
         "tests.support.twins.adk", env=env, loud=bool(os.environ.get("TWINS_LOUD"))
     )
