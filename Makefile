@@ -71,7 +71,7 @@ try-wheel: ## tries the wheel in an empty environment, outside the checkout
 	  $(PYTHON) -m venv "$$outside/venv" && \
 	  "$$outside/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl && \
 	  cd "$$outside" && venv/bin/adk-confirm --help >/dev/null && venv/bin/adk-confirm demo --check && \
-	  venv/bin/python -W error -c 'from adk_confirm import Agent, FunctionTool, ToolContext, Runner, ConfirmationPlugin' && \
+	  venv/bin/python -W error -c 'from adk_confirm import Agent, FunctionTool, ToolContext, Runner' && \
 	  ! venv/bin/python -c 'import bot' 2>/dev/null && \
 	  echo "the wheel installs and runs outside the checkout"
 
