@@ -23,7 +23,7 @@ async def fill(
     from adk_confirm.bot.confirmation.model import HostRequest, Place
     from adk_confirm.bot.policy.approvers import Person
     from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
-    from adk_confirm.bot.store.incoming_words import SlackMessage, store_message
+    from adk_confirm.bot.store.mailbox import SlackMessage, store_message
     from adk_confirm.bot.store.open import open_store
     from adk_confirm.bot.store.repository import chain_of, lock_session
     from adk_confirm.bot.store.requests import Opening, asked_call, open_request

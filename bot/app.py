@@ -29,11 +29,10 @@ from adk_confirm.bot.home.query import HomeQuery
 from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.host import Host
 from adk_confirm.bot.inbound.after_ack import AfterAck
-from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen
+from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen, make_site
 from adk_confirm.bot.inbound.clicks_and_forms import ClicksAndForms
 from adk_confirm.bot.inbound.commands_and_shortcuts import Commands
 from adk_confirm.bot.inbound.events import Events
-from adk_confirm.bot.inbound.http import make_site
 from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.identity import BotIdentity, identify, slack_client
@@ -44,8 +43,7 @@ from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness, add_probes, store_probe
 from adk_confirm.bot.telemetry.tracing import log_line
 from adk_confirm.bot.worker.checkpoint_job import CheckpointJob
-from adk_confirm.bot.worker.shutdown import Shutdown, StopDeadline
-from adk_confirm.bot.worker.supervision import RestartPauses, Supervisor, TaskFunction
+from adk_confirm.bot.worker.supervision import RestartPauses, Shutdown, StopDeadline, Supervisor, TaskFunction
 from adk_confirm.bot.worker.worker import Worker
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Database

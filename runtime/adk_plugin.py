@@ -79,13 +79,14 @@ from adk_confirm.runtime.adk.signing import (
     Announcement,
     SignedAnswer,
     SignedResponse,
+    Turn,
+    Turns,
     announcement_about,
     announcement_metadata,
     checked_secret,
     expiry_of,
     signatures_in,
 )
-from adk_confirm.runtime.adk.turns import Turn, Turns
 from adk_confirm.runtime.calls.call import REJECTED
 from adk_confirm.runtime.context import as_json
 from adk_confirm.runtime.errors import Forbidden, Invalid

@@ -35,6 +35,7 @@ from adk_confirm.bot.hosts.host import (
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.files import attachments
 from adk_confirm.bot.store.mailbox import (
+    STOPS,
     DecisionsAhead,
     Letter,
     Mail,
@@ -49,7 +50,6 @@ from adk_confirm.bot.store.mailbox import (
 from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
 from adk_confirm.bot.store.repository import Session, note_turn, now, session_confirmations
 from adk_confirm.bot.store.requests import asked_call, open_request
-from adk_confirm.bot.store.stops import STOPS
 from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
 from adk_confirm.bot.telemetry.tracing import work_span
 from adk_confirm.runtime.errors import ConfirmError

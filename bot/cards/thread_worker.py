@@ -11,10 +11,18 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.thread import Thread
 from adk_confirm.bot.confirmation.model import Confirmation, State
-from adk_confirm.bot.store.outbox import NextPost, SaidInThread, mark_all_posted, mark_posted, note_copy_search
+from adk_confirm.bot.store.outbox import (
+    NextPost,
+    SaidInThread,
+    ThreadLook,
+    look_at_thread,
+    mark_all_posted,
+    mark_posted,
+    note_copy_search,
+    with_thread_look,
+)
 from adk_confirm.bot.store.repository import Session
 from adk_confirm.bot.store.slack_lanes import CARDS_FIRST, SOON
-from adk_confirm.bot.store.thread_look import ThreadLook, look_at_thread, with_thread_look
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 

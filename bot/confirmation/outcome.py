@@ -1,15 +1,34 @@
-"""What happens to a call after its decision: it is sent to the host, ends, or is unknown until people say. Pure."""
+"""What happens to a call after its decision, by time, and if somebody changed its row: it is sent to the host, ends, or
+is unknown until people say. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.decision import close_asked_anew, delivery_of, record_outside_answer, refuse, step_of
-from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
+from adk_confirm.bot.confirmation.decision import (
+    close_asked_anew,
+    delivery_of,
+    deny,
+    record_outside_answer,
+    refuse,
+    step_of,
+)
+from adk_confirm.bot.confirmation.effects import Delivery, Step, UnsealedPart
+from adk_confirm.bot.confirmation.model import (
+    AskedCall,
+    Confirmation,
+    Decision,
+    Outcome,
+    OutcomeKind,
+    Revision,
+    State,
+    VoteKind,
+)
 from adk_confirm.bot.confirmation.states import (
     OUTCOMES,
     SEEN_BY_HOSTS,
@@ -21,9 +40,10 @@ from adk_confirm.bot.confirmation.states import (
     next_version,
 )
 from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policy
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, Word
-from adk_confirm.runtime.jsontypes import Json, canonical, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
 
 UNKNOWN_FOR = timedelta(hours=24)
 """After this time without an answer from people, the session gets "nobody knows"."""
@@ -264,3 +284,160 @@ _LINES = {
     OutcomeKind.REFUSED: LineKind.REFUSED,
     OutcomeKind.UNKNOWN: LineKind.UNKNOWN,
 }
+
+
+class DueWork(StrEnum):
+    """What a confirmation needs, in the order in which it is done."""
+
+    COUNT = "count"
+    REMIND = "remind"
+    ESCALATE = "escalate"
+    EXPIRE = "expire"
+    LAPSE = "lapse"
+    GIVE_UP = "give up"
+    END_GRANT = "end grant"
+    DRAW = "draw"
+
+
+def next_due(row: Confirmation) -> datetime | None:
+    """When something other than drawing is due. A time in the past means now, `None` means never."""
+    return min((since for since, what in scheduled_work(row) if what is not DueWork.DRAW), default=None)
+
+
+def needs_drawing(row: Confirmation) -> bool:
+    """Whether a card shows an older version of the row."""
+    return any(what is DueWork.DRAW for _, what in scheduled_work(row))
+
+
+def due_work(row: Confirmation, now: datetime) -> tuple[DueWork, ...]:
+    """What is due now. Counting comes first and drawing last, so that one drawing shows everything."""
+    return tuple(what for since, what in scheduled_work(row) if since <= now)
+
+
+def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
+    """Everything that is or will be due, with times. Expiry and giving up wait until stored votes are counted."""
+    pending = row.pending_votes
+    waiting = row.state is State.WAITING
+    not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None
+    places = [place for place in row.places if place.ts is not None or not row.quiet]
+    behind = any(place.drawn_version < row.face for place in places)
+    times: tuple[tuple[datetime | None, DueWork], ...] = (
+        (pending[0].stored_at if pending else None, DueWork.COUNT),
+        (row.remind_at if waiting else None, DueWork.REMIND),
+        (row.escalate_at if waiting and not row.escalated else None, DueWork.ESCALATE),
+        (row.deadline if waiting and not pending else None, DueWork.EXPIRE),
+        (row.start_by if not_begun else None, DueWork.LAPSE),
+        (row.unknown_until if row.unknown and not pending else None, DueWork.GIVE_UP),
+        (row.grant_until if not pending else None, DueWork.END_GRANT),
+        (row.changed_at if behind else None, DueWork.DRAW),
+    )
+    return tuple((since, what) for since, what in times if since is not None)
+
+
+def tick(row: Confirmation, now: datetime) -> Transition:
+    """Applies everything that is due by the clock. If nothing is due, nothing changes.
+
+    A request that expires gets no reminder first, however late this runs.
+    """
+    due = due_work(row, now)
+    if DueWork.EXPIRE in due:
+        reason = decision_texts.expired_to_model(row.policy.expires_after, question=row.asked.question)
+        return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
+    if DueWork.LAPSE in due:
+        return lapse(row, now)
+    if DueWork.GIVE_UP in due:
+        return settle(row, "nobody knows", now)
+    steps: list[Step] = []
+    if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
+        row = next_version(replace(row, grant=None), now)
+    if DueWork.REMIND in due:
+        row = next_version(replace(row, remind_at=None), now)
+        votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum
+        steps.append(replace(step_of(row, LineKind.REMINDED, now), votes=votes, quorum=quorum, until=row.deadline))
+    if DueWork.ESCALATE in due:
+        row = next_version(replace(row, escalated=True), now)
+        entries = tuple(str(entry) for entry in row.policy.escalate_to)
+        steps.append(replace(step_of(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))
+    return Transition(row=row, steps=tuple(steps))
+
+
+@dataclass(frozen=True)
+class KnownStep:
+    """A line about the confirmation, whose seal fits."""
+
+    kind: LineKind
+    at: datetime
+    tool: str
+    content: JsonObject
+
+
+_AFTER: Mapping[LineKind, tuple[State, OutcomeKind | None]] = {
+    LineKind.ASKED: (State.WAITING, None),
+    LineKind.APPROVED: (State.APPROVED, None),
+    LineKind.GRANT_USED: (State.APPROVED, None),
+    LineKind.RUN_AGAIN: (State.APPROVED, None),
+    LineKind.DENIED: (State.DENIED, None),
+    LineKind.EXPIRED: (State.EXPIRED, None),
+    LineKind.WITHDRAWN: (State.WITHDRAWN, None),
+    LineKind.ASKED_ANEW: (State.WITHDRAWN, None),
+    LineKind.ELSEWHERE: (State.ELSEWHERE, None),
+    LineKind.LAPSED: (State.LAPSED, None),
+    LineKind.BEGUN: (State.APPROVED, OutcomeKind.RUNNING),
+    LineKind.DONE: (State.APPROVED, OutcomeKind.DONE),
+    LineKind.FAILED: (State.APPROVED, OutcomeKind.FAILED),
+    LineKind.REFUSED: (State.APPROVED, OutcomeKind.REFUSED),
+    LineKind.ALTERED: (State.APPROVED, OutcomeKind.REFUSED),
+    LineKind.UNKNOWN: (State.APPROVED, OutcomeKind.UNKNOWN),
+    LineKind.SETTLED: (State.APPROVED, OutcomeKind.NOBODY_KNOWS),
+    LineKind.NOBODY_KNOWS: (State.APPROVED, OutcomeKind.NOBODY_KNOWS),
+}
+
+
+def from_ledger(confirmation: str, asked: AskedCall, known: Sequence[KnownStep], now: datetime) -> Confirmation:
+    """The confirmation as the ledger tells it, masked, and with nobody who could decide. `asked` names the request and
+    its session. Without a line that says that it was asked, nobody was asked: it is denied."""
+    first = next((step for step in known if step.kind in (LineKind.ASKED, LineKind.GRANT_USED)), None)
+    state, outcome = State.DENIED, None
+    if first is not None:
+        who = as_object(first.content.get("who"))
+        asker = Person(as_text(who.get("team")), as_text(who.get("user")))
+        arguments = as_object(first.content.get("arguments"))
+        asked = replace(asked, tool=first.tool, arguments=arguments, asked_by=asker)
+        for step in known:
+            state, outcome = _AFTER.get(step.kind, (state, outcome))
+            if step.kind in (LineKind.LAPSED, LineKind.ALTERED) and step.content.get("attempt", 1) != 1:
+                state, outcome = State.APPROVED, OutcomeKind.UNKNOWN  # the attempt before may have taken effect
+    attempts = [step.content.get("attempt") for step in known]
+    attempt = max((number for number in attempts if isinstance(number, int)), default=1)
+    at, last = (first.at if first else now), (known[-1].at if known else now)
+    return Confirmation(
+        id=confirmation,
+        asked=asked,
+        policy=Policy(),
+        asked_at=at,
+        revisions=(Revision(number=1, arguments=asked.arguments, payload=None, at=at),),
+        deadline=now,
+        state=state,
+        decision=None if state is State.WAITING else Decision(state=state, at=last, revision=1),
+        outcome=Outcome(kind=outcome, attempt=attempt, at=last) if outcome else None,
+        attempt=attempt,
+        unknown_until=now + UNKNOWN_FOR if outcome is OutcomeKind.UNKNOWN else None,
+        unsealed=True,
+        changed_at=now,
+    )
+
+
+def end_void(row: Confirmation, now: datetime) -> Transition:
+    """`row`: from `from_ledger`."""
+    if row.state is State.WAITING:
+        change = deny(row, now, None, decision_texts.ALTERED_TO_MODEL)
+        return change.after(_alarm(row, UnsealedPart.CALL, now))
+    if row.state is State.APPROVED and row.outcome is None:
+        return record_altered(row, now)
+    if row.runs:
+        return observe(row, HostOutcome(became=OutcomeKind.UNKNOWN), now).after(_alarm(row, UnsealedPart.ROW, now))
+    return Transition(row=next_version(row, now), steps=(_alarm(row, UnsealedPart.ROW, now),))
+
+
+def _alarm(row: Confirmation, what: UnsealedPart, now: datetime) -> Step:
+    return replace(step_of(row, LineKind.UNSEALED, now), text=what)

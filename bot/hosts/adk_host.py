@@ -8,13 +8,14 @@ attempt can't arrive any more.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from adk_confirm.bot.confirmation.model import Ask, SessionKey
 from adk_confirm.bot.hosts import reading
-from adk_confirm.bot.hosts.asked import AdkRequest
+from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
 from adk_confirm.bot.hosts.events import event_from, message_in, run_output
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -32,14 +33,135 @@ from adk_confirm.bot.hosts.host import (
 )
 from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading
 from adk_confirm.bot.hosts.server import Server
-from adk_confirm.bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
-from adk_confirm.bot.hosts.stopping import read_until_stopped
-from adk_confirm.runtime.adk.signing import MARK, SIGNATURES
+from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.confirming import Answer
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, same
-from adk_confirm.runtime.wire import Content, Part
+from adk_confirm.runtime.wire import Content, FunctionResponse, Part
+
+
+async def read_until_stopped(
+    events: AsyncIterator[JsonObject], stop: asyncio.Event, running: Iterable[str] = ()
+) -> AsyncIterator[JsonObject]:
+    """The events up to the stop. `running`: the ids of calls that start with this run.
+
+    Servers end a run when its reader disconnects, which would interrupt a running tool. So the tool's result is
+    awaited.
+    """
+    under_way = set(running)
+    came: asyncio.Queue[JsonObject | None] = asyncio.Queue()
+
+    async def read() -> None:
+        try:
+            async for event in events:
+                came.put_nowait(event)
+        finally:
+            came.put_nowait(None)
+
+    reading, stopped = asyncio.create_task(read()), asyncio.create_task(stop.wait())
+    try:
+        while not (stop.is_set() and not under_way and came.empty()):
+            coming = asyncio.create_task(came.get())
+            await asyncio.wait({coming} if under_way else {coming, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                break
+            event = coming.result()
+            if event is None:
+                await reading  # raises the run's error, if any
+                break
+            under_way = _running_after(under_way, event)
+            yield event
+    finally:
+        stopped.cancel()
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+def _running_after(before: set[str], raw: JsonObject) -> set[str]:
+    """The calls that run after this event."""
+    try:
+        event = event_from(raw)
+    except Invalid:
+        return before
+    if event.partial:
+        return before
+    parts = (event.content.parts if event.content else None) or []
+    begun = {part.function_call.id for part in parts if part.function_call is not None and part.function_call.id}
+    ended = {part.function_response.id for part in parts if part.function_response is not None}
+    return (before | (begun - set(event.long_running_tool_ids or ()))) - ended
+
+
+NOT_SIGNED = (
+    "The agent's server accepts only signed answers, and this app has no secret to sign with. Whoever runs it sets "
+    "`secret_env` in [agent] to the plugin's secret; until then nothing runs."
+)
+NOT_TAKEN = (
+    "The agent's server refused the answer: its plugin has another secret than this app, or their clocks are ten "
+    "minutes apart. Whoever runs it gives both the same secret (`secret_env` in [agent]); until then nothing runs."
+)
+NOT_WANTED = (
+    "The agent's server asks for no signature, although [agent] secret_env is set: its plugin is missing, or has no "
+    "secret. Whoever reaches the server can answer in place of the people in Slack."
+)
+MENDED_BY_PEOPLE = 60.0
+SIGNED_BESIDE = (Ask.INPUT, Ask.OPERATION)
+"""Answers to these have no room for a signature, so it is sent next to them."""
+
+log = logging.getLogger(__name__)
+
+
+class Signer:
+    def __init__(self, app: str, secret: str | None) -> None:
+        self._app, self._secret = app, secret
+
+    def lacks_secret(self, asks: AdkRequest) -> bool:
+        return self._secret is None and asks.announcement is not None and asks.announcement.signed
+
+    def sign(self, session: SessionKey, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
+        """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
+        plugin wants a signature, the hint of an answer to a confirmation contains it. None: there is nothing to
+        send."""
+        response, announced, beside = answer_part(asks, answer), asks.announcement, asks.ask in SIGNED_BESIDE
+        if response is None:
+            return None
+        if self._secret is None or announced is None or not announced.signed:
+            if self._secret is not None and not beside:
+                log.warning(NOT_WANTED)
+            return Part(function_response=response), {}
+        given, until = dict(response.response or {}), time.time() + GOOD_FOR
+        if beside:
+            response_to = SignedResponse(
+                app=self._app,
+                user=session.user,
+                session=session.id,
+                request=asks.request.id,
+                name=response.name or "",
+                response=given,
+                nth=asks.answered,
+            )
+            return Part(function_response=response), {asks.part_id: response_to.sign(self._secret, until)}
+        verdict = SignedAnswer(
+            app=self._app,
+            user=session.user,
+            session=session.id,
+            request=asks.request.id,
+            tool=asks.request.call.name or "",
+            arguments=asks.request.call.arguments,
+            defaults=announced.defaults,
+            confirmed=given.get("confirmed") is True,
+            payload=given.get("payload"),
+            nth=asks.answered,
+        )
+        given["hint"] = verdict.sign(self._secret, until)
+        return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given)), {}
+
+
+def was_refused(cut: DeliveryUnknown) -> bool:
+    """Whether the plugin refused the answer. The server may have wrapped the plugin's message."""
+    return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
+
 
 RESEND_AFTER = 30.0
 """The most seconds before a lost message is sent again. Delivering a message twice does little harm."""

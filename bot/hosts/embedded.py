@@ -23,8 +23,7 @@ from adk_confirm.bot.hosts.host import (
 from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest, Word
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.recent_dict import RecentDict
-from adk_confirm.runtime.run.app_sessions import Position
-from adk_confirm.runtime.run.runner import Run
+from adk_confirm.runtime.run.runner import Position, Run
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import TERM
 from adk_confirm.runtime.store.sessions import OnChange

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import quote
@@ -15,14 +16,201 @@ from aiohttp import hdrs
 from yarl import URL
 
 from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.bot.hosts.about import find_out
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from adk_confirm.bot.hosts.server import ServerInfo
-from adk_confirm.bot.hosts.wire import Unreadable, body_of, json_or_text, messages
+from adk_confirm.bot.hosts.server import ServerInfo, Settle
+from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
-from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper, objects, same, texts
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.wire import Content
+
+Get = Callable[[str], Awaitable[tuple[int, Json]]]
+
+PORT = (
+    "Whoever reaches its port can answer in place of the people here. The bot notices this and says so, but can't "
+    "prevent it. Protect the port, or use our plugin with a secret."
+)
+OUR_PORT = (
+    "Whoever reaches its port and has its token can answer in place of the people here. The bot notices this and says "
+    "so, but can't prevent it. Protect both."
+)
+DENIALS = (
+    "The server may not keep to a denial: a tool that asks in its own body, or whose rule now answers otherwise, may "
+    "run after a denial. The bot notices this and says so. Our plugin prevents it."
+)
+EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what people want."
+BROKEN = "If the connection breaks, nobody may know whether a call took effect. People are asked then."
+TOGETHER = (
+    "Answers to one agent go to it together: an approval waits until everything that the agent asked in that turn is "
+    "decided."
+)
+NOT_DESCRIBED = (
+    "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
+    "log says why."
+)
+NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are looked for by their text and time."
+
+
+async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerInfo:
+    """Asks the server what it supports. `settle` sends what people said about an unknown outcome, if the server is our
+    own API.
+
+    Raises `Unreachable` if the server, or the app on it, does not exist.
+    """
+    _check_app(app, await _description(get, "/list-apps"))
+    try:
+        status, info = await get(f"/apps/{quote(app, safe='')}/app-info")
+    except Unreachable:  # it has to load the app for this, and may fail
+        await get("/list-apps")  # if the whole server is gone, this is an error
+        status, info = 0, None
+    described, version = await _description(get, "/openapi.json"), await _description(get, "/version")
+    ours = as_object(as_object(described).get("info")).get("title") == OUR_API
+    metadata = "customMetadata" in _run_fields(described)
+    notes = [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
+    notes += [] if metadata else [NO_MARKS]
+    notes += [NOT_DESCRIBED] if status == HTTPStatus.INTERNAL_SERVER_ERROR else []
+    return ServerInfo(
+        name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
+        metadata=metadata,
+        settle=settle if ours else None,
+        schemas=_schemas(info),
+        notes=(OUR_PORT,) if ours else tuple(notes),
+    )
+
+
+async def _description(get: Get, path: str) -> Json:
+    """The server's description, or None."""
+    status, body = await get(path)
+    return body if status == HTTPStatus.OK else None
+
+
+def _check_app(app: str, listed: Json) -> None:
+    names = texts(listed)
+    if names and app not in names:
+        raise Unreachable(
+            f'The agent\'s server has no app "{app}"; it has {", ".join(sorted(names))}. Correct app in [agent].', 60.0
+        )
+
+
+def _name(version: Json) -> str:
+    info = as_object(version)
+    language, number = info.get("language"), info.get("version")
+    if not isinstance(number, str):
+        return "an ADK server"
+    return f"ADK {language} {number}" if isinstance(language, str) else f"ADK {number}"
+
+
+def _run_fields(openapi: Json) -> JsonObject:
+    schemas = as_object(as_object(as_object(openapi).get("components")).get("schemas"))
+    return as_object(as_object(schemas.get("RunAgentRequest")).get("properties"))
+
+
+def _schemas(info: Json) -> dict[str, JsonObject]:
+    """The schemas of the tools' parameters, by tool name. Without those of tools that only share a name."""
+    found: dict[str, list[JsonObject]] = {}
+    for agent in as_object(as_object(info).get("agents")).values():
+        for tool in objects(as_object(agent).get("tools")):
+            for declared in objects(tool.get("functionDeclarations")):
+                name = declared.get("name")
+                schema = as_object(declared.get("parametersJsonSchema"))
+                if isinstance(name, str):
+                    found.setdefault(name, []).append(schema)
+    return {name: several[0] for name, several in found.items() if all(same(several[0], one) for one in several)}
+
+
+MOST_BODY = 32 * 1024 * 1024
+"""The largest body: a session comes as one body, with everything that was ever said in it."""
+
+MOST_EVENT = 8 * 1024 * 1024
+"""The largest event or line of a stream."""
+
+MOST_STREAM = 128 * 1024 * 1024
+DEEPEST = 100
+
+SSE_FIELDS = ("", "id", "retry")
+
+
+class Unreadable(Exception):
+    """The server sent something that can't be read. The message says what."""
+
+
+async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> str:
+    """Raises `Unreadable`."""
+    parts, size = list[bytes](), 0
+    async for chunk in _chunks(response):
+        parts.append(chunk)
+        size += len(chunk)
+        if size > most:
+            raise Unreadable(f"it sent more than {most >> 20} MB at once")
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
+    """The server-sent events of a stream: the kind of each, and its data. Raises `Unreadable`."""
+    kind, data, size = "", list[str](), 0
+    async for raw in _lines(response):
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        name, colon, value = line.partition(":")
+        if name == "event":
+            kind = value.strip()
+        elif name == "data":
+            data.append(value.removeprefix(" "))
+            size += len(raw)
+            if size > MOST_EVENT:
+                raise Unreadable(f"it sent an event of more than {MOST_EVENT >> 20} MB")
+        elif not line:
+            if any(data):  # ignore messages without data: adk-rs ends its streams with `event: done`
+                yield kind, "\n".join(data)
+            kind, data, size = "", [], 0
+        elif not colon or name not in SSE_FIELDS:
+            yield "error", line  # plain text in the stream: early versions of ADK Go report errors like this
+    if any(data):
+        yield kind, "\n".join(data)
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    begun, size, total = list[bytes](), 0, 0
+    async for chunk in _chunks(response):
+        total += len(chunk)
+        *whole, rest = chunk.split(b"\n")
+        for end in whole:
+            yield b"".join([*begun, end])
+            begun, size = [], 0
+        begun.append(rest)
+        size += len(rest)
+        if size > MOST_EVENT:
+            raise Unreadable(f"it sent a line of more than {MOST_EVENT >> 20} MB")
+        if total > MOST_STREAM:
+            raise Unreadable(f"it sent more than {MOST_STREAM >> 20} MB in one run")
+    if any(begun):
+        yield b"".join(begun)
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The bytes as they come. Nothing is decompressed: compression was not asked for, and it could be a bomb."""
+    encoding = response.headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise Unreadable(f"it answers with Content-Encoding {encoding[:40]!r}, although it was asked not to")
+    async for chunk in response.content.iter_any():
+        yield chunk
+        await asyncio.sleep(0)  # let other tasks run, however fast the server sends
+
+
+def json_or_text(text: str) -> Json:
+    """Raises `Unreadable` for JSON that is nested too deep."""
+    try:
+        value: Json = json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError as error:
+        raise Unreadable(_TOO_DEEP) from error
+    if is_deeper(value, DEEPEST):
+        raise Unreadable(_TOO_DEEP)
+    return value
+
+
+_TOO_DEEP = f"it sent JSON of more than {DEEPEST} levels"
+
 
 log = logging.getLogger(__name__)
 

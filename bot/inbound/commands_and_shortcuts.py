@@ -21,7 +21,7 @@ from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone
 from adk_confirm.bot.slack.limits import UPDATE_VIEW
 from adk_confirm.bot.store.repository import read_history
-from adk_confirm.bot.store.retry import RetryResult, say_again
+from adk_confirm.bot.store.transactions import RetryResult, say_again
 from adk_confirm.runtime.jsontypes import JsonObject, as_text
 from adk_confirm.runtime.store.database import Database
 

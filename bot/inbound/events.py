@@ -30,16 +30,17 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import SlackTrouble
 from adk_confirm.bot.slack.limits import SUGGEST_PROMPTS
-from adk_confirm.bot.store.incoming_words import (
+from adk_confirm.bot.store.mailbox import (
     MessageHint,
     MessageResult,
     SlackMessage,
+    StopPress,
     receive_mention,
     receive_reply,
+    stop_run,
     why_it_waits,
 )
 from adk_confirm.bot.store.repository import read_confirmation
-from adk_confirm.bot.store.stops import StopPress, stop_run
 from adk_confirm.bot.telemetry.tracing import work_span
 from adk_confirm.runtime.jsontypes import as_object, as_text
 from adk_confirm.runtime.store.database import Database

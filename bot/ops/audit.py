@@ -164,8 +164,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
     from adk_confirm.blocks.text import visible
     from adk_confirm.bot.confirmation.decision_texts import verification_result
     from adk_confirm.bot.ops.operate import secret_of
-    from adk_confirm.bot.store.audit_log import LineFilter, count_lines
-    from adk_confirm.bot.store.audit_verify import verify_ledger
+    from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
     from adk_confirm.runtime.store.seal import Seal
 
     seal = Seal(secret_of(call.settings))

@@ -36,7 +36,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
     from adk_confirm.bot.config.settings import Settings
-    from adk_confirm.bot.worker.background_lookup import PeopleLookup
+    from adk_confirm.bot.worker.worker import PeopleLookup
 
 
 _TIMES = 5

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
     from adk_confirm.bot.config.settings import SettingsError, serving_problems
-    from adk_confirm.bot.worker.shutdown import end_now
+    from adk_confirm.bot.worker.supervision import end_now
     from adk_confirm.runtime.telemetry.logs import configure as configure_logs
     from adk_confirm.runtime.tool import end_threads
 
@@ -61,7 +61,7 @@ def _stop_future() -> asyncio.Future[None]:
 
     The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
     """
-    from adk_confirm.bot.worker.shutdown import StopDeadline, end_now, exit_by
+    from adk_confirm.bot.worker.supervision import StopDeadline, end_now, exit_by
 
     loop = asyncio.get_running_loop()
     stopping: asyncio.Future[None] = loop.create_future()

@@ -1,4 +1,4 @@
-"""A session's mailbox: messages and decisions that its agent has not received yet. Transaction functions."""
+"""A session's mailbox: what people say and decide, until its agent has received it. Transaction functions."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from itertools import takewhile
 from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
-from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.model import SLACK, Confirmation, SessionKey, State
+from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.store.agent_sessions import end_work
-from adk_confirm.bot.store.attempts import earlier_attempts
+from adk_confirm.bot.store.agent_sessions import end_work, note_stopped
+from adk_confirm.bot.store.attempts import begin, earlier_attempts
 from adk_confirm.bot.store.ledger_lines import content_of, unbroken_lines, write_step
 from adk_confirm.bot.store.repository import (
     CONFIRMATIONS,
     Session,
+    chain_of,
     find_session,
     lock_session,
     now,
+    people_text,
+    put_words,
     session_confirmations,
+    session_seal,
 )
 from adk_confirm.bot.store.rows import letter_is_sealed
 from adk_confirm.runtime.errors import NotFound
-from adk_confirm.runtime.jsontypes import JsonObject, objects
+from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx
 
 ANSWERS = ("answer", "refusal")
@@ -275,3 +281,187 @@ def read_pause(tx: Tx) -> PausedRuns | None:
         return PausedRuns(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
     except (ValueError, KeyError, TypeError, AttributeError):  # unreadable, but runs are paused anyway
         return PausedRuns(now(tx))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlackMessage:
+    """A person's message to the agent, as Slack delivered it."""
+
+    app: str
+    team: str
+    channel: str
+    thread_ts: str
+    ts: str
+    person: Person
+    text: str
+    files: tuple[JsonObject, ...] = ()
+    trace: str | None = None
+
+    @property
+    def session(self) -> SessionKey:
+        return SessionKey(self.app, f"{SLACK}{self.team}-{self.person.user}", self.id)
+
+    @property
+    def id(self) -> str:
+        return f"{SLACK}{self.team}-{self.channel}-{self.thread_ts}"
+
+
+class MessageHint(StrEnum):
+    """A hint that the writer gets at once."""
+
+    STOP = "stop"  # how to stop waiting calls
+    HINT = "hint"  # how to reach the agent
+    QUEUED = "queued"  # the agent is at work and reads this next
+    PAUSED = "paused"  # runs are paused; the agent reads this later
+
+
+@dataclass(frozen=True)
+class MessageResult:
+    """What happened to a message. `new`: the agent will get it. `waiting`: calls that the writer could stop."""
+
+    new: bool = False
+    sign: MessageHint | None = None
+    session: str = ""
+    waiting: tuple[str, ...] = ()
+
+
+def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
+    """Handles a message that mentions the agent, or that was sent to the agent alone."""
+    if not store_message(tx, heard):
+        return MessageResult()
+    key = _session_at(tx, heard)
+    assert key is not None
+    waiting = _waiting_calls(tx, key) if stops else ()
+    if waiting:
+        return MessageResult(new=True, sign=MessageHint.STOP, session=key, waiting=waiting)
+    return MessageResult(new=True, sign=why_it_waits(tx, key, heard.ts), session=key)
+
+
+def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
+    """Handles a reply in a session's thread without a mention. It is for the agent while nobody else wrote in the
+    thread, unless it asks to stop a waiting call."""
+    key = _session_at(tx, heard)
+    if key is None:
+        return MessageResult()
+    session = lock_session(tx, key)
+    present = session.present | {heard.person}
+    if present != session.present:
+        tx.run("UPDATE bot_sessions SET present = :present WHERE key = :key", key=key, present=people_text(present))
+    waiting = _waiting_calls(tx, key)
+    if len(present) == 1 and not (stops and waiting):
+        return receive_mention(tx, heard, stops)
+    if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
+        return MessageResult()  # people talk to each other, or Slack delivered the message twice
+    if stops:
+        return MessageResult(sign=MessageHint.STOP, session=key, waiting=waiting)
+    first = begin(tx, key, "reply hint") is None
+    return MessageResult(sign=MessageHint.HINT if first else None, session=key)
+
+
+_WAITING_TO_SPEAK = """
+    SELECT mark, EXISTS (SELECT 1 FROM bot_switches WHERE name = :switch) AS paused FROM bot_mail
+    WHERE session = :key AND done_at IS NULL ORDER BY id
+"""
+
+
+def why_it_waits(tx: Tx, key: str, mark: str) -> MessageHint | None:
+    """Why the agent can't read a message now: runs are paused, or other messages come first. None if it can."""
+    waiting = tx.all(_WAITING_TO_SPEAK, key=key, switch=PAUSED)
+    if all(one.mark != mark for one in waiting):
+        return None
+    if waiting[0].paused:
+        return MessageHint.PAUSED
+    return None if waiting[0].mark == mark else MessageHint.QUEUED
+
+
+def _waiting_calls(tx: Tx, key: str) -> tuple[str, ...]:
+    found = "SELECT id FROM bot_confirmations WHERE session = :key AND state = 'waiting' ORDER BY created"
+    return tuple(tx.column(found, key=key))
+
+
+def store_message(tx: Tx, heard: SlackMessage) -> bool:
+    """Puts a message into the session's mailbox. The first message of a thread creates the session. Returns False if
+    the message was stored before."""
+    key = _session_at(tx, heard)
+    if key is None:
+        key = chain_of(heard.session)
+        _create_session(tx, key, heard)
+    session = lock_session(tx, key)
+    body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
+    return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
+
+
+def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
+    people = frozenset({heard.person})
+    session = Session(
+        key=key,
+        session=heard.session,
+        team=heard.team,
+        channel=heard.channel,
+        thread_ts=heard.thread_ts,
+        starter=Person(heard.team, heard.person.user),
+        speakers=people,
+        present=people,
+        told_seq=0,
+    )
+    # Slack sends two events for one mention, perhaps to two replicas at once.
+    row = {
+        "key": key,
+        "app": heard.app,
+        "user_id": heard.session.user,
+        "id": heard.id,
+        "team": heard.team,
+        "channel": heard.channel,
+        "thread_ts": heard.thread_ts,
+        "starter": heard.person.user,
+        "speakers": people_text(people),
+        "present": people_text(people),
+        "told_seq": 0,
+        "created": tx.now(),
+        "sealed": session_seal(tx, session),
+    }
+    tx.insert("bot_sessions", row, if_absent=True)
+
+
+def _session_at(tx: Tx, heard: SlackMessage) -> str | None:
+    key: str | None = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=heard.app, id=heard.id)
+    return key
+
+
+STOPS = "bot:stops"
+"""The topic of stops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopPress:
+    """Somebody pressed a thread's stop button. `event` names the press, since Slack may deliver it twice."""
+
+    app: str
+    team: str
+    channel: str
+    thread_ts: str
+    person: Person
+    event: str
+
+
+def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
+    """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
+    goes on. `together`: answers wait for each other, as in `next_letters`."""
+    session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
+    key = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=stop.app, id=session)
+    if key is None:
+        return False
+    lock_session(tx, key)
+    if begin(tx, key, f"stop event:{stop.event}"[:320]) is not None:
+        return False
+    note_stopped(tx, key)  # Slack waits for a new status, even if no run was under way
+    letters = next_letters(tx, key, together=together)
+    if not letters or begin(tx, key, stop_mark(letters[0].id)) is not None:
+        return False
+    rows = session_confirmations(tx, key)
+    goes_on = [row.asked.tool for row in rows if row.runs]
+    waits = [row.asked.tool for row in rows if row.state is State.WAITING]
+    text = canonical({"runs": [*goes_on], "waits": [*waits]})
+    write_step(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=own_words(text)))
+    tx.notify(STOPS)
+    return True

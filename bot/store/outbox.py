@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_sessions import ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
 from adk_confirm.bot.store.casting import TRIES
 from adk_confirm.bot.store.ledger_lines import find_head, lines_to_tell
-from adk_confirm.bot.store.repository import lock_session
+from adk_confirm.bot.store.mailbox import read_session
+from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable
-from adk_confirm.bot.store.slack_lanes import lock_thread, mark_thread_due, thread_done
+from adk_confirm.bot.store.slack_lanes import cards_under_way, lock_thread, mark_thread_due, thread_done
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx
 
@@ -212,3 +217,41 @@ def _stored_words(event: str, part: JsonObject) -> NextPost:
 
 def _nothing_to_say(tx: Tx, key: str) -> bool:
     return tx.first(_NEXT_WORDS, key=key) is None
+
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class ThreadLook:
+    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_until`: when
+    something may have been posted that should not be there, or None."""
+
+    at: datetime
+    session: Session
+    rows: tuple[Confirmation, ...]
+    next_post: NextPost | None
+    card_under_way: bool
+    copies_until: float | None
+
+
+def look_at_thread(tx: Tx, key: str) -> ThreadLook:
+    return ThreadLook(
+        at=now(tx),
+        session=read_session(tx, key),
+        rows=tuple(session_confirmations(tx, key)),
+        next_post=next_post(tx, key),
+        card_under_way=cards_under_way(tx, key),
+        copies_until=copies_until(tx, key),
+    )
+
+
+def with_thread_look(change: Callable[Concatenate[Tx, str, P], None]) -> Callable[Concatenate[Tx, str, P], ThreadLook]:
+    """Wraps a transaction function so that it also returns the thread as it is afterwards."""
+
+    @wraps(change)
+    def looked(tx: Tx, key: str, /, *args: P.args, **kwargs: P.kwargs) -> ThreadLook:
+        change(tx, key, *args, **kwargs)
+        return look_at_thread(tx, key)
+
+    return looked

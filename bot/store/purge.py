@@ -34,9 +34,8 @@ from adk_confirm.bot.store.open import sqlite_file
 from adk_confirm.bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
 from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.desk import Writer
 from adk_confirm.runtime.store.records import SessionId
-from adk_confirm.runtime.store.sessions import delete_session
+from adk_confirm.runtime.store.sessions import Writer, delete_session
 
 AT_ONCE = 50
 """How many sessions are purged in one transaction."""

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
-from adk_confirm.bot.confirmation.schedule import needs_drawing, next_due
+from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import delivery_to_json, places_from_json
-from adk_confirm.bot.confirmation.void import KnownStep, end_void, from_ledger
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
 from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable

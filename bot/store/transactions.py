@@ -7,6 +7,7 @@ result. Nothing here calls Slack or a host: callers pass in what they looked up.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.effects import Delivery
@@ -15,16 +16,26 @@ from adk_confirm.bot.confirmation.outcome import (
     HostOutcome,
     begin,
     copy_outcome,
+    needs_drawing,
     outcome_of,
     record_unreached,
     start,
     take_back,
+    tick,
 )
-from adk_confirm.bot.confirmation.schedule import needs_drawing, tick
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.hosts.asked import answer_from_form
-from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, save, save_places
-from adk_confirm.bot.store.rows import storable
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.repository import (
+    chain_of,
+    lock_confirmation,
+    lock_session,
+    now,
+    put_words,
+    save,
+    save_places,
+)
+from adk_confirm.bot.store.rows import letter_is_sealed, storable
 from adk_confirm.bot.store.slack_lanes import card_done
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, refuse_to_start
 from adk_confirm.runtime.store.database import Tx
@@ -133,3 +144,24 @@ def draw_again(tx: Tx, confirmation_id: str) -> None:
     """Draws each place once more, because an older drawing may have arrived after a newer one."""
     session, row = lock_confirmation(tx, confirmation_id)
     save(tx, session, Transition(row=next_version(row, now(tx))))
+
+
+class RetryResult(Enum):
+    """What happened when a person asked the agent to try the same message again."""
+
+    AGAIN = "again"
+    NOT_YOURS = "not yours"
+    GONE = "gone"
+
+
+def say_again(tx: Tx, letter_id: int, person: Person) -> RetryResult:
+    """Puts a person's message into the mailbox again. Its mark depends on the message, so that a second click adds
+    nothing."""
+    row = tx.first("SELECT * FROM bot_mail WHERE id = :id AND kind = 'words'", id=letter_id)
+    if row is None or not letter_is_sealed(tx, row):
+        return RetryResult.GONE
+    session = lock_session(tx, row.session)
+    if row.person != person.user or person not in session.speakers:
+        return RetryResult.NOT_YOURS
+    put_words(tx, session, mark=f"retry:{letter_id}", body=row.body, person=person)
+    return RetryResult.AGAIN

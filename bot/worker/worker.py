@@ -6,19 +6,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, Protocol
 
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.cards.draw import CardContext, Cards
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote
-from adk_confirm.bot.confirmation.schedule import DueWork, due_work, needs_drawing, scheduled_work
+from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
 from adk_confirm.bot.confirmation.shown import Paused
 from adk_confirm.bot.confirmation.stored_json import seat_from_json, verdict_from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, waits_for_slack
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.casting import count_next
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.mailbox import WHOSE_TURN, read_pause, read_session
@@ -36,11 +39,64 @@ from adk_confirm.bot.store.repository import (
 from adk_confirm.bot.store.slack_lanes import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from adk_confirm.bot.telemetry.tracing import work_span
-from adk_confirm.bot.worker.background_lookup import BackgroundLookup, PeopleLookup
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import LeaseLoop, NotNow, Precedence, RowKind
 from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.telemetry.logs import log_context
+
+AT_ONCE, LATER = 2.0, 1.0
+"""A row waits this many seconds for Slack. Then others get their turn, and it looks for the answer at intervals of the
+second number."""
+
+KNOWN_FOR = 30.0
+"""Seconds after which an answer is forgotten that no row asked for again, since rights may change."""
+
+
+class PeopleLookup(Protocol):
+    """Looks up what must be known before a vote is counted."""
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
+    ) -> Facts: ...
+
+
+class BackgroundLookup:
+    """Asks about a voter in a task that goes on after the row was put off. The row finds the answer when it is tried
+    again."""
+
+    def __init__(self, people: PeopleLookup) -> None:
+        self._people = people
+        self._asked: dict[tuple[str, int, str], asyncio.Task[Facts]] = {}
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+    ) -> Facts:
+        """Raises `NotNow` if Slack has not answered soon."""
+        key = row.id, row.version, vote.id
+        known = self._asked.get(key)
+        asked = known or asyncio.ensure_future(self._people.facts(row, vote, policies, speakers))
+        if known is None:
+            self._keep(key, asked)
+        await asyncio.wait({asked}, timeout=AT_ONCE if known is None else 0)
+        if not asked.done() or asked.cancelled():
+            raise NotNow(LATER, "Slack has not answered yet who may decide.")
+        self._asked.pop(key, None)
+        return asked.result()
+
+    def stop(self) -> None:
+        """Cancels the open questions."""
+        for asked in self._asked.values():
+            asked.cancel()
+
+    def _keep(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
+        self._asked[key] = asked
+        loop = asyncio.get_running_loop()
+        asked.add_done_callback(lambda _: loop.call_later(KNOWN_FOR, self._forget, key, asked))
+
+    def _forget(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
+        if self._asked.get(key) is asked:
+            del self._asked[key]
+
 
 WHILE_OWED, LONGEST_HOLD = 0.5, 20.0
 """The card of an approved call waits for the call's end: this many seconds for each other card that is due, and no

@@ -15,7 +15,7 @@ from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.runtime.rest.bodies import MOST_BYTES, BadBody
 from adk_confirm.runtime.rest.guard import Guard, Unauthorized, preflight
 from adk_confirm.runtime.rest.listening import NOT_ENCODED, is_encoded
-from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.wire import WireModel
 
 log = logging.getLogger(__name__)

@@ -4,20 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from adk_confirm.runtime.calls.call import Call
 from adk_confirm.runtime.calls.view import View
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.run.session_cache import CachedSession
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
-from adk_confirm.runtime.store.lookup import read_view_events
 from adk_confirm.runtime.store.records import Invocation, SessionChange, SessionId, StoredSession
 from adk_confirm.runtime.store.seal import seal_in
-from adk_confirm.runtime.store.sessions import OnChange, was_written, write
+from adk_confirm.runtime.store.sessions import OnChange, read_view_events, was_written, write
 from adk_confirm.runtime.wire import Event
+
+MOST_SESSIONS = 1024
+MOST_EVENTS = 400_000
+
+
+@dataclass
+class CachedSession:
+    """A session in memory. A view may lack events that others wrote; these are read when it is used."""
+
+    stored: StoredSession
+    views: dict[str, View] = field(default_factory=dict)
+    events: int = field(init=False)  # events that are written, or about to be
+
+    def __post_init__(self) -> None:
+        self.events = self.stored.events
+
+    def add(self, event: Event) -> None:
+        for view in self.views.values():
+            if view.seen == self.events:
+                view.add(event)
+        self.events += 1
+
+
+class SessionCache:
+    """The most recently used sessions, limited by number and by their events."""
+
+    def __init__(self, most_sessions: int = MOST_SESSIONS, most_events: int = MOST_EVENTS) -> None:
+        self._most_sessions, self._most_events = most_sessions, most_events
+        self._kept: OrderedDict[SessionId, CachedSession] = OrderedDict()
+        self._events = 0
+
+    def take(self, stored: StoredSession) -> CachedSession:
+        """Takes the session as far as it is known (events never change). Put it back if its run went well."""
+        live = self._kept.pop(stored.name, None)
+        if live is not None:
+            self._events -= live.stored.events
+            if _identity(live.stored) == _identity(stored):
+                return CachedSession(stored, live.views)
+        return CachedSession(stored)
+
+    def put(self, live: CachedSession) -> None:
+        self._kept[live.stored.name] = live
+        self._events += live.stored.events
+        while len(self._kept) > self._most_sessions or (self._events > self._most_events and len(self._kept) > 1):
+            _, dropped = self._kept.popitem(last=False)
+            self._events -= dropped.stored.events
+
+
+def _identity(stored: StoredSession) -> tuple[int, float]:
+    """Identifies a session. A database may give the key of a deleted session to the next one."""
+    return stored.key, stored.created
+
 
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)

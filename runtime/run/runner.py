@@ -1,11 +1,14 @@
-"""Runs an app: takes messages, yields events, and gives access to sessions."""
+"""Runs an app: takes messages, yields events, gives access to sessions, and resumes what a process that died left."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -13,28 +16,207 @@ from typing import Self
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
 from adk_confirm.runtime.confirming import Answer
-from adk_confirm.runtime.errors import Busy, NotFound, StoreError, message_of
+from adk_confirm.runtime.errors import Busy, ConfirmError, Invalid, NotFound, StoreError, message_of
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Models
-from adk_confirm.runtime.run.app_sessions import AppSessions
-from adk_confirm.runtime.run.arrival import Arrival, find_answered_calls, invocation_of
-from adk_confirm.runtime.run.decisions import CallDecision, decide, one_per_call
-from adk_confirm.runtime.run.live_run import Run
+from adk_confirm.runtime.run.arrival import (
+    Arrival,
+    CallDecision,
+    decide,
+    find_answered_calls,
+    invocation_of,
+    one_per_call,
+)
 from adk_confirm.runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
-from adk_confirm.runtime.run.recovery import Recovery, Resume
-from adk_confirm.runtime.run.sequencer import Sequencer
+from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.work import AppContext
-from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.desk import Writer, open_desk
+from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import TERM, Keeper
-from adk_confirm.runtime.store.lookup import active, find_abandoned, find_unknown_since
 from adk_confirm.runtime.store.open import SCHEMA, open_store
-from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.records import SessionChange, SessionId, StoredSession, split_temporary
 from adk_confirm.runtime.store.schema import lay_out
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.store.sessions import OnChange
+from adk_confirm.runtime.store.sessions import (
+    OnChange,
+    Writer,
+    active,
+    create_with,
+    delete_session,
+    find,
+    find_abandoned,
+    find_unknown_since,
+    list_sessions,
+    open_desk,
+    read_calls,
+    read_events,
+    update_state,
+)
 from adk_confirm.runtime.tool import Tool
-from adk_confirm.runtime.wire import Dialect, Event
+from adk_confirm.runtime.wire import USER, Dialect, Event, EventActions, SessionRecord
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 600.0
+
+Resume = Callable[[], Awaitable[Run]]
+
+
+class Recovery:
+    """`find` returns the sessions with unfinished work, each with a function that resumes it."""
+
+    def __init__(self, find: Callable[[], Awaitable[list[tuple[SessionId, Resume]]]]) -> None:
+        self._find = find
+        self._taken: dict[SessionId, Run] = {}
+        self._failed: dict[SessionId, tuple[int, float]] = {}  # failures in a row, and the time of the next attempt
+
+    async def once(self) -> list[Run]:
+        """Resumes what it finds, and returns the runs that it began."""
+        for name in [name for name, run in self._taken.items() if run.ended]:
+            self._note_end(name, self._taken.pop(name).failure)
+        begun = []
+        for name, take_up in await self._find():
+            if name in self._taken or self._failed.get(name, (0, 0.0))[1] > time.monotonic():
+                continue
+            try:
+                self._taken[name] = await take_up()
+            except ConfirmError as error:
+                self._note_end(name, error)  # it is found again, unless another process resumes it
+            else:
+                begun.append(self._taken[name])
+        return begun
+
+    async def forever(self, pause: float) -> None:
+        while True:
+            try:
+                await self.once()
+            except ConfirmError as error:
+                log.warning("could not look for unfinished work, and will try again: %s", error)
+            await asyncio.sleep(pause)
+
+    def _note_end(self, name: SessionId, failure: Exception | None) -> None:
+        times, _ = self._failed.pop(name, (0, 0.0))
+        if failure is None:
+            return
+        pause = min(LONGEST_PAUSE, 2.0**times)
+        log.warning("session %s was not brought to its end, and is tried again in %g s: %s", name.id, pause, failure)
+        self._failed[name] = (min(times + 1, 20), time.monotonic() + pause)
+
+
+STATE_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a session was read. A database may give the key of a deleted session to another one."""
+
+    key: int
+    created: float
+    events: int
+
+
+@dataclass(frozen=True)
+class SessionNews:
+    """A session's current calls, and its events since a position. For another session, all events are new."""
+
+    position: Position
+    continues: bool
+    events: tuple[Event, ...]
+    calls: tuple[Call, ...]
+
+
+class AppSessions(ABC):
+    """The part of a runner that runs nothing: its sessions."""
+
+    agent: Agent
+    app_name: str
+    _sequencer: Sequencer
+    _sender: Writer
+
+    @abstractmethod
+    async def open(self) -> Database: ...
+
+    async def create_session(
+        self,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        state: JsonObject | None = None,
+        events: Sequence[Event] = (),
+    ) -> SessionRecord:
+        """Raises `Conflict` if there is a session of that name."""
+        name = self._name(user_id, str(uuid.uuid4()) if session_id is None else session_id)
+        check_state(state)
+        history = SessionChange()
+        for number, event in enumerate(events, 1):
+            try:
+                history.add(event)
+            except ValueError as error:
+                raise Invalid(f"Event {number} cannot be written as JSON: {error}. No session was made.") from error
+        stored = await (await self.open()).run(create_with, name, self.agent.name, state or {}, history, self._sender)
+        return _record(stored, list(events))
+
+    async def get_session(self, *, user_id: str, session_id: str) -> SessionRecord | None:
+        def read(tx: Tx) -> SessionRecord | None:
+            stored = find(tx, self._name(user_id, session_id))
+            return None if stored is None else _record(stored, read_events(tx, stored.key))
+
+        return await (await self.open()).read(read)
+
+    async def list_sessions(self, *, user_id: str) -> list[SessionRecord]:
+        """The sessions without their events."""
+        stored = await (await self.open()).read(list_sessions, self.app_name, user_id)
+        return [_record(session, []) for session in stored]
+
+    async def update_state(self, *, user_id: str, session_id: str, delta: JsonObject) -> SessionRecord:
+        name = self._name(user_id, session_id)
+        check_state(delta)
+        kept, _ = split_temporary(delta)
+        event = Event(invocation_id=f"p-{uuid.uuid4()}", author=USER, actions=EventActions(state_delta=kept))
+        stored = await self._sequencer.when_free(name, STATE_PATIENCE, update_state, name, event, self._sender)
+        return _record(stored, await (await self.open()).read(read_events, stored.key))
+
+    async def delete_session(self, *, user_id: str, session_id: str) -> bool:
+        return await (await self.open()).run(delete_session, self._name(user_id, session_id), self._sender)
+
+    async def calls(self, *, user_id: str, session_id: str) -> list[Call]:
+        """The session's calls and their states, in the order in which they were made."""
+
+        def read(tx: Tx) -> list[Call]:
+            stored = find(tx, self._name(user_id, session_id))
+            return [] if stored is None else read_calls(tx, stored.key)
+
+        return await (await self.open()).read(read)
+
+    async def news(self, *, user_id: str, session_id: str, since: Position | None = None) -> SessionNews | None:
+        """What is new since a position, for callers that look at a session again and again."""
+
+        def read(tx: Tx) -> SessionNews | None:
+            stored = find(tx, self._name(user_id, session_id))
+            if stored is None:
+                return None
+            continues = since is not None and (since.key, since.created) == (stored.key, stored.created)
+            first = since.events if since is not None and continues else 0
+            events = tuple(read_events(tx, stored.key, first)) if first < stored.events else ()
+            position = Position(stored.key, stored.created, stored.events)
+            return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key)))
+
+        database = await self.open()
+        return await database.read(read)
+
+    def _name(self, user_id: str, session_id: str) -> SessionId:
+        return SessionId(self.app_name, user_id, session_id)
+
+
+def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:
+    return SessionRecord(
+        id=stored.name.id,
+        app_name=stored.name.app,
+        user_id=stored.name.user_id,
+        state={**stored.shared, **stored.state},
+        events=events,
+        last_update_time=stored.updated,
+    )
+
 
 __all__ = ["Run", "Runner"]
 

@@ -5,21 +5,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from adk_confirm.runtime.calls.call import ALTERED, CallState
 from adk_confirm.runtime.errors import Busy, ConfirmError
 from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter
-from adk_confirm.runtime.run.journal import Journal
-from adk_confirm.runtime.run.live_run import Run
-from adk_confirm.runtime.run.session_cache import SessionCache
+from adk_confirm.runtime.run.journal import Journal, SessionCache
 from adk_confirm.runtime.run.work import AppContext, Work
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.records import SessionId
 from adk_confirm.runtime.store.sessions import give_back, row_of, topic
+from adk_confirm.runtime.wire import Event
+
+
+class Run:
+    """Iterate over it for its events. The run goes on, and is stored, even if nobody listens."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self.ended = False
+        self.failure: Exception | None = None
+
+    def emit(self, event: Event) -> None:
+        self._queue.put_nowait(event)
+
+    def end(self, failure: Exception | None = None) -> None:
+        self.ended, self.failure = True, failure
+        self._queue.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while (event := await self._queue.get()) is not None:
+            yield event
+        self._queue.put_nowait(None)  # for callers that ask again
+        if self.failure is not None:
+            raise self.failure
+
 
 log = logging.getLogger(__name__)
 

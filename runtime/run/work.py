@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import Begin, Call, GateKind, Refuse, step
@@ -19,7 +20,6 @@ from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_
 from adk_confirm.runtime.context import ReadonlyContext
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
-from adk_confirm.runtime.run.agent_paths import Paths
 from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, describe_failure
 from adk_confirm.runtime.run.execute import (
     CallEnvironment,
@@ -33,15 +33,71 @@ from adk_confirm.runtime.run.execute import (
     was_cancelled,
 )
 from adk_confirm.runtime.run.journal import Journal
-from adk_confirm.runtime.run.stopping import STOPPED, until_stopped
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import Keeper, Lease
-from adk_confirm.runtime.store.lookup import known_calls
-from adk_confirm.runtime.store.records import Invocation, InvocationStatus
-from adk_confirm.runtime.store.shared_state import split_temporary
+from adk_confirm.runtime.store.records import Invocation, InvocationStatus, split_temporary
+from adk_confirm.runtime.store.sessions import known_calls
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import Content, Dialect, Event, EventActions, NodeInfo, new_event_id
+
+T = TypeVar("T")
+
+STOPPED = "Somebody stopped the agent before this tool ran. Nothing ran."
+
+
+async def until_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T | None:
+    """The awaitable's result. None if the stop came first; then it is cancelled."""
+    if stop is None:
+        return await work
+    if stop.is_set():
+        work.close()
+        return None
+    failures: list[BaseException] = []
+
+    async def worked() -> T | None:
+        try:
+            return await work
+        except BaseException as error:  # noqa: BLE001  (raised below: in a task of its own it could end the loop)
+            failures.append(error)
+            return None
+
+    working, stopped = asyncio.create_task(worked()), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if stop.is_set():
+            return None
+        result = await working
+        if failures:
+            raise failures[0]
+        return result
+    finally:
+        stopped.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working})
+
+
+class Paths:
+    """The runs of one stretch of work, which begins with `agent`."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._latest: dict[str, str] = {}
+        # The root runs the agent below it that is asked; agents in between only appear in the path.
+        self._runs = Counter({self._place(agent), self._place(agent.root)})
+
+    def of(self, agent: Agent) -> str:
+        """The agent's latest run."""
+        return self._latest.get(agent.name) or f"{self._place(agent)}@1"
+
+    def hand_over(self, agent: Agent) -> None:
+        place = self._place(agent)
+        self._runs[place] += 1
+        self._latest[agent.name] = f"{place}@{self._runs[place]}"
+
+    def _place(self, agent: Agent) -> str:
+        return f"{self.of(agent.parent)}/{agent.name}" if agent.parent else agent.name
+
 
 log = logging.getLogger(__name__)
 

@@ -33,8 +33,14 @@ from adk_confirm.bot.confirmation.stored_json import delivery_from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, Policies
 from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
-from adk_confirm.bot.store.incoming_words import SlackMessage, store_message
-from adk_confirm.bot.store.mailbox import letters_done, next_letters, read_session, session_done
+from adk_confirm.bot.store.mailbox import (
+    SlackMessage,
+    letters_done,
+    next_letters,
+    read_session,
+    session_done,
+    store_message,
+)
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import mark_all_posted, posted_up_to
 from adk_confirm.bot.store.repository import read_confirmation, session_confirmations

@@ -21,8 +21,7 @@ from adk_confirm.bot.confirmation.model import (
     Vote,
     VoteKind,
 )
-from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, observe
-from adk_confirm.bot.confirmation.schedule import tick
+from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, observe, tick
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.votes import count, store_vote
 from adk_confirm.bot.ops.reapply import reapply

@@ -10,8 +10,7 @@ from adk_confirm.bot.agents.streaming import AT_WORK, RunDisplay
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.store.agent_sessions import AgentStatus, read_status
-from adk_confirm.bot.store.incoming_words import SlackMessage, receive_mention
-from adk_confirm.bot.store.mailbox import read_session
+from adk_confirm.bot.store.mailbox import SlackMessage, read_session, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.lease import LeasedRow
 from tests.support.leased import try_lease

@@ -14,8 +14,7 @@ from adk_confirm.bot.confirmation.authorise import Facts, Reason
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
 from adk_confirm.bot.confirmation.grants import is_for, why_withheld
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
-from adk_confirm.bot.confirmation.outcome import HostOutcome, observe
-from adk_confirm.bot.confirmation.schedule import DueWork, due_work, tick
+from adk_confirm.bot.confirmation.outcome import DueWork, HostOutcome, due_work, observe, tick
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policy

@@ -15,8 +15,16 @@ from adk_confirm.bot.confirmation.authorise import Facts, Permission, authorise
 from adk_confirm.bot.confirmation.decision import record_outside_answer
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
-from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, observe, take_back
-from adk_confirm.bot.confirmation.schedule import DueWork, due_work, next_due, tick
+from adk_confirm.bot.confirmation.outcome import (
+    DueWork,
+    HostOutcome,
+    begin,
+    due_work,
+    next_due,
+    observe,
+    take_back,
+    tick,
+)
 from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from adk_confirm.bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from adk_confirm.bot.confirmation.votes import claim_of, count, store_vote

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.model import OutcomeKind, Place, VoteKind
-from adk_confirm.bot.confirmation.schedule import DueWork, due_work, next_due
+from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
 from tests.support.deciding import ANNA, BEN, MALLORY, NOON, Desk, make_policy
 
 

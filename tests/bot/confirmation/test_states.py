@@ -9,8 +9,7 @@ import pytest
 
 from adk_confirm.bot.confirmation.decision import approve, deny, withdraw
 from adk_confirm.bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
-from adk_confirm.bot.confirmation.outcome import HostOutcome, observe
-from adk_confirm.bot.confirmation.schedule import next_due
+from adk_confirm.bot.confirmation.outcome import HostOutcome, next_due, observe
 from adk_confirm.bot.confirmation.states import (
     DECISIONS,
     OUTCOMES,

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from adk_confirm.bot.hosts.loop_thread import LoopThread
+from adk_confirm.bot.hosts.adk_in_process import LoopThread
 
 
 @pytest.fixture

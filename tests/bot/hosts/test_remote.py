@@ -12,9 +12,8 @@ from aiohttp import web
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts import open_host
-from adk_confirm.bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from adk_confirm.bot.hosts.remote import LONGEST_PAUSE, RemoteServer
+from adk_confirm.bot.hosts.remote import BROKEN, DENIALS, EDITS, LONGEST_PAUSE, NO_MARKS, PORT, TOGETHER, RemoteServer
 from adk_confirm.runtime.adk.signing import MARK
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject

@@ -11,8 +11,7 @@ from aiohttp import web
 
 from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from adk_confirm.bot.hosts.remote import RemoteServer
-from adk_confirm.bot.hosts.wire import DEEPEST
+from adk_confirm.bot.hosts.remote import DEEPEST, RemoteServer
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import Content
 from tests.support.foreign.ear import Ear, Handler, listening

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from adk_confirm import Agent, FunctionTool, Runner
-from adk_confirm.bot.hosts.stopping import read_until_stopped
+from adk_confirm.bot.hosts.adk_host import read_until_stopped
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.scripted import ScriptedModel, call
 

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from typing_extensions import Buffer
 
-from adk_confirm.bot.inbound.http import MOST_BYTES, MOST_FIELDS
+from adk_confirm.bot.inbound.bolt_app import MOST_BYTES, MOST_FIELDS
 from adk_confirm.sandbox.server.delivery import Reply
 from tests.support.office import Office, Opens
 

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
-from adk_confirm.bot.confirmation.schedule import tick
+from adk_confirm.bot.confirmation.outcome import tick
 from adk_confirm.bot.ops.command import account
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.repository import lock_confirmation, now, save

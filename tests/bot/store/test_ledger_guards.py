@@ -16,7 +16,7 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import VoteKind
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.bot.store.ledger_lines import read_lines, write_step
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import seconds

@@ -16,7 +16,7 @@ from adk_confirm.bot.audit.verification import Integrity
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.slack.errors import Gone
-from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.bot.store.checkpoints import stored_checkpoints
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.open import open_store

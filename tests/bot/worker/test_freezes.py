@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.store.audit_verify import verify_ledger
+from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database

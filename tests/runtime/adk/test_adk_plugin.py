@@ -12,7 +12,7 @@ import pytest
 
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.host import Unreachable
-from adk_confirm.runtime.adk.turns import Turns
+from adk_confirm.runtime.adk.signing import Turns
 from adk_confirm.runtime.adk.type_checks import check_edit
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject

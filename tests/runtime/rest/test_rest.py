@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from adk_confirm.bot.hosts.about import find_out
+from adk_confirm.bot.hosts.remote import find_out
 from adk_confirm.runtime.jsontypes import Json
 from tests.support.twins.client import Client
 from tests.support.twins.scenes import say, script

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from adk_confirm import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
-from adk_confirm.runtime.run.live_run import Run
-from adk_confirm.runtime.run.recovery import Recovery
+from adk_confirm.runtime.run.runner import Recovery
+from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.records import SessionId
 from tests.runtime.conftest import MakeRunner

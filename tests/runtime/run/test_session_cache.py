@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.runtime.calls.view import View
-from adk_confirm.runtime.run.session_cache import SessionCache
+from adk_confirm.runtime.run.journal import SessionCache
 from adk_confirm.runtime.store.records import SessionId, StoredSession
 
 

@@ -315,7 +315,7 @@ async def test_a_database_that_is_not_there_gets_a_sentence(postgres_url: str) -
 
 
 async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("adk_confirm.runtime.store.postgres", "adk_confirm.runtime.store.postgres_wakeups"):
+    for name in ("adk_confirm.runtime.store.postgres", "adk_confirm.runtime.store.postgres"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"pip install 'adk-confirm\[postgres\]'"):

@@ -9,10 +9,10 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-import adk_confirm.runtime.store.postgres_wakeups
+import adk_confirm.runtime.store.postgres
 from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.postgres_wakeups import BACKLOG, CHANNEL
+from adk_confirm.runtime.store.postgres import BACKLOG, CHANNEL
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 from tests.support.waiting import until
 
@@ -202,7 +202,7 @@ async def listeners(database: Database) -> list[int]:
 async def test_a_broken_connection_for_wake_ups_is_made_again(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(adk_confirm.runtime.store.postgres_wakeups, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(adk_confirm.runtime.store.postgres, "RETRY_SECONDS", 0.01)
     before = await listeners(replicas[0])
     assert len(before) == 2
     with replicas[1].waiter("whatever") as waiter:
@@ -226,7 +226,7 @@ async def test_a_broken_connection_for_wake_ups_is_made_again(
 async def test_what_could_not_be_said_is_said_when_the_connection_is_back(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adk_confirm.runtime.store.postgres_wakeups, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(adk_confirm.runtime.store.postgres, "RETRY_SECONDS", 0.05)
     first = await Database.open(postgres_url)
     (speaking,) = await listeners(first)
     second = await Database.open(postgres_url)
@@ -239,7 +239,7 @@ async def test_what_could_not_be_said_is_said_when_the_connection_is_back(
 
 
 async def test_a_store_closes_while_its_server_is_away(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adk_confirm.runtime.store.postgres_wakeups, "RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(adk_confirm.runtime.store.postgres, "RETRY_SECONDS", 60.0)
     database = await Database.open(postgres_url)
     (speaking,) = await listeners(database)
     with database.waiter("news") as waiter:
