@@ -29,7 +29,6 @@ from adk_confirm.blocks.rich import (
 from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Shown
 
 
@@ -93,7 +92,7 @@ _TEMPLATES = {
 
 def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     names = [name(one) for one in refusal.fields[:10]]
-    stage = refusal.state if call.stage is State.WAITING else call.stage
+    stage = refusal.state or call.stage
     why = refusal.reason
     row = say(
         (words.WHY_QUESTION.get(why) if call.question else None) or words.WHY[why],

@@ -229,6 +229,10 @@ def refused(refusal: Refusal) -> Given:
         (samples.VERDICTS["decided"], "Your approval counts, and it was the last one needed. deploy runs."),
         (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
         (samples.VERDICTS["late"], "You are too late: it is denied already."),
+        (
+            (samples.DONE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="approved"))),
+            "You are too late: it is approved already.",
+        ),
         (made(LineKind.EDITED, votes=1), "Your edit counts as your approval: 1 of 2 approvals."),
         (made(LineKind.DENIED), "You denied Deploy checkout 2.14.0 to prod. It won't run."),
         (made(LineKind.GRANT_REVOKED), "The grant is revoked. Calls of deploy ask again."),
