@@ -1,4 +1,4 @@
-"""Data classes for a session as it is stored, and for what one transaction adds to it; the state that sessions share."""
+"""Data classes for a session as it is stored and for what one transaction adds to it, and the state of all sessions."""
 
 from __future__ import annotations
 
