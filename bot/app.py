@@ -22,8 +22,7 @@ from adk_confirm.bot.cards.draw import Cards
 from adk_confirm.bot.cards.thread import Thread
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.reload import PolicyReloader, stop_watching
-from adk_confirm.bot.config.rules import Rules
-from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.config.settings import Rules, Settings
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.home.query import HomeQuery
 from adk_confirm.bot.hosts import open_host

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from adk_confirm.blocks.full_view import can_be_shown
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.decision import open_confirmation

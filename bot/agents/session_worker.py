@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from adk_confirm.bot.agents.intake import Intake, session_id
 from adk_confirm.bot.agents.streaming import RunDisplay
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import copy_outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Later, SlackTrouble
 from adk_confirm.bot.slack.limits import RENAME_SESSION, SET_SESSION_STATUS, Method

@@ -12,8 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from adk_confirm.bot.config.rules import Rules
-from adk_confirm.bot.config.settings import Settings, load_settings, serving_problems
+from adk_confirm.bot.config.settings import Rules, Settings, load_settings, serving_problems
 from adk_confirm.bot.policy.checks import SettingsError
 from adk_confirm.bot.policy.model import Policies
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -208,6 +209,14 @@ class WaitingLimits(_Table):
 
     waiting_per_session: Annotated[StrictInt, Field(ge=1)] = 20
     waiting_per_person: Annotated[StrictInt, Field(ge=1)] = 50  # of those who asked for them
+
+
+@dataclass
+class Rules:
+    """What is in force now. Read it each time, because `reload.py` replaces the policies."""
+
+    policies: Policies
+    limits: WaitingLimits = field(default_factory=WaitingLimits)
 
 
 class Log(_Table):

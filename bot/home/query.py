@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from adk_confirm.blocks.home import ASKED, WAITING, HomeView
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, VoteKind
 from adk_confirm.bot.confirmation.shown import GrantView, Shown, grant_view

@@ -24,7 +24,7 @@ from adk_confirm.blocks.schema import UnreadableSchema
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.cards import forms
 from adk_confirm.bot.cards.forms import SubmittedForm
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote, VoteKind

@@ -16,7 +16,6 @@ from adk_confirm.bot.ops.agent_tools import Tools, tools_of
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
 from adk_confirm.bot.ops.command import CommandLine, paint, tell
 from adk_confirm.bot.ops.findings import (
-    Coverage,
     Finding,
     Severity,
     coverage,
@@ -32,6 +31,7 @@ from adk_confirm.bot.slack.identity import slack_client
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import SCHEMAS, sqlite_file
 from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private import FILE, FOLDER
 from adk_confirm.runtime.store.schema import StoreSchema, version
@@ -60,7 +60,7 @@ async def check(call: CommandLine) -> int:
     call.tell(
         {
             "findings": [{"what": one.what, "mark": str(one.mark), "said": one.said} for one in found],
-            "tools": [one.to_json() for one in checks.coverage],
+            "tools": [*checks.coverage],
         },
         *(*lines, "", f"{broken} to fix." if broken else "Nothing to fix."),
     )
@@ -73,7 +73,7 @@ class Checks:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.coverage: list[Coverage] = []
+        self.coverage: list[JsonObject] = []
         self.names: dict[str, str] = {}
 
     @property
@@ -101,7 +101,7 @@ class Checks:
         for finding in _policies(settings):
             yield finding
         if tools is not None:
-            self.coverage = coverage(settings.policies, tools)
+            self.coverage += coverage(settings.policies, tools)
             for finding in coverage_findings(settings.policies, tools):
                 yield finding
         if settings.environment.app_token is not None:

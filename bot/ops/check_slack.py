@@ -3,10 +3,9 @@ exist."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -32,33 +31,22 @@ from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
 
-Judge = Callable[[AsyncSlackResponse], tuple[bool, str]]
-
-
 async def check_app_token(environment: Environment) -> Finding:
     """Asks for a Socket Mode address. Nothing connects to it, and it expires."""
     assert environment.app_token is not None
     client = AsyncWebClient(base_url=environment.api_url, retry_handlers=PATIENT)
     token = environment.app_token.get_secret_value()
-    return await _check(
-        "SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN, {}
-    )
+    answer = await _ask("SLACK_APP_TOKEN", client.apps_connections_open(app_token=token), _APP_TOKEN)
+    return answer if isinstance(answer, Finding) else fine("SLACK_APP_TOKEN", "Socket Mode can connect")
 
 
 async def check_workspace(client: AsyncWebClient, settings: Settings, names: dict[str, str]) -> AsyncIterator[Finding]:
     """Puts the names of people and groups, which Slack says along the way, into `names`."""
-    try:
-        answer = await client.auth_test()
-    except SlackApiError as error:
-        code = str(error.response["error"])
-        if code == "ratelimited":
-            yield note("Slack", _NOT_ASKED)
-            return
-        yield fix("Slack", f"the bot's token was not accepted ({code}): install the app again")
-        return
-    except UNREACHABLE as error:
-        said = f"{client.base_url} can't be reached, {why_unreached(error)}: check the network, and SLACK_API_URL"
-        yield fix("Slack", said)
+    refused = "the bot's token was not accepted ({code}): install the app again"
+    unreached = f"{client.base_url} can't be reached, {{why}}: check the network, and SLACK_API_URL"
+    answer = await _ask("Slack", client.auth_test(), {}, refused, unreached)
+    if isinstance(answer, Finding):
+        yield answer
         return
     yield fine("Slack", f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
     granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
@@ -67,61 +55,55 @@ async def check_workspace(client: AsyncWebClient, settings: Settings, names: dic
         yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:
         yield fine("scopes", "all there")
-    for what, ask, judge in _questions(client, settings):
-        yield await _check(what, ask, judge, _FIXES, names)
+    for what, asked, decides in _questions(client, settings):
+        answer = await _ask(what, asked, _FIXES)
+        if isinstance(answer, Finding):
+            yield answer
+            continue
+        if user := as_object(answer.get("user")):
+            names[as_text(user.get("id"))] = person_name(user)
+        yield _judge(what, answer.data, decides=decides)
     with suppress(SlackApiError, *UNREACHABLE):
         groups = (await client.usergroups_list(include_disabled=True)).get("usergroups")
         names.update({group: f"@{handle}" for group, handle in handles(groups) if handle})
-    try:
-        yield await check_layouts(client)
-    except UNREACHABLE as error:
-        yield note("layouts", f"not checked: Slack could not be asked, {why_unreached(error)}")
+    yield await _check_layouts(client)
 
 
-def _questions(
-    client: AsyncWebClient, settings: Settings
-) -> Iterator[tuple[str, Callable[[], Awaitable[AsyncSlackResponse]], Judge]]:
+def _questions(client: AsyncWebClient, settings: Settings) -> Iterator[tuple[str, Awaitable[AsyncSlackResponse], bool]]:
+    """About whom or what, the question, and whether they decide: the others are only notified or barred."""
     policies = settings.policies.entries
     deciders = {entry for one in policies for entry in (*one.approvers, *one.escalate_to)}
-    others = {entry for one in policies for entry in (*one.barred, *one.notify)}
-    for entry in sorted(deciders | others):
-        group, account = (_members, _account) if entry in deciders else (_judge_group, _judge_account)
+    for entry in sorted(deciders.union(*((*one.barred, *one.notify) for one in policies))):
         match entry.kind:
             case ApproverKind.GROUP:
-                yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), group
+                yield str(entry), client.usergroups_users_list(usergroup=entry.value), entry in deciders
             case ApproverKind.EMAIL:
-                yield str(entry), partial(client.users_lookupByEmail, email=entry.value), account
+                yield str(entry), client.users_lookupByEmail(email=entry.value), entry in deciders
             case ApproverKind.USER:
-                yield str(entry), partial(client.users_info, user=entry.value), account
+                yield str(entry), client.users_info(user=entry.value), entry in deciders
             case ApproverKind.PYTHON:
                 pass
-    channels = {policy.channel for policy in policies if policy.channel}
-    if settings.audit.channel is not None:
-        channels.add(settings.audit.channel)
-    for channel in sorted(channels):
-        yield channel, partial(client.conversations_info, channel=channel), _judge_channel
+    for channel in sorted({settings.audit.channel, *(policy.channel for policy in policies)} - {None}, key=str):
+        yield str(channel), client.conversations_info(channel=str(channel)), False
 
 
-async def _check(
+async def _ask(
     what: str,
-    ask: Callable[[], Awaitable[AsyncSlackResponse]],
-    judge: Judge,
-    fixes: dict[str, str],
-    names: dict[str, str],
-) -> Finding:
+    asked: Awaitable[AsyncSlackResponse],
+    fixes: Mapping[str, str],
+    refused: str = "Slack says {code}",
+    unreached: str = "Slack could not be asked, {why}: run this again",
+) -> AsyncSlackResponse | Finding:
+    """Slack's answer, or the finding that there is none. `fixes`: what to do, by Slack's code."""
     try:
-        answer = await ask()
+        return await asked
     except SlackApiError as error:
         code = str(error.response["error"])
         if code == "ratelimited":
-            return note(what, _NOT_ASKED)
-        return fix(what, fixes.get(code, f"Slack says {code}"))
+            return note(what, "not checked, since Slack wants to be asked less often: run this again in a minute")
+        return fix(what, fixes.get(code) or refused.format(code=code))
     except UNREACHABLE as error:
-        return fix(what, f"Slack could not be asked, {why_unreached(error)}: run this again")
-    if user := as_object(answer.get("user")):
-        names[as_text(user.get("id"))] = person_name(user)
-    ok, said = judge(answer)
-    return fine(what, said) if ok else fix(what, said)
+        return fix(what, unreached.format(why=why_unreached(error)))
 
 
 _FIXES = {
@@ -132,59 +114,40 @@ _FIXES = {
     "channel_not_found": "the app can't see this channel: invite it with /invite",
     "missing_scope": "a scope is missing: add it and install the app again",
 }
-
-_NOT_ASKED = "not checked, since Slack wants to be asked less often: run this again in a minute"
-
 _APP_TOKEN = {
     "invalid_auth": "was not accepted: make an app-level token with connections:write, under Basic Information",
     "not_allowed_token_type": "is not an app-level token: it begins with xapp-, and is made under Basic Information",
     "missing_scope": "lacks connections:write: make a new one with it, under Basic Information",
     "socket_mode_not_enabled": "Socket Mode is switched off: turn it on in the app's settings",
 }
+_NEVER_DECIDE = {
+    "deleted": "who is deactivated and can't decide: name somebody else",
+    "is_bot": "which is a bot and can't decide: name a person",
+    **dict.fromkeys(
+        ("is_restricted", "is_ultra_restricted", "is_stranger"), "who is a guest and can't decide: name a member"
+    ),
+}
+"""The accounts that `authorise` would always refuse."""
 
 
-def _connects(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    return bool(answer.get("url")), "Socket Mode can connect"
-
-
-def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    if not answer.get("users"):
-        return False, "nobody is in this group: nobody could decide"
-    return _judge_group(answer)
-
-
-def _judge_group(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    """For a group that is only notified or barred."""
-    count = len(answer.get("users") or [])
-    return True, f"{count} member{'' if count == 1 else 's'}"
-
-
-def _judge_account(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    """For somebody who is only notified or barred."""
-    user = answer.get("user") or {}
-    return True, f"is {KnownNames({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
-
-
-def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    """Finds accounts that `authorise` would always refuse."""
-    user = answer.get("user") or {}
-    _, said = _judge_account(answer)
-    if user.get("deleted"):
-        return False, f"{said}, who is deactivated and can't decide: name somebody else"
-    if user.get("is_bot"):
-        return False, f"{said}, which is a bot and can't decide: name a person"
-    if user.get("is_restricted") or user.get("is_ultra_restricted") or user.get("is_stranger"):
-        return False, f"{said}, who is a guest and can't decide: name a member"
-    return True, said
-
-
-def _judge_channel(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    channel = answer.get("channel") or {}
-    if channel.get("is_archived"):
-        return False, "this channel is archived: unarchive it, or name another"
-    if not channel.get("is_member"):
-        return False, "the app is not in this channel: invite it with /invite"
-    return True, "the app is in it"
+def _judge(what: str, answer: object, *, decides: bool) -> Finding:
+    match answer:
+        case {"channel": {"is_archived": True}}:
+            return fix(what, "this channel is archived: unarchive it, or name another")
+        case {"channel": {"is_member": True}}:
+            return fine(what, "the app is in it")
+        case {"channel": _}:
+            return fix(what, "the app is not in this channel: invite it with /invite")
+        case {"users": [_, *_] as members}:
+            return fine(what, f"{len(members)} member{'' if len(members) == 1 else 's'}")
+        case {"users": _}:
+            return fix(what, "nobody is in this group: nobody could decide") if decides else fine(what, "0 members")
+        case {"user": {"id": str(id_)} as user}:
+            said = f"is {KnownNames({id_: person_name(user)}).of(id_)}"
+            never = [f"{said}, {why}" for flag, why in _NEVER_DECIDE.items() if decides and user.get(flag)]
+            return fix(what, never[0]) if never else fine(what, said)
+        case _:
+            return fix(what, "Slack's answer can't be read: run this again")
 
 
 def layouts() -> Iterator[tuple[str, JsonObject]]:
@@ -209,19 +172,19 @@ def layouts() -> Iterator[tuple[str, JsonObject]]:
     yield "the Home tab", {"view": home_tab(HomeView(version=1, waiting=(call,), asked=(call,)))}
 
 
-async def check_layouts(client: AsyncWebClient) -> Finding:
-    """One finding about all of them. Raises what the client raises if Slack can't be reached."""
+async def _check_layouts(client: AsyncWebClient) -> Finding:
+    """One finding about all of them."""
     count = 0
-    for what, arguments in layouts():
-        try:
+    try:
+        for what, arguments in layouts():  # noqa: B007  (the refusal names it)
             await client.blocks_validate(**arguments)  # type: ignore[arg-type]
-        except SlackApiError as error:
-            code = str(error.response["error"])
-            if code in ("unknown_method", "ratelimited", "missing_scope", "not_allowed_token_type"):
-                return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")
-            said = error.response.get("response_metadata", {}).get("messages", [])
-            return fix(
-                "layouts", f"Slack refuses {what}, {'; '.join([code, *said])}: report this as a bug of adk-confirm"
-            )
-        count += 1
+            count += 1
+    except SlackApiError as error:
+        code = str(error.response["error"])
+        if code in ("unknown_method", "ratelimited", "missing_scope", "not_allowed_token_type"):
+            return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")
+        said = "; ".join([code, *error.response.get("response_metadata", {}).get("messages", [])])
+        return fix("layouts", f"Slack refuses {what}, {said}: report this as a bug of adk-confirm")
+    except UNREACHABLE as error:
+        return note("layouts", f"not checked: Slack could not be asked, {why_unreached(error)}")
     return fine("layouts", f"Slack accepts all {count}")

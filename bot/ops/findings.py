@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from adk_confirm.bot.ops.agent_tools import Tools
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, texts
 
 
 class Severity(StrEnum):
@@ -53,26 +53,6 @@ def fix(what: str, said: str) -> Finding:
 # How the policies cover the tools
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """One line of the table: a tool and a policy that may govern its calls. `None` if no policy does."""
-
-    tool: str
-    index: int | None = None
-    policy: Policy | None = None
-
-    def to_json(self) -> JsonObject:
-        if self.policy is None:
-            return {"tool": self.tool, "policy": None}
-        return {
-            "tool": self.tool,
-            "policy": self.index,
-            "when": self.policy.when,
-            "approvers": [str(entry) for entry in self.policy.approvers],
-            "quorum": self.policy.quorum,
-        }
-
-
 def covering_policies(policies: Policies, tool: str) -> list[tuple[int, Policy]]:
     """The policies that may govern a call of the tool: in order, up to the first that governs all of them."""
     found = []
@@ -84,13 +64,15 @@ def covering_policies(policies: Policies, tool: str) -> list[tuple[int, Policy]]
     return found
 
 
-def coverage(policies: Policies, tools: Tools) -> list[Coverage]:
-    """The policies of each tool that may ask people."""
-    rows: list[Coverage] = []
+def coverage(policies: Policies, tools: Tools) -> Iterator[JsonObject]:
+    """The policies of each tool that may ask people, a line of the table each."""
     for tool in sorted(name for name, may_ask in tools.items() if may_ask):
         found = covering_policies(policies, tool)
-        rows += [Coverage(tool, index, policy) for index, policy in found] or [Coverage(tool)]
-    return rows
+        for index, one in found:
+            approvers = [str(entry) for entry in one.approvers]
+            yield {"tool": tool, "policy": index, "when": one.when, "approvers": [*approvers], "quorum": one.quorum}
+        if not found:
+            yield {"tool": tool, "policy": None}
 
 
 def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
@@ -118,17 +100,17 @@ def _suggestion(pattern: str, tools: Tools) -> str:
     return f"; it has {', '.join(sorted(tools))}" if tools else ", which has no tools"
 
 
-def table(rows: list[Coverage], names: KnownNames) -> Iterator[str]:
+def table(rows: list[JsonObject], names: KnownNames) -> Iterator[str]:
     """The table as text: tool, policy, when, approvers, quorum."""
     cells = [("tool", "policy", "approvals", "who may approve")]
     for before, row in zip([None, *rows], rows, strict=False):
-        tool = row.tool if before is None or before.tool != row.tool else ""
-        if row.policy is None:
-            cells.append((tool, "none", "", "nobody: its calls are refused"))
+        tool = str(row["tool"]) if before is None or before["tool"] != row["tool"] else ""
+        who = ", ".join(map(names.of, texts(row.get("approvers")))) or "nobody: its calls are refused"
+        if row["policy"] is None:
+            cells.append((tool, "none", "", who))
             continue
-        who = ", ".join(names.of(str(entry)) for entry in row.policy.approvers) or "nobody: its calls are refused"
-        conditions = [f"if {row.policy.when}"] if row.policy.when is not None else []
-        cells.append((tool, f"policy[{row.index}]", str(row.policy.quorum), "; ".join([who, *conditions])))
+        when = f"; if {row['when']}" if row["when"] is not None else ""
+        cells.append((tool, f"policy[{row['policy']}]", str(row["quorum"]), who + when))
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     for row_cells in cells:
         yield "  ".join((*(cell.ljust(width) for cell, width in zip(row_cells, widths, strict=False)), row_cells[3]))

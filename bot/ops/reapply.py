@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from adk_confirm.bot.confirmation.decision import deny, step_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, to_look_up
 from adk_confirm.bot.confirmation.edits import apply_edit
 from adk_confirm.bot.confirmation.model import Confirmation, Vote

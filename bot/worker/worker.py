@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, Protocol
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.cards.draw import CardContext, Cards
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Verdict

@@ -24,8 +24,7 @@ from typing import Any
 import pytest
 
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.config.rules import Rules
-from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
 from adk_confirm.bot.confirmation.outcome import HostOutcome

@@ -18,7 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adk_confirm.bot.audit.ledger import Head, LedgerLine, append
 from adk_confirm.bot.cards.draw import PLAIN, CardContext, Cards
 from adk_confirm.bot.cards.thread import Thread
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey
 from adk_confirm.bot.confirmation.stored_json import row_from_json, row_to_json, step_content

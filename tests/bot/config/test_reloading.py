@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.config.reload import PolicyReloader, stop_watching
-from adk_confirm.bot.config.rules import Rules
-from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import Staff, config, environment

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from adk_confirm.bot.config.rules import Rules
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.model import Edit, Vote, VoteKind
 from adk_confirm.bot.confirmation.votes import claim_of, waits_for_slack

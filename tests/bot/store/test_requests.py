@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.config.rules import Rules
-from adk_confirm.bot.config.settings import WaitingLimits
+from adk_confirm.bot.config.settings import Rules, WaitingLimits
 from adk_confirm.bot.store.ledger_lines import read_lines
 from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import backoffice
