@@ -61,12 +61,12 @@ def export(
     from dataclasses import replace
 
     from adk_confirm.bot.ops.audit_export import csv_header, csv_row, jsonl_row
-    from adk_confirm.bot.ops.times import parse_end, parse_start
+    from adk_confirm.bot.ops.times import parse_time
     from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages
 
     at = call.now()
-    start = parse_start(since, "--since", at) if since else None
-    wanted = LineFilter(since=start, until=parse_end(until, "--until", at) if until else None, tool=tool)
+    start = parse_time(since, "--since", at) if since else None
+    wanted = LineFilter(since=start, until=parse_time(until, "--until", at, end=True) if until else None, tool=tool)
 
     async def write(out: TextIO) -> int:
         """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
@@ -197,12 +197,12 @@ def _anchor(name: str, seal: Seal) -> Anchor:
 @options()
 def purge(call: CommandLine, before: str) -> int:
     """Delete the contents of sessions that ended long ago. The ledger still verifies."""
-    from adk_confirm.bot.ops.times import format_time, parse_start
+    from adk_confirm.bot.ops.times import format_time, parse_time
     from adk_confirm.bot.store.purge import count_sessions, purge
     from adk_confirm.runtime.errors import Invalid
 
     at = call.now()
-    until = parse_start(before, "--before", at)
+    until = parse_time(before, "--before", at)
     if until > at:
         said = "Only what has ended can be purged: name an earlier time."
         raise Invalid(f"--before {before} is in the future. {said}")

@@ -6,20 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
+from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.decision import deny, step_of
-from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import Confirmation, State
 from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
 from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
 from adk_confirm.bot.ops.waiting import stored_confirmations
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, Unresolved
-from adk_confirm.bot.policy.model import GoverningPolicy, Policies
+from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.repository import (
     Session,
@@ -42,21 +43,7 @@ if TYPE_CHECKING:
 _TIMES = 5
 _TURNS = 5
 
-
-def _result(
-    id_: str,
-    tool: str,
-    state: State,
-    quorum: int,
-    fell: Sequence[str] = (),
-    *,
-    why: str | None = None,
-    trouble: str | None = None,
-) -> JsonObject:
-    """What happened, or would happen, to one confirmation. `fell`: whose votes ended. `why`: no policy covers it any
-    more. With `trouble`, nothing was changed."""
-    named: JsonObject = {"id": id_, "tool": tool, "state": str(state), "quorum": quorum}
-    return {**named, "fell": [*fell], "why": why, "trouble": trouble}
+Found: TypeAlias = GoverningPolicy | CallRefusal
 
 
 def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
@@ -110,43 +97,35 @@ async def _reapply_one(
 ) -> JsonObject | None:
     row = await database.read(load, stored)
     if row is None:
-        trouble = "somebody changed it in the database"
-        return _result(stored.id, "?", State.WAITING, 0, trouble=trouble)
-    if not await asyncio.to_thread(_is_affected, row, policies):
-        return None
+        unread: JsonObject = {"id": stored.id, "tool": "?", "state": str(State.WAITING), "quorum": 0}
+        return {**unread, "fell": [], "why": None, "trouble": "somebody changed it in the database"}
     for _ in range(_TIMES):
-        facts = await _facts_in_turn(people, row, policies)
+        found = await asyncio.to_thread(policies.resolve, row.asked.facts(row.revision.arguments))
+        if _same_policy(row, found):
+            return None
+        facts = await _facts_in_turn(people, row, found, policies)
         unknown = _unknown(facts)
         if unknown is not None:
-            return _unchanged(row, f"{unknown.what} could not be looked up: {unknown.why}")
+            return _report(row, trouble=f"{unknown.what} could not be looked up: {unknown.why}")
         if dry_run:
-            return _report(await database.read(would_reapply, row, facts, policies))
-        found = await database.run(reapply_row, row.id, facts, policies, by, reason)
-        if not isinstance(found, Confirmation):
-            return _report(found) if found is not None else None
-        row = found  # somebody voted meanwhile, and has to be looked up as well
-    return _unchanged(row, "people vote on it right now")
+            change = await database.read(would_reapply, row, found, facts)
+            return _report(change.row, change.steps)
+        done = await database.run(reapply_row, row, found, facts, by, reason)
+        if not isinstance(done, Confirmation):
+            return _report(done.row, done.steps) if done is not None else None
+        row = done  # somebody voted meanwhile, and has to be looked up as well
+    return _report(row, trouble="people vote on it right now")
 
 
-def _is_affected(row: Confirmation, policies: Policies) -> bool:
-    found = policies.resolve(row.asked.facts(row.revision.arguments))
-    return not isinstance(found, GoverningPolicy) or found.policy.fingerprint != row.policy.fingerprint
-
-
-async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
-    """The facts about everybody who approved, under the policy that now covers the call."""
-    found = policies.resolve(row.asked.facts(row.revision.arguments))
+async def _facts_in_turn(people: PeopleLookup, row: Confirmation, found: Found, policies: Policies) -> dict[str, Facts]:
+    """The facts about everybody who approved, under the policy that now covers the call. It waits as long as Slack's
+    rate limit requires."""
     if not isinstance(found, GoverningPolicy):
         return {}
     after = found.policy.escalate_after
     under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
-    return {vote.id: await people.facts(under_policy, vote, policies) for vote in row.approvals}
-
-
-async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
-    """The same, waiting as long as Slack's rate limit requires."""
     for _ in range(_TURNS):
-        facts = await _facts(people, row, policies)
+        facts = {vote.id: await people.facts(under_policy, vote, policies) for vote in row.approvals}
         pauses = [one.after for one in facts.values() if one.after is not None]
         if not pauses:
             break
@@ -161,42 +140,24 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 
 
 def reapply_row(
-    tx: Tx, confirmation: str, facts: Mapping[str, Facts], policies: Policies, by: Person, reason: str | None
+    tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts], by: Person, reason: str | None
 ) -> Transition | Confirmation | None:
-    """Applies the policies and returns the change. Returns the row if it has votes whose authors were not looked up.
-    None: it no longer waits."""
-    session, row = lock_confirmation(tx, confirmation)
+    """Applies the policy and returns the change. Returns the row if it changed since it was looked at: somebody may
+    have voted. None: it no longer waits."""
+    session, row = lock_confirmation(tx, looked_at.id)
     if row.state is not State.WAITING:
         return None
-    if any(vote.id not in facts for vote in _votes_to_check(row, policies)):
+    if row != looked_at:
         return row
-    change = reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
-    if change.row is row:
-        return None
-    save(tx, session, _with_operator(change, by, reason))
+    change = reapply(row, found, _with_speakers(tx, facts, session), now(tx), by, reason)
+    save(tx, session, change)
     return change
 
 
-def _with_operator(change: Transition, by: Person, reason: str | None) -> Transition:
-    """The change with who made it."""
-    if by == OPERATOR:
-        return change
-    named = (
-        replace(step, who=by, reason=own_words(reason) if reason else None) if step.kind is LineKind.REAPPLIED else step
-        for step in change.steps
-    )
-    return replace(change, steps=tuple(named))
-
-
-def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], policies: Policies) -> Transition:
+def would_reapply(tx: Tx, row: Confirmation, found: Found, facts: Mapping[str, Facts]) -> Transition:
     """The change that `reapply_row` would make, without writing anything."""
     session = find_session(tx, chain_of(row.asked.session))
-    return reapply(row, _with_speakers(tx, facts, session), now(tx), policies)
-
-
-def _votes_to_check(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
-    governed = isinstance(policies.resolve(row.asked.facts(row.revision.arguments)), GoverningPolicy)
-    return row.approvals if governed else ()
+    return reapply(row, found, _with_speakers(tx, facts, session), now(tx))
 
 
 def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
@@ -206,22 +167,27 @@ def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) 
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 
-def _report(change: Transition) -> JsonObject:
-    row = change.row
-    fell = [step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None]
-    why = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
-    return _result(row.id, row.asked.tool, row.state, row.policy.quorum, fell, why=why)
-
-
-def _unchanged(row: Confirmation, trouble: str) -> JsonObject:
-    return _result(row.id, row.asked.tool, row.state, row.policy.quorum, trouble=trouble)
+def _report(row: Confirmation, steps: Sequence[Step] = (), *, trouble: str | None = None) -> JsonObject:
+    """What happened, or would happen, to one confirmation. `fell`: whose votes ended. `why`: no policy covers it any
+    more. With `trouble`, nothing was changed."""
+    named: JsonObject = {"id": row.id, "tool": row.asked.tool, "state": str(row.state), "quorum": row.policy.quorum}
+    fell = [step.who.user for step in steps if step.kind is LineKind.VOTE_FELL and step.who is not None]
+    why = next((step.text for step in steps if step.kind is LineKind.REAPPLIED), None)
+    return {**named, "fell": [*fell], "why": why, "trouble": trouble}
 
 
 # The change. Pure.
 
 
-def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, policies: Policies) -> Transition:
-    """Puts a waiting confirmation under these policies.
+def reapply(
+    row: Confirmation,
+    found: Found,
+    facts: Mapping[str, Facts],
+    now: datetime,
+    by: Person = OPERATOR,
+    reason: str | None = None,
+) -> Transition:
+    """Puts a waiting confirmation under the policy that was found for it.
 
     `facts` has an entry for each standing approval, by the vote's id. An approval ends if its author may not decide any
     more, or if nothing is known about them. If the votes left are enough, they decide. If no policy is left, nobody
@@ -229,19 +195,29 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, polici
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
-    found = policies.resolve(row.asked.facts(row.revision.arguments))
-    if not isinstance(found, GoverningPolicy):
-        step = replace(step_of(row, LineKind.REAPPLIED, now), text=own_words(decision_texts.ungoverned(found)))
-        return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
-    if found.policy.fingerprint == row.policy.fingerprint:
+    if _same_policy(row, found):
         return Transition(row=row)
+    step = step_of(row, LineKind.REAPPLIED, now)
+    if by != OPERATOR:
+        step = replace(step, who=by, reason=own_words(reason) if reason else None)
+    if not isinstance(found, GoverningPolicy):
+        step = replace(step, text=own_words(decision_texts.ungoverned(found)))
+        return deny(row, now, None, decision_texts.ungoverned_to_model(found)).after(step)
     row = next_version(_under_policy(row, found), now)
-    verdicts = {vote.id: _still_counts(row, vote, facts.get(vote.id)) for vote in row.approvals}
-    lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
-    step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
+    step = replace(step, quorum=row.policy.quorum, until=row.deadline)
+    lost: dict[str, Refusal] = {}
+    for vote in row.approvals:
+        known = facts.get(vote.id)
+        ruling = authorise(row.policy, claim_of(row, vote), known) if known else Refusal(reason=Reason.CANNOT_ASK)
+        if isinstance(ruling, Refusal):
+            lost[vote.id] = ruling
     row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
     return (approve_if_enough(row, now) if in_time else Transition(row=row)).after(step, *fallen)
+
+
+def _same_policy(row: Confirmation, found: Found) -> bool:
+    return isinstance(found, GoverningPolicy) and found.policy.fingerprint == row.policy.fingerprint
 
 
 def _under_policy(row: Confirmation, found: GoverningPolicy) -> Confirmation:
@@ -257,9 +233,3 @@ def _under_policy(row: Confirmation, found: GoverningPolicy) -> Confirmation:
         escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
         escalated=row.escalated and old.escalate_to == new.escalate_to,
     )
-
-
-def _still_counts(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:
-    if facts is None:
-        return Refusal(reason=Reason.CANNOT_ASK)
-    return authorise(row.policy, claim_of(row, vote), facts)

@@ -4,6 +4,7 @@ reads where a session is."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
 from adk_confirm.bot.ops.command import DATES
@@ -12,23 +13,24 @@ from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.errors import Invalid
 
 
-def parse_start(text: str, option: str, now: datetime) -> datetime:
-    """What "from" or "before" mean: of a day, its first moment.
+def parse_time(text: str, option: str, now: datetime, *, end: bool = False) -> datetime:
+    """A day means its first moment. For "until" it means its `end`, which is not included.
 
     >>> noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
-    >>> str(parse_start("2030-01-30T00:00Z", "--since", noon)), str(parse_start("36h", "--since", noon))
+    >>> str(parse_time("2030-01-30T00:00Z", "--since", noon)), str(parse_time("36h", "--since", noon))
     ('2030-01-30 00:00:00+00:00', '2030-01-30 00:00:00+00:00')
     """
-    day = _day(text)
-    return _midnight(day) if day is not None else _instant(text, option, now)
-
-
-def parse_end(text: str, option: str, now: datetime) -> datetime:
-    """What "until" means: of a day, its end. The moment itself is not included."""
-    day = _day(text)
-    if day is None:
-        return _instant(text, option, now)
-    return _midnight(day + timedelta(days=1)) if day < date.max else datetime.max.replace(tzinfo=UTC)
+    with suppress(ValueError):
+        day = date.fromisoformat(text)
+        if end and day == date.max:
+            return datetime.max.replace(tzinfo=UTC)
+        return _to_utc(datetime.combine(day + timedelta(days=end), time()))
+    with suppress(ValueError):
+        return _to_utc(datetime.fromisoformat(text))
+    try:
+        return now - parse_duration(text)
+    except ValueError:
+        raise Invalid(f"{option} {text!r} is not a point in time. Write {DATES}.") from None
 
 
 def format_time(at: datetime) -> str:
@@ -54,34 +56,12 @@ def format_duration(length: timedelta) -> str:
     return spell_duration(timedelta(seconds=seconds))
 
 
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _midnight(day: date) -> datetime:
-    return _to_utc(datetime.combine(day, time()))
-
-
 def _to_utc(at: datetime) -> datetime:
     """A time without a zone is in the machine's zone."""
     try:
         return (at.astimezone() if at.tzinfo is None else at).astimezone(UTC)
     except (OverflowError, ValueError, OSError):  # beyond the first or the last year
         return at.replace(tzinfo=UTC)
-
-
-def _instant(text: str, option: str, now: datetime) -> datetime:
-    try:
-        return _to_utc(datetime.fromisoformat(text))
-    except ValueError:
-        pass  # not a date: a duration, or invalid
-    try:
-        return now - parse_duration(text)
-    except ValueError:
-        raise Invalid(f"{option} {text!r} is not a point in time. Write {DATES}.") from None
 
 
 # Places

@@ -207,4 +207,5 @@ class Desk:
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
-        self.took(reapply(self.row, facts, self.now, Policies.of(*policies)))
+        found = Policies.of(*policies).resolve(self.row.asked.facts(self.row.revision.arguments))
+        self.took(reapply(self.row, found, facts, self.now))

@@ -373,7 +373,8 @@ class TestReapply:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
         policies = Policies.of(make_policy(quorum=2, deny_reason="required"))
-        desk.took(reapply(desk.row, {}, desk.now, policies))
+        found = policies.resolve(desk.row.asked.facts(desk.row.revision.arguments))
+        desk.took(reapply(desk.row, found, {}, desk.now))
         assert not desk.row.approvals
 
     def test_a_smaller_quorum_may_be_there_already(self) -> None:

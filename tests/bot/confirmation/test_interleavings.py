@@ -174,7 +174,8 @@ class Confirming(RuleBasedStateMachine):
         policies = Policies.of(policy) if policy else Policies()
         facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
         try:
-            self.took(reapply(row, facts, self.desk.now, policies))
+            found = policies.resolve(row.asked.facts(row.revision.arguments))
+            self.took(reapply(row, found, facts, self.desk.now))
         except Illegal:
             assert row.state is not State.WAITING
 

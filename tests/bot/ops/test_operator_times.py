@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.bot.ops.times import format_duration, format_time, parse_end, parse_start
+from adk_confirm.bot.ops.times import format_duration, format_time, parse_time
 from adk_confirm.runtime.errors import Invalid
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -43,29 +43,31 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     ],
 )
 def test_what_is_meant(text: str, meant: str) -> None:
-    assert format_time(parse_start(text, "--since", NOON)) == meant
+    assert format_time(parse_time(text, "--since", NOON)) == meant
 
 
 def test_times_are_the_readers(zone: Callable[[str], None]) -> None:
     zone("Europe/Berlin")
     assert format_time(NOON) == "2030-01-31 13:00:00 CET"
-    assert format_time(parse_start("2030-07-01", "--since", NOON)) == "2030-07-01 00:00:00 CEST"
-    assert parse_end("2030-03-31", "--until", NOON) - parse_start("2030-03-31", "--since", NOON) == timedelta(hours=23)
+    assert format_time(parse_time("2030-07-01", "--since", NOON)) == "2030-07-01 00:00:00 CEST"
+    assert parse_time("2030-03-31", "--until", NOON, end=True) - parse_time("2030-03-31", "--since", NOON) == timedelta(
+        hours=23
+    )
 
 
 @given(day=st.dates(max_value=date(9999, 12, 30)))
 def test_a_day_is_meant_whole(day: date) -> None:
-    first, after = parse_start(str(day), "--since", NOON), parse_end(str(day), "--until", NOON)
+    first, after = parse_time(str(day), "--since", NOON), parse_time(str(day), "--until", NOON, end=True)
     assert after - first == timedelta(days=1)
     assert (first.date(), after.date()) == (day, day + timedelta(days=1))
 
 
 @given(text=st.text() | st.sampled_from(["9999-12-31", "0001-01-01T00:00+14:00", "99999999d", "-1d", "2030-13-01"]))
 def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
-    for read in (parse_start, parse_end):
+    for end in (False, True):
         said = ""
         try:
-            assert read(text, "--since", NOON).tzinfo is UTC
+            assert parse_time(text, "--since", NOON, end=end).tzinfo is UTC
         except Invalid as refusal:
             said = str(refusal)
         assert said.startswith(f"--since {text!r} is not a point in time. Write 2030-01-31, " if said else "")
