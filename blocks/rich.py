@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
@@ -294,14 +294,16 @@ def markup(spans: Iterable[TextSpan], longest: int | None = None) -> str:
     return "".join(_span_markup(_well_formed(span), longest) for span in _with_date_leads(spans))
 
 
-def spoken(span: TextSpan) -> str:
+def spoken(
+    span: TextSpan, name_of: Callable[[str], str] = "@{}".format, time_of: Callable[[When], str] = _in_utc
+) -> str:
     """A span as plain text, about as long as a reader sees it."""
     match span:
         case Say(text) | Supplied(text) | Prose(text) | Link(_, text):
             return text
         case When():
-            return _in_utc(span)
-    return f"@{span.id}"
+            return time_of(span)
+    return name_of(span.id)
 
 
 def _span_markup(span: TextSpan, longest: int | None) -> str:

@@ -129,9 +129,8 @@ def list_(call: CommandLine, tool: str | None, limit: int) -> int:
     from adk_confirm.bot.store.audit_log import read_recent
 
     async def look(database: Database, names: KnownNames) -> Told:
-        rows = await database.read(read_recent, tool, limit)
-        lines = [list_line(row, names) for row in rows]
-        return {"calls": [list_object(row) for row in rows]}, lines or [
+        calls = [list_object(row) for row in await database.read(read_recent, tool, limit)]
+        return {"calls": [*calls]}, [list_line(one, names) for one in calls] or [
             f"Nobody was asked about a call of {tool or 'any tool'} yet."
         ]
 

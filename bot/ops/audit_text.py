@@ -8,33 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import assert_never
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
-from adk_confirm.blocks.rich import (
-    Box,
-    Channel,
-    Group,
-    Line,
-    Link,
-    Piece,
-    Prose,
-    Quote,
-    Say,
-    Supplied,
-    TextSpan,
-    User,
-    When,
-)
+from adk_confirm.blocks.rich import Box, Line, Piece, Quote, When, spoken
 from adk_confirm.blocks.text import visible
 from adk_confirm.blocks.thread import history_pieces
 from adk_confirm.blocks.values import spell_on_one_line
 from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Shown, stage_of
-from adk_confirm.bot.ops.times import format_time
+from adk_confirm.bot.ops.times import format_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_lines import content_of
@@ -57,17 +42,7 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
         yield from _read(line, calls.get(line.confirmation or ""), names, full=full)
 
 
-def list_line(row: Confirmation, names: KnownNames) -> str:
-    """One line for a list."""
-    tool = row.asked.tool
-    asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")
-    asked = f"asked for by {asker}" + (f" in {where}" if where else "")
-    state = f"{row.id}  {format_time(row.asked_at)}  {tool}: {_state(row)}"
-    return visible(f"{state}; {asked}; session {row.asked.session.id}")
-
-
 def list_object(row: Confirmation) -> JsonObject:
-    """The same for a program."""
     asked = row.asked
     return {
         "id": row.id,
@@ -81,21 +56,30 @@ def list_object(row: Confirmation) -> JsonObject:
     }
 
 
-def _state(row: Confirmation) -> str:
+def list_line(one: JsonObject, names: KnownNames) -> str:
+    """The same in a line."""
+    at = format_time(read_stamp(one["asked_at"]))
+    return visible(f"{one['id']}  {at}  {one['tool']}: {_state(one)}; {_asked(one, names)}")
+
+
+def _state(one: JsonObject) -> str:
     """The decision and the outcome: `approved, done`."""
-    outcome = None if row.outcome is None else row.outcome.kind
-    return ", ".join(dict.fromkeys(words.STATES[stage_of(row.state, kind)] for kind in (None, outcome)))
+    state, outcome = State(str(one["state"])), OutcomeKind(str(one["outcome"])) if one["outcome"] else None
+    return ", ".join(dict.fromkeys(words.STATES[stage_of(state, kind)] for kind in (None, outcome)))
+
+
+def _asked(one: JsonObject, names: KnownNames) -> str:
+    where = f" in {names.of(str(one['channel']))}" if one["channel"] else ""
+    return f"asked for by {names.of(str(one['asked_by']))}{where}; session {one['session']}"
 
 
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     """The confirmation's state now."""
+    one = list_object(row)
     edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
     edited = f"; edited version {edits + 1}" if edits else ""
-    tool = visible(row.asked.tool)
-    yield f"{tool}: {_state(row)}{edited}; confirmation {row.id}"
-    where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
-    asker = f"asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}"
-    yield visible(f"{INDENT}{asker}")
+    yield f"{visible(row.asked.tool)}: {_state(one)}{edited}; confirmation {row.id}"
+    yield visible(f"{INDENT}{_asked(one, names)}")
     shown, _ = row.redactor.mask_call(row.revision.arguments)
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
 
@@ -119,12 +103,17 @@ def _lines_of(line: LedgerLine, call: Shown | None, names: KnownNames, *, full: 
         yield f"{begin}{_unshown_line(line.kind, content, names)}"
         return
     sentence, *more = history_pieces(step)
-    said = "".join(_pieces(sentence, names))
+    spans = sentence.spans if isinstance(sentence, Line) else ()
+    said = "".join(visible(spoken(span, names.of, _time)) for span in spans)
     if not full:
         yield begin + " ".join(filter(None, (said, *_short_notes(step, content))))
         return
     yield begin + said
     yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_full_contents(step, content, more)))
+
+
+def _time(when: When) -> str:
+    return format_time(moment(when.at))
 
 
 def _unshown_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
@@ -193,27 +182,3 @@ def _full_contents(step: ShownLine, content: JsonObject, more: Iterable[Piece]) 
 def _values(arguments: Mapping[str, Json]) -> Iterator[str]:
     for name, value in arguments.items():
         yield f"{visible(name) or spell_on_one_line(name)}: {spell_on_one_line(value)}"
-
-
-def _pieces(piece: Piece, names: KnownNames) -> Iterator[str]:
-    match piece:
-        case Line(spans):
-            yield from (_plain_text(span, names) for span in spans)
-        case Quote(said) | Box(said):
-            yield visible(said)
-        case other:
-            assert_never(other)
-
-
-def _plain_text(span: TextSpan, names: KnownNames) -> str:
-    match span:
-        case Say(said) | Supplied(said) | Prose(said):
-            return visible(said)
-        case User(id) | Group(id) | Channel(id):
-            return visible(names.of(id))
-        case When(at):
-            return format_time(moment(at))
-        case Link(_, label):
-            return visible(label)
-        case other:
-            assert_never(other)

@@ -11,6 +11,7 @@ from adk_confirm.bot.ops.command import DATES
 from adk_confirm.bot.policy.durations import parse_duration, spell_duration
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import Json
 
 
 def parse_time(text: str, option: str, now: datetime, *, end: bool = False) -> datetime:
@@ -40,6 +41,11 @@ def format_time(at: datetime) -> str:
     '2030-01-'
     """
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def read_stamp(value: Json) -> datetime:
+    """A time as --json prints it."""
+    return datetime.fromisoformat(str(value))
 
 
 def format_duration(length: timedelta) -> str:

@@ -12,7 +12,7 @@ from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
 from adk_confirm.bot.ops.command import Told, paint
 from adk_confirm.bot.ops.operate import read_parked
-from adk_confirm.bot.ops.times import format_duration, format_time, place_of
+from adk_confirm.bot.ops.times import format_duration, format_time, place_of, read_stamp
 from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
@@ -30,17 +30,16 @@ async def pending(database: Database, names: KnownNames) -> Told:
     at, pause = await database.read(now), await database.read(read_pause)
     waiting: list[JsonObject] = []
     parked: list[JsonObject] = []
-    lines = [paint(_paused(pause), "yellow")] if pause is not None else []
     async for stored in stored_confirmations(database, "(c.state = 'waiting' OR c.outcome = 'unknown')"):
         row = await database.read(load, stored)
-        if row is None:
-            trouble = "Somebody changed it in the database. It ends when it is looked at."
-            parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
-        else:
+        if row is not None:
             waiting.append(_waits(row))
-            lines += _waits_lines(row, waiting[-1], at, names)
+            continue
+        trouble = "Somebody changed it in the database. It ends when it is looked at."
+        parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
     parked += await database.read(read_parked)
-    lines += [] if waiting else ["Nothing waits for approval."]
+    lines = [paint(_paused(pause), "yellow")] if pause is not None else []
+    lines += [line for one in waiting for line in _waits_lines(one, at, names)] or ["Nothing waits for approval."]
     lines += [paint(_parked_line(one), "red") for one in parked]
     return {
         "paused_since": None if pause is None else stamp(pause.since),
@@ -96,18 +95,18 @@ def _waits(row: Confirmation) -> JsonObject:
     }
 
 
-def _waits_lines(row: Confirmation, one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
+def _waits_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Three lines about one confirmation: what, for whom, since and until when."""
-    unknown, quorum = one["waits_for"] == "outcome", row.policy.quorum
+    unknown, quorum = one["waits_for"] == "outcome", one["quorum"]
     again = " (did it take effect?)" if unknown else ""
-    yield f"{row.id}  {visible(row.asked.tool)}{again}  {json_text(one['arguments'])}"
+    yield f"{one['id']}  {visible(str(one['tool']))}{again}  {json_text(one['arguments'])}"
     votes = [names.of(voter) for voter in texts(one["votes"])]
-    what = "votes to run it again" if unknown else "approvals" if quorum > 1 else "approval"
+    what = "votes to run it again" if unknown else "approval" if quorum == 1 else "approvals"
     counted = f"{len(votes)} of {quorum} {what}" + (f" ({', '.join(votes)})" if votes else "")
     approvers = ", ".join(map(names.of, texts(one["approvers"]))) or "nobody"
-    asked = f"asked for by {names.of(row.asked.asked_by.user)} in {place_of(row.asked.session.id, names)}"
+    asked = f"asked for by {names.of(str(one['asked_by']))} in {place_of(str(one['session']), names)}"
     yield visible(f"    for {approvers}; {counted}; {asked}")
-    since, until = (datetime.fromisoformat(str(one[name])) for name in ("since", "until"))
+    since, until = read_stamp(one["since"]), read_stamp(one["until"])
     left = f"{format_duration(until - now)} left" if until > now else "which is now over"
     ago = format_duration(now - since)
     yield f"    since {format_time(since)}, {ago} ago; until {format_time(until)}, {left}"
@@ -115,7 +114,7 @@ def _waits_lines(row: Confirmation, one: JsonObject, now: datetime, names: Known
 
 def _parked_line(one: JsonObject) -> str:
     since = one["since"]
-    what = f"is not retried since {format_time(datetime.fromisoformat(str(since)))}" if since else "can't be read"
+    what = f"is not retried since {format_time(read_stamp(since))}" if since else "can't be read"
     return visible(f"{one['kind']} {one['name']} {what}: {one['trouble']}")
 
 
@@ -124,13 +123,13 @@ def _parked_line(one: JsonObject) -> str:
 
 async def grants(database: Database, names: KnownNames) -> Told:
     found, at = await database.read(_grants), await database.read(now)
-    lines = [line for grant, one in found for line in _grant_lines(grant, one, at, names)]
-    return {"grants": [one for _, one in found]}, lines or ["No grants are in force: every call needs approval."]
+    lines = [line for one in found for line in _grant_lines(one, at, names)]
+    return {"grants": [*found]}, lines or ["No grants are in force: every call needs approval."]
 
 
-def _grants(tx: Tx) -> list[tuple[Grant, JsonObject]]:
+def _grants(tx: Tx) -> list[JsonObject]:
     """The grants in force, by when they end."""
-    return [(grant, _grant(tx, grant)) for grant in all_grants(tx)]
+    return [_grant(tx, grant) for grant in all_grants(tx)]
 
 
 def _grant(tx: Tx, grant: Grant) -> JsonObject:
@@ -151,19 +150,20 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
     }
 
 
-def _grant_lines(grant: Grant, one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
+def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items())
-    yield f"{grant.id}  {visible(grant.tool)}{f'  with {on}' if on else ''}"
-    match one["uses"]:
-        case None:
+    yield f"{one['id']}  {visible(str(one['tool']))}{f'  with {on}' if on else ''}"
+    match one["uses"], one["most"]:
+        case None, _:
             used = "uses not known, since the ledger was changed (`adk-confirm audit verify` says where)"
-        case uses if grant.uses is not None:
-            used = f"{uses} of {grant.uses} uses"
-        case 0:
+        case 0, None:
             used = "not used yet"
-        case uses:
+        case uses, None:
             used = f"used {uses} time{'' if uses == 1 else 's'}"
-    until = f"until {format_time(grant.until)}, {format_duration(grant.until - now)} left"
-    given_by = ", ".join(names.of(giver.user) for giver in grant.given_by)
-    yield visible(f"    given by {given_by} in {place_of(grant.session.id, names)}; {until}; {used}")
+        case uses, most:
+            used = f"{uses} of {most} uses"
+    until = read_stamp(one["until"])
+    left = f"until {format_time(until)}, {format_duration(until - now)} left"
+    given_by = ", ".join(map(names.of, texts(one["given_by"])))
+    yield visible(f"    given by {given_by} in {place_of(str(one['session']), names)}; {left}; {used}")
