@@ -47,68 +47,56 @@ _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow"
 async def check(call: CommandLine) -> int:
     """Prints each finding as soon as it is known."""
     found: list[Finding] = []
-    checks = Checks(call.settings)
-    width = max([WIDTH, *map(len, checks.named)])
-    async for finding in checks.all():
+    covered: list[JsonObject] = []
+    names: dict[str, str] = {}
+    policies = call.settings.policies.entries
+    named = [str(who) for one in policies for who in (*one.approvers, *one.escalate_to, *one.barred, *one.notify)]
+    width = max([WIDTH, *map(len, named)])
+    async for finding in checks(call.settings, covered, names):
         found.append(finding)
         if not call.json:
             mark = paint(f"{finding.mark:<4}", _COLOURS[finding.mark])
             # Servers choose the names of their tools.
             tell(f"{mark} {visible(f'{finding.what:<{width}}  {finding.said}', keep=chr(10))}")
     broken = sum(finding.mark is Severity.FIX for finding in found)
-    lines = ["", *map(visible, table(checks.coverage, KnownNames(checks.names)))] if checks.coverage else []
+    lines = ["", *map(visible, table(covered, KnownNames(names)))] if covered else []
     call.tell(
         {
             "findings": [{"what": one.what, "mark": str(one.mark), "said": one.said} for one in found],
-            "tools": [*checks.coverage],
+            "tools": [*covered],
         },
         *(*lines, "", f"{broken} to fix." if broken else "Nothing to fix."),
     )
     return 1 if broken else 0
 
 
-class Checks:
-    """All checks, which are made even if some fail. They fill `coverage`, if the agent's tools can be listed, and
+async def checks(settings: Settings, covered: list[JsonObject], names: dict[str, str]) -> AsyncIterator[Finding]:
+    """All checks, which are made even if some fail. They fill `covered`, if the agent's tools can be listed, and
     `names`, with what Slack calls those whom the policies name."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self.coverage: list[JsonObject] = []
-        self.names: dict[str, str] = {}
-
-    @property
-    def named(self) -> Iterator[str]:
-        """What findings are about, as far as the settings name it."""
-        for index, policy in enumerate(self._settings.policies.entries):
-            yield f"policy[{index}].tools"
-            yield from map(str, (*policy.approvers, *policy.escalate_to, *policy.barred, *policy.notify))
-
-    async def all(self) -> AsyncIterator[Finding]:
-        settings = self._settings
-        for problem in serving_problems(settings, os.environ):
-            yield fix("settings", str(problem))
-        for warning in settings.warnings:
-            yield warn("settings", str(warning))
-        async for finding in _store(settings):
+    for problem in serving_problems(settings, os.environ):
+        yield fix("settings", str(problem))
+    for warning in settings.warnings:
+        yield warn("settings", str(warning))
+    async for finding in _store(settings):
+        yield finding
+    loads = True
+    async for finding in _agent(settings):
+        loads = loads and finding.mark is not Severity.FIX
+        yield finding
+    tools, about = await _tools(settings) if loads else (None, None)
+    if about is not None:
+        yield about
+    for finding in _policies(settings):
+        yield finding
+    if tools is not None:
+        covered += coverage(settings.policies, tools)
+        for finding in coverage_findings(settings.policies, tools):
             yield finding
-        loads = True
-        async for finding in _agent(settings):
-            loads = loads and finding.mark is not Severity.FIX
+    if settings.environment.app_token is not None:
+        yield await check_app_token(settings.environment)
+    if settings.environment.bot_token is not None:
+        async for finding in check_workspace(slack_client(settings, patient=True), settings, names):
             yield finding
-        tools, about = await _tools(settings) if loads else (None, None)
-        if about is not None:
-            yield about
-        for finding in _policies(settings):
-            yield finding
-        if tools is not None:
-            self.coverage += coverage(settings.policies, tools)
-            for finding in coverage_findings(settings.policies, tools):
-                yield finding
-        if settings.environment.app_token is not None:
-            yield await check_app_token(settings.environment)
-        if settings.environment.bot_token is not None:
-            async for finding in check_workspace(slack_client(settings, patient=True), settings, self.names):
-                yield finding
 
 
 # The store

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -16,12 +15,12 @@ from adk_confirm.blocks.card import card
 from adk_confirm.blocks.form import Form, deny_form
 from adk_confirm.blocks.home import HomeView, home_tab
 from adk_confirm.bot.config.settings import Environment, Settings
-from adk_confirm.bot.confirmation.decision import open_confirmation
-from adk_confirm.bot.confirmation.model import AskedCall, OutcomeKind, SessionKey, State
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.ops.explain import hypothetical
 from adk_confirm.bot.ops.findings import Finding, fine, fix, note
-from adk_confirm.bot.policy.approvers import ApproverKind, Person
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.approvers import ApproverKind
+from adk_confirm.bot.policy.model import CallFacts, Policy
 from adk_confirm.bot.slack.errors import PATIENT, why_unreached
 from adk_confirm.bot.slack.identity import scopes_for
 from adk_confirm.bot.slack.names import handles, person_name
@@ -152,18 +151,9 @@ def _judge(what: str, answer: object, *, decides: bool) -> Finding:
 
 def layouts() -> Iterator[tuple[str, JsonObject]]:
     """What is shown, and the arguments for `blocks.validate`."""
-    asked = AskedCall(
-        session=SessionKey("agent", "", ""),
-        request_id="",
-        call_id="",
-        tool="deploy",
-        arguments={"service": "checkout", "replicas": 3, "notes": "one\ntwo"},
-        agent="agent",
-        asked_by=Person("T0", "U0"),
-        team="T0",
-    )
+    arguments: JsonObject = {"service": "checkout", "replicas": 3, "notes": "one\ntwo"}
     policy = Policy.model_validate({"tools": ["*"], "approvers": ["user:U0"], "edit": ["service", "replicas"]})
-    call = Shown(open_confirmation("example", asked, policy, datetime.fromtimestamp(0, UTC)).row)
+    call = Shown(hypothetical(policy, CallFacts(tool="deploy", args=arguments, asker="U0", agent="agent", team="T0")))
     for stage in (*State, *OutcomeKind):
         one = call.but(stage=stage, result={"status": "deployed"}, error="It did not answer.")
         yield f"the card “{stage.value}”", {"message": card(one).payload()}

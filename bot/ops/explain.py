@@ -162,7 +162,7 @@ def _when_words(policy: Policy) -> Iterator[str]:
 
 
 def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
-    row = _hypothetical(policy, call)
+    row = hypothetical(policy, call)
     shown, hidden = row.redactor.mask_call(call.args)
     yield f"Arguments: {', '.join(f'{name} {spell_on_one_line(value)}' for name, value in shown.items()) or 'none'}."
     if hidden:
@@ -196,7 +196,7 @@ def _bracketed(names: tuple[str, ...]) -> str:
     return f"[{', '.join(names)}]"
 
 
-def _hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
+def hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
     """The confirmation that the call would become, so that the same functions say what people may do with it."""
     asked = AskedCall(
         session=SessionKey(call.app, call.asker, call.session),
@@ -205,8 +205,8 @@ def _hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
         tool=call.tool,
         arguments=call.args,
         agent=call.agent,
-        asked_by=Person("", call.asker),
-        team="",
+        asked_by=Person(call.team, call.asker),
+        team=call.team,
         channel=call.channel,
     )
     return open_confirmation("explained", asked, policy, datetime.fromtimestamp(0, UTC)).row

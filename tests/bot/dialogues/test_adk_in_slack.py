@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.config.settings import parse_settings
-from adk_confirm.bot.ops.check import Checks
+from adk_confirm.bot.ops.check import checks
 from adk_confirm.bot.ops.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
@@ -28,7 +28,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("target", "in_memory"), [("clerk", False), ("shop", True)])
 async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: bool, tmp_path: Path) -> None:
     store = {"DATABASE_URL": f"sqlite:///{tmp_path / 'bot.db'}"}
-    found = [one async for one in Checks(parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store)).all()]
+    found = [one async for one in checks(parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store), [], {})]
     about = [finding for finding in found if finding.what == "agent"]
     assert all(finding.mark is not Severity.FIX for finding in about)
     assert any("kept in memory" in finding.said for finding in about) is in_memory
