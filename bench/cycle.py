@@ -1,6 +1,6 @@
 """Cycles a second: message, request, approval, tool, final text. Ours against google-adk, each with its Gemini class.
 
-Each session does a few cycles after one that is not counted, so that the length of its history hardly changes.
+A session without a history, or with a short one, does one cycle; one with a long history does a few.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
             for _ in range(size.rounds):
                 for events in size.histories:
                     for subject in subjects:
-                        rate = await _one_session(subject, events, size.cycles)
+                        rate = await _one_cycle_each(subject, events, size.cycles)
                         found.add(subject.name, f"{events}", value=rate)
                 for sessions in size.at_once:
                     for subject in subjects:
@@ -222,17 +222,22 @@ def _adks(folder: Path) -> list[Subject]:
     ]
 
 
-async def _one_session(subject: Subject, events: int, cycles: int) -> float:
-    """One session. So that both sides are measured for about a second, google-adk does a sixth of our cycles, and
-    fewer in a longer history: one with 5,000 events takes it five seconds."""
-    cycle = await subject.session(events)
+async def _one_cycle_each(subject: Subject, events: int, cycles: int) -> float:
+    """One session after the other. Each does one cycle, so that its history is as long as the column says; in a long
+    one a few cycles change little, and making many would take minutes. So that both sides are measured for about a
+    second, google-adk does a sixth of our cycles, and fewer with a longer history."""
     ours = isinstance(subject, Ours)
-    if ours or events < LONG:
-        await cycle()
     wanted = cycles if ours else max(1, cycles // 6 // (1 + events // 100))
+    if events < LONG:
+        await (await subject.session(events))()  # not counted: the first one warms up
+        sessions = [await subject.session(events) for _ in range(wanted)]
+    else:
+        sessions = [await subject.session(events)] * wanted
+        if ours:
+            await sessions[0]()
     _collect_garbage()
     began = time.perf_counter()
-    for _ in range(wanted):
+    for cycle in sessions:
         await cycle()
     return wanted / (time.perf_counter() - began)
 
@@ -283,9 +288,9 @@ def _text(found: Rounds, names: list[str], size: Size) -> str:
             "A cycle is: message, request, approval, tool, final text. The numbers are cycles a second, through each "
             "side's public `Runner` and its own Gemini class. google-genai's HTTP is replaced by the same script for "
             "both, so no network is measured. Ours writes with `synchronous=FULL`, PostgreSQL with `fsync=on`; "
-            "google-adk's services have their defaults. The columns with events are one session with a history of "
-            "that length; the others are sessions without one. With many sessions at once, "
-            "google-adk's stores are often locked; cycles that fail because of that are not counted.",
+            "google-adk's services have their defaults. The columns with events are a session with a history of "
+            "that length, a fresh one for each cycle below 1,000; the others are sessions without one. With many "
+            "sessions at once, google-adk's stores are often locked; cycles that fail because of that are not counted.",
             table(["", *(head for _, head in columns)], rows),
             f"Our rate with a history, as a part of the rate without one: {'; '.join(flat)}.",
             _goals(found, stored),
