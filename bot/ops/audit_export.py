@@ -70,18 +70,19 @@ def csv_header() -> str:
 
 
 def csv_row(line: LedgerLine, names: KnownNames = UNNAMED) -> str:
-    content = _content(line)
-    said = as_object(content)
-    who = said.get("who")
-    cells: dict[str, Json] = {
-        **export_object(line),
-        "who": f"{who.get('team')}/{who.get('user')}" if isinstance(who, dict) else None,
+    """The same object in cells; only `content` stays as it is stored."""
+    one = export_object(line, names)
+    said, known = as_object(one["content"]), as_object(one["names"])
+    who = as_object(said.get("who"))
+    cells: JsonObject = {
+        **one,
+        "who": f"{who.get('team')}/{who.get('user')}" if who else None,
         "revision": said.get("revision", 1) if said else None,
         "reason": said.get("reason"),
         "text": said.get("text"),
         "content": line.content,
-        "who_name": names.alone(str(who.get("user"))) if isinstance(who, dict) else None,
-        "channel_name": names.alone(channel) if (channel := channel_of(line.chain)) else None,
+        "who_name": known.get(str(who.get("user"))),
+        "channel_name": known.get(channel_of(line.chain) or ""),
     }
     return _row(tuple(_cell(cells[column]) for column in COLUMNS))
 

@@ -122,14 +122,10 @@ def _parked_line(one: JsonObject) -> str:
 
 
 async def grants(database: Database, names: KnownNames) -> Told:
-    found, at = await database.read(_grants), await database.read(now)
+    found = await database.read(lambda tx: [_grant(tx, grant) for grant in all_grants(tx)])
+    at = await database.read(now)
     lines = [line for one in found for line in _grant_lines(one, at, names)]
     return {"grants": [*found]}, lines or ["No grants are in force: every call needs approval."]
-
-
-def _grants(tx: Tx) -> list[JsonObject]:
-    """The grants in force, by when they end."""
-    return [_grant(tx, grant) for grant in all_grants(tx)]
 
 
 def _grant(tx: Tx, grant: Grant) -> JsonObject:
