@@ -21,7 +21,7 @@ from adk_confirm.blocks.rich import Prose, Say, Supplied, TextSpan, join, name, 
 from adk_confirm.blocks.text import fit_visible
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown, epoch, named_approvers
-from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 
@@ -45,8 +45,11 @@ class ShownLine:
         self.approvers: tuple[Approver, ...] = ()
         if kind is LineKind.ESCALATED:
             self.approvers = named_approvers(map(Approver.parse, texts(content.get("entries"))))
-        elif kind is LineKind.REMINDED and call and not call.notified:
+        elif kind in _ASKS_APPROVERS and call and not call.notified:
             self.approvers = call.approvers
+            if kind is LineKind.UNKNOWN:  # here nobody knows the account behind an address
+                able = (*call.approvers, *call.escalated_to)
+                self.approvers = tuple(one for one in able if one.kind is not ApproverKind.EMAIL)
         own, reason = said if entry.text else "", as_text(content.get("reason")) if entry.reason else ""
         self.reason = "\n".join(filter(None, (own, reason))) or None  # our sentence about it, and a person's words
         why = as_object(content.get("refusal")).get("reason")
@@ -78,7 +81,7 @@ class ShownLine:
         self.editor: str | None = None  # whose edit is what was decided on
         self.several = False  # the thread has other calls as well, so that a line has to name its own
         self.headline = ""  # what the call would do, as its card says it, where people are asked again to decide
-        self.notified: tuple[Approver, ...] = ()  # REMINDED: in place of the approvers
+        self.notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
         self.carded = False  # the card is in the same thread, so the line does not repeat what it shows
 
     def but(self, **facts: object) -> Self:
@@ -266,6 +269,7 @@ LINES: Mapping[LineKind, LineEntry] = {
             if step.why
             else "↘️ The approval of {tool} by {who} no longer counts."
         ),
+        approvers=True,
         headline=True,
     ),
     LineKind.REAPPLIED: LineEntry(
@@ -336,8 +340,13 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=words.LINE_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
     ),
     LineKind.UNKNOWN: LineEntry(
-        sentence="⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do.",
-        end=End("⚠️ ", (*_APPROVED, "started, but it is not known how it ended: the card asks what to do")),
+        sentence=lambda step: (
+            "⚠️ {tool} was started, and nobody knows how it ended. {approvers} can say on the card what happened."
+            if step.approvers
+            else "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
+        ),
+        approvers=True,
+        headline=True,
     ),
     LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes], headline=True),
     LineKind.RUN_AGAIN_VOTE: LineEntry(sentence="👍 {who} wants {tool} to run again: {votes}.", card=True),
@@ -366,6 +375,7 @@ LINES: Mapping[LineKind, LineEntry] = {
 }
 
 _COUNTS_NOW = (LineKind.EXPIRED, LineKind.REMINDED)  # they do not store the number of approvals
+_ASKS_APPROVERS = (LineKind.REMINDED, LineKind.UNKNOWN)
 _FIELDS = 3
 _LONG = 80
 

@@ -43,9 +43,9 @@ from adk_confirm.blocks.rich import (
 )
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
 from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Shown
-from adk_confirm.bot.policy.approvers import ApproverKind
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 
 _PAGE = 2500
 _STEPS = 20
@@ -81,8 +81,11 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
         return None  # the line about the edit replaces this one
     if entry.headline and not step.question:
         step = step.but(headline=headline(call))
-    if step.kind is LineKind.REMINDED:
+    if step.kind in (LineKind.REMINDED, LineKind.UNKNOWN):
         return step.but(notified=call.notified)
+    asked_again = step.who if call.stage is State.WAITING and step.who not in call.voted else None
+    if step.kind is LineKind.VOTE_FELL and step.why is None and asked_again:
+        step = step.but(notified=(Approver(ApproverKind.USER, asked_again),))
     if entry.end is None:
         return step.but(editor=call.edited_by)
     return step.but(
@@ -163,14 +166,16 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
         case LineKind.VOTE_FELL if step.why is None and step.editor:
             template = words.THREAD_NO_LONGER_ANSWER if step.answer else words.THREAD_NO_LONGER
+            if step.notified:
+                template = words.THREAD_ASKED_AGAIN_ANSWER if step.answer else words.THREAD_ASKED_AGAIN
             return (Line(say(template, **_spans(step))),)
-        case LineKind.REMINDED if step.notified:
+        case LineKind.REMINDED | LineKind.UNKNOWN if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return history_pieces(step)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:
-    """The users whom a thread's line notifies: the asker at the end, approvers for a reminder."""
+    """The users whom a thread's line notifies: the asker at the end, and whoever has to decide."""
     if LINES[step.kind].approvers:
         return frozenset(x.value for x in (*step.approvers, *step.notified) if x.kind is ApproverKind.USER)
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())

@@ -245,6 +245,12 @@ THREAD_APPROVED_WITH = "approved by {people} with {answer}"
 THREAD_EDITED_BY = "edited by {editor}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} edited the call."
 THREAD_NO_LONGER_ANSWER = "↘️ The approval of {who} no longer counts, because {editor} changed the answer."
+THREAD_ASKED_AGAIN = (
+    "↘️ {who}, your approval no longer counts, because {editor} edited the call. Decide again on the card: {tool}."
+)
+THREAD_ASKED_AGAIN_ANSWER = (
+    "↘️ {who}, your approval no longer counts, because {editor} changed the answer. Decide again on the card: {tool}."
+)
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
 

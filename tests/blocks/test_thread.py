@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adk_confirm.blocks.card import card
+from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ids import LineMark, parse_mark
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.mentions import mentions, with_names
 from adk_confirm.blocks.rich import rich
-from adk_confirm.blocks.thread import history, history_pieces, named_users, notified_users, thread_messages
+from adk_confirm.blocks.thread import (
+    history,
+    history_pieces,
+    named_users,
+    notified_users,
+    thread_lines,
+    thread_messages,
+)
 from adk_confirm.blocks.verdict import (
     agent_failure_message,
     notice_message,
@@ -20,10 +30,12 @@ from adk_confirm.blocks.verdict import (
     verdict_message,
     verdict_modal,
 )
+from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Argument, FieldDiff, Shown
-from adk_confirm.bot.policy.approvers import Unresolved
+from adk_confirm.bot.policy.approvers import ApproverKind, Unresolved
 from tests.blocks import inert, limits, samples, strategies
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
@@ -64,6 +76,42 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     assert mentions(message) == {samples.LEAD, samples.DANA}
     assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ ·" in message.text
     assert "Approved by lea and Olga *<!channel>* `O` ·" in inert.shown(message.payload())
+
+
+def test_a_thread_notifies_who_can_say_how_an_unknown_call_ended_and_whose_approval_fell() -> None:
+    calls = {
+        "1": samples.UNKNOWN.but(id="1", threads=frozenset({"9.9"})),
+        "2": samples.WAITING.but(id="2", edited_by=samples.DANA),
+    }
+    at, voter = datetime.fromtimestamp(samples.NOON, UTC), f'{{"who": {{"user": "{samples.OPS}"}}}}'
+    entries = [
+        LedgerLine(
+            chain="s",
+            seq=seq,
+            at=at,
+            kind=kind,
+            confirmation=str(seq),
+            tool="deploy",
+            content=content,
+            salt=None,
+            digest="",
+            previous="",
+            hash="",
+            sealed="",
+        )
+        for seq, kind, content in ((1, LineKind.UNKNOWN, "{}"), (2, LineKind.VOTE_FELL, voter))
+    ]
+    unknown, fell = thread_lines(entries, calls, "9.9", ())
+    asked = {one.value for one in samples.UNKNOWN.approvers if one.kind is ApproverKind.USER}
+    assert asked
+    assert notified_users(unknown) == asked
+    assert headline(calls["1"]) in thread_text(unknown)
+    assert notified_users(fell) == {samples.OPS}
+    assert "your approval no longer counts" in thread_text(fell)
+    assert headline(calls["2"]).removesuffix("?") in thread_text(fell)
+    done = calls["2"].but(stage=State.APPROVED)
+    (late,) = thread_lines(entries[1:], {"2": done}, "9.9", ())
+    assert notified_users(late) == frozenset()  # nothing is left to decide
 
 
 def test_a_message_names_those_whom_it_does_not_notify() -> None:

@@ -153,7 +153,7 @@ async def test_an_edit_removes_earlier_approvals_and_counts_as_one(open_office: 
         await at.lead.clicks(at.lead.now(card), "Edit…")
         await (await at.lead.gets_modal("Edit")).submits({"amount": "1200"})
         edited = await at.ann.finds("Approved by @lead · Needs 1 more approval", at.deploys, thread=card)
-        await at.ann.finds("bob no longer counts, because lead edited the call", at.deploys, thread=card)
+        await at.ann.finds("@bob, your approval no longer counts, because lead edited", at.deploys, thread=card)
         assert at.ran() == []
 
         await at.bob.clicks(edited, "Approve")
