@@ -33,6 +33,7 @@ from adk_confirm.blocks.rich import (
     name,
     rich,
     say,
+    spoken,
     text,
 )
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
@@ -87,7 +88,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
     row: list[JsonObject] = [*decision_buttons(view, blind=blind)]
     if view.grant:
-        row.append(revoke_button(view.grant.id, view.grant.tool))
+        row.append(revoke_button(view.grant))
     return [*row, more_menu(view, withdraw=view.stage is State.WAITING and view.withdrawable)]
 
 
@@ -119,25 +120,29 @@ def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, to let people fill in a payload, or to offer a grant.
     if blind or view.wants_payload or view.grant_offer is not None:
         return button(Action.APPROVE_OPEN, "Approve…", value, about=view.tool, style="primary")
-    sure = confirm(words.CONFIRM_APPROVE, words.APPROVE) if view.confirm_dialog else None
+    texts = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE
+    sure = confirm(headline(view), texts, words.APPROVE) if view.confirm_dialog else None
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
 
 
 def withdraw_button(view: Shown) -> JsonObject:
-    sure = confirm(confirm_withdraw(view), words.WITHDRAW, "danger")
+    sure = confirm(headline(view), confirm_withdraw(view), words.WITHDRAW, "danger")
     value = Ref(view.id, view.revision).encode()
     return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
 
 
-def revoke_button(grant: str, tool: str) -> JsonObject:
-    sure = confirm(words.CONFIRM_REVOKE, words.REVOKE, "danger")
-    return button(Action.REVOKE, words.REVOKE, checked_id(grant), about=tool, sure=sure)
+def revoke_button(grant: GrantView) -> JsonObject:
+    what = "".join(spoken(span) for span in calls_like(grant.tool, grant.on))
+    sure = confirm(what, words.CONFIRM_REVOKE, words.REVOKE, "danger")
+    return button(Action.REVOKE, words.REVOKE, checked_id(grant.id), about=grant.tool, sure=sure)
 
 
 def _outcome_buttons(view: Shown, value: str, *, blind: bool) -> list[JsonObject]:
     about = view.tool
-    yes, no = confirm(words.CONFIRM_HAPPENED, words.HAPPENED), confirm(words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
-    again = confirm(words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")
+    what = headline(view)
+    yes = confirm(what, words.CONFIRM_HAPPENED, words.HAPPENED)
+    no = confirm(what, words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
+    again = confirm(what, words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")
     return [
         button(Action.HAPPENED, words.HAPPENED, value, about=about, sure=yes),
         button(Action.NOT_HAPPENED, words.NOT_HAPPENED, value, about=about, sure=no),

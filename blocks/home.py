@@ -184,7 +184,7 @@ def _request_item(view: Shown, version: int) -> list[JsonObject]:
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:
     block = f"grant.{checked_id(grant.id)}.{version}"
-    row = [revoke_button(grant.id, grant.tool)]
+    row = [revoke_button(grant)]
     return [rich([grant_text(grant, listed=True)], block), *actions(row, f"{block}.buttons")]
 
 

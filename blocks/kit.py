@@ -58,8 +58,10 @@ def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:
     return [part("actions", elements=[*elements], block_id=block_id)] if elements else []
 
 
-def confirm(texts: tuple[str, str], verb: str, style: str | None = None) -> JsonObject:
-    title, text = texts
+def confirm(what: str, texts: tuple[str, str], verb: str, style: str | None = None) -> JsonObject:
+    """A question before something is done: `what` it is about, supplied text, and the consequence."""
+    title, consequence = texts
+    text = f"{plain(what, CONFIRM_TEXT - len(consequence) - 2)}: {consequence}"
     asked: JsonObject = {
         "title": plain_text(fit(title, CONFIRM_TITLE).text),
         "text": plain_text(fit(text, CONFIRM_TEXT).text),

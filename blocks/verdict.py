@@ -146,7 +146,7 @@ def stop_message(calls: Sequence[Stoppable]) -> Message:
     for call in calls[:_MOST]:
         verb = words.WITHDRAW if call.withdraws else words.DENY_OPENS
         label = verb if len(calls) == 1 else f"{verb} {plain(call.what, 60)}"
-        sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
+        sure = confirm(call.what, words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
         action = Action.WITHDRAW if call.withdraws else Action.DENY
         row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))
     # Two buttons of one action can't stand in one block.

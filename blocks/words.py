@@ -126,6 +126,7 @@ CLOSE = "Close"
 
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
+CONFIRM_APPROVE_LAST = ("Approve this call?", "Your approval is the last one needed. Then it runs.")
 CONFIRM_HAPPENED = ("Did it take effect?", "The agent learns that it did. You can't undo this.")
 CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent learns that it had none. You can't undo this.")
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")

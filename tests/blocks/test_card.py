@@ -229,3 +229,27 @@ def test_a_direct_message_about_a_question_says_who_asks() -> None:
     limits.check(message, "message")
     assert inert.shown(message).startswith("💬 on-call has a question for you · ")
     assert inert.shown(message).rstrip().endswith("Open the card")
+
+
+def dialogs(part: object) -> list[str]:
+    """The texts of all the questions before a click."""
+    if isinstance(part, list):
+        return [text for one in part for text in dialogs(one)]
+    if not isinstance(part, dict):
+        return []
+    own = [part["confirm"]["text"]["text"]] if "type" in part and "confirm" in part else []
+    return [*own, *(text for one in part.values() for text in dialogs(one))]
+
+
+def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> None:
+    for view in (samples.WAITING, samples.UNKNOWN, samples.ONE_VOTE):
+        view = view.but(confirm_dialog=True, grant_offer=None, title="Refund {service}")
+        shown = dialogs(card(view).payload())
+        assert shown
+        assert all(text.startswith("Refund checkout: ") for text in shown)
+    (last,) = dialogs(card(samples.ONE_VOTE.but(confirm_dialog=True, grant_offer=None)).payload())
+    assert last.endswith("Your approval is the last one needed. Then it runs.")
+    many = samples.ONE_VOTE.but(confirm_dialog=True, grant_offer=None, quorum=3)
+    assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
+    (revokes,) = dialogs(card(samples.DONE.but(grant=samples.GRANT)).payload())
+    assert revokes.startswith("Calls of deploy with service checkout: ")
