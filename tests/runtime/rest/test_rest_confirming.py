@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.twins.client import REQUEST, Client, responses, texts
+from tests.support.twins.client import REQUEST, Client, responses
 from tests.support.twins.scenes import call, say
 
 DEPLOY = call("deploy", service="checkout", version="2.4.1")
@@ -31,20 +31,6 @@ async def refusal_of(client: Client, parts: list[Any]) -> tuple[int, str]:
     other = await client.post("/run_sse", message)
     assert one == other
     return one[0], one[1]["detail"]
-
-
-async def test_a_held_call_runs_once_it_is_approved(ada: Client) -> None:
-    asked, request, placeholder = await ada.say(DEPLOY, say("It is out."))
-    carried = ada.asked[0]["args"]
-    assert carried["originalFunctionCall"] == asked["content"]["parts"][0]["functionCall"]
-    assert carried["toolConfirmation"] == {"hint": "Approve execution of tool deploy?", "confirmed": False}
-    assert request["longRunningToolIds"] == [ada.request_id()]
-    assert list(placeholder["actions"]["requestedToolConfirmations"]) == [carried["originalFunctionCall"]["id"]]
-    events = await ada.answer((ada.request_id(), {"confirmed": True}))
-    assert responses(events) == [{"deployed": "checkout", "version": "2.4.1"}]
-    assert texts(events) == ["It is out."]
-    assert {event["invocationId"] for event in events} == {asked["invocationId"]}
-    assert (await ada.look())["state"] == {"deployed": "checkout 2.4.1"}
 
 
 async def test_the_same_answer_again_changes_nothing_and_another_one_is_a_conflict(ada: Client) -> None:

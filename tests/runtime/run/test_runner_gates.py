@@ -322,24 +322,6 @@ async def test_an_argument_called_reason_is_no_reason_for_a_denial(run: MakeRunn
 # Dynamic gates
 
 
-async def test_a_tool_asks_by_itself_and_gets_what_people_filled_in(run: MakeRunner) -> None:
-    agent, model = clerk(request_time_off, script=(call("request_time_off", days=5), "Three days."))
-    chat = Chat(run(agent))
-
-    heard = await chat.say("I need five days")
-    assert heard.lines == [
-        'clerk calls request_time_off {"days":5}',
-        "clerk asks request_time_off: How many days?",
-        'clerk got request_time_off: {"status":"Manager approval is required."}',
-    ]
-    assert heard.request.payload == {"approved_days": 0}
-    assert len(model.requests) == 1
-
-    heard = await chat.approve(heard.request, {"approved_days": 3})
-    assert heard.lines == ['clerk got request_time_off: {"approved_days":3}', "clerk says Three days."]
-    assert log == [(5, 3)]
-
-
 async def test_a_denied_dynamic_gate_does_not_run_the_body_again(run: MakeRunner) -> None:
     chat, request, _ = await held(run, request_time_off, call("request_time_off", days=5), "Sorry.")
     heard = await chat.deny(request, "Release week")
