@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.card import approvers
 from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ids import Action, Callback, Ref, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
@@ -30,6 +31,7 @@ from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.policy.approvers import ApproverKind
 
 
 def verdict_modal(call: Shown, made: Verdict) -> JsonObject:
@@ -102,6 +104,9 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     )
     if why is Reason.CANNOT_ASK and refusal.unresolved:
         row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)
+    if why is Reason.NOT_APPROVER:
+        able = [one for one in (*call.approvers, *call.escalated_to) if one.kind is not ApproverKind.EMAIL]
+        row += say(" {approvers} can.", approvers=approvers(able)) if able else say(" The card says who can.")
     return row
 
 

@@ -266,7 +266,7 @@ VERDICT_SETTLED = "Noted. The agent learns what you said about {call}."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 
 WHY = {
-    Reason.NOT_APPROVER: "You can't decide this one: the policy names others. The card says who.",
+    Reason.NOT_APPROVER: "You can't decide this one: the policy names others.",
     Reason.NO_APPROVERS: "Nobody can decide this one: the policy names no one. Ask whoever keeps the policy file.",
     Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to decide.",
     Reason.TURN_AUTHOR: "You asked for this, so somebody else has to decide.",
@@ -297,7 +297,7 @@ WHY = {
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
 WHY_QUESTION = {
-    Reason.NOT_APPROVER: "This question is for others. The card says for whom.",
+    Reason.NOT_APPROVER: "This question is for others.",
     Reason.NO_APPROVERS: "Nobody can answer this: the policy names no one. Ask whoever keeps the policy file.",
     Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to answer.",
     Reason.TURN_AUTHOR: "You asked the agent for this, so somebody else has to answer.",

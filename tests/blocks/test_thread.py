@@ -334,3 +334,10 @@ def test_a_failed_turn_can_be_tried_again() -> None:
     assert "The agent could not answer." in inert.shown(payload)
     assert [element["value"] for element in limits.elements(payload)] == ["m41"]
     assert "429" not in inert.shown(agent_failure_message("m41", None).payload())
+
+
+def test_a_refusal_of_somebody_else_says_who_can() -> None:
+    refused_vote = Verdict(confirmation="c1", refusal=Refusal(reason=Reason.NOT_APPROVER))
+    shown = inert.shown(verdict_modal(samples.ESCALATED, refused_vote))
+    assert f"{samples.LEAD} or S0LEADS can." in shown
+    assert "The card says who can." in inert.shown(verdict_modal(samples.NOBODY, refused_vote))

@@ -72,7 +72,7 @@ async def test_somebody_who_became_a_guest_decides_nothing_from_then_on(open_off
 
 async def test_a_refused_voter_learns_who_may_decide(open_office: Opens) -> None:
     async with open_office(policy("user:U0LEAD")) as at:
-        await is_refused(at, at.oscar, "the policy names others. The card says who")
+        await is_refused(at, at.oscar, "the policy names others. @lead can")
 
 
 async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked_up_yet(open_office: Opens) -> None:
