@@ -20,8 +20,8 @@ from adk_confirm.blocks.readable import readable_name, scalar
 from adk_confirm.blocks.rich import Prose, Say, Supplied, TextSpan, join, name, spoken
 from adk_confirm.blocks.text import fit_visible
 from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown, epoch, named_approvers
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.bot.confirmation.shown import ABSENT, NO_ACCOUNTS, Argument, FieldDiff, Shown, epoch, named_approvers
+from adk_confirm.bot.policy.approvers import Approver
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
 
 
@@ -44,12 +44,12 @@ class ShownLine:
         self.votes = _number(content.get("votes"), len(call.voted) if call and kind in _COUNTS_NOW else 0)
         self.approvers: tuple[Approver, ...] = ()
         if kind is LineKind.ESCALATED:
-            self.approvers = named_approvers(map(Approver.parse, texts(content.get("entries"))))
+            known = call.accounts if call else NO_ACCOUNTS
+            self.approvers = named_approvers(map(Approver.parse, texts(content.get("entries"))), known)
         elif kind in _ASKS_APPROVERS and call and not call.notified:
             self.approvers = call.approvers
-            if kind is LineKind.UNKNOWN:  # here nobody knows the account behind an address
-                able = (*call.approvers, *call.escalated_to)
-                self.approvers = tuple(one for one in able if one.kind is not ApproverKind.EMAIL)
+            if kind is LineKind.UNKNOWN:
+                self.approvers = (*call.approvers, *call.escalated_to)
         own, reason = said if entry.text else "", as_text(content.get("reason")) if entry.reason else ""
         self.reason = "\n".join(filter(None, (own, reason))) or None  # our sentence about it, and a person's words
         why = as_object(content.get("refusal")).get("reason")
@@ -345,6 +345,7 @@ LINES: Mapping[LineKind, LineEntry] = {
             if step.approvers
             else "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
         ),
+        end=End("⚠️ ", (*_APPROVED, "started, but nobody knows how it ended")),
         approvers=True,
         headline=True,
     ),

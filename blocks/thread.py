@@ -82,7 +82,7 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
     if entry.headline and not step.question:
         step = step.but(headline=headline(call))
     if step.kind in (LineKind.REMINDED, LineKind.UNKNOWN):
-        return step.but(notified=call.notified)
+        step = step.but(notified=call.notified)
     asked_again = step.who if call.stage is State.WAITING and step.who not in call.voted else None
     if step.kind is LineKind.VOTE_FELL and step.why is None and asked_again:
         step = step.but(notified=(Approver(ApproverKind.USER, asked_again),))
@@ -160,7 +160,7 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
     if step.question:
         return history_pieces(step)
     if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_quoted_texts(step.but(text=None)), *_result(step))
+        return (Line(_end(step, end)), *_quoted_texts(step.but(text=None)), *_result(step), *_asked_to_say(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -169,9 +169,18 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
             if step.notified:
                 template = words.THREAD_ASKED_AGAIN_ANSWER if step.answer else words.THREAD_ASKED_AGAIN
             return (Line(say(template, **_spans(step))),)
-        case LineKind.REMINDED | LineKind.UNKNOWN if step.notified:
+        case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return history_pieces(step)
+
+
+def _asked_to_say(step: ShownLine) -> tuple[Piece, ...]:
+    """Who can say how a call ended that nobody knows the end of."""
+    if step.kind is not LineKind.UNKNOWN:
+        return ()
+    able = step.notified or step.approvers
+    words_for = "{able} can say on the card what happened: {tool}." if able else "The card asks what happened: {tool}."
+    return (Line(say(words_for, able=approvers(able) if able else (), tool=_spans(step)["tool"])),)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:

@@ -136,7 +136,7 @@ def _make_parts(
     worker = Worker(
         database,
         SessionWorker(host, slack, database, Intake(directory, slack, rules), rules),
-        ThreadWorker(Thread(slack, directory.names), AgentSessions(slack, rules)),
+        ThreadWorker(Thread(slack, directory), AgentSessions(slack, rules)),
         directory,
         Cards(slack, directory),
         rules,

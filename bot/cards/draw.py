@@ -16,7 +16,7 @@ from adk_confirm.blocks.ids import PointerMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
 from adk_confirm.blocks.verdict import verdict_message, verdict_modal
-from adk_confirm.bot.cards.places import CardPlaces, is_note
+from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
 from adk_confirm.bot.confirmation.shown import Paused, Shown, named_approvers
@@ -251,7 +251,7 @@ _AGAIN = 10.0
 
 class Cards:
     def __init__(self, slack: Slack, directory: Directory) -> None:
-        self._slack, self._names = slack, directory.names
+        self._slack, self._directory, self._names = slack, directory, directory.names
         self._places = CardPlaces(slack, directory)
 
     async def draw(
@@ -265,7 +265,7 @@ class Cards:
         places, unknown = await self._places.of(row, session)
         slack, attempts = self._slack.at(lease), Attempts(lease)
         drawing = Drawing(slack, attempts, row, session, around, self._names)
-        facts = await drawing.draw(places, await self._places.accounts(row))
+        facts = await drawing.draw(places, await accounts_of(row, self._directory))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
         return facts

@@ -24,6 +24,17 @@ def is_note(place: Place) -> bool:
     return place.pointer and place.person is not None
 
 
+async def accounts_of(row: Confirmation, directory: Directory) -> dict[str, str]:
+    """The users behind the policy's addresses, as far as Slack knows them."""
+    found: dict[str, str] = {}
+    for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
+        if entry.kind is ApproverKind.EMAIL:
+            members = await directory.members(entry, row.asked.facts(row.revision.arguments))
+            if isinstance(members, frozenset) and members:
+                found[entry.value] = min(members).user
+    return found
+
+
 class CardPlaces:
     def __init__(self, slack: Slack, directory: Directory) -> None:
         self._slack, self._directory = slack, directory
@@ -51,16 +62,6 @@ class CardPlaces:
             *places,
             *(replace(place, drawn_version=row.version if trouble is None else 0) for place in unknown),
         ), trouble
-
-    async def accounts(self, row: Confirmation) -> dict[str, str]:
-        """The users behind the policy's addresses, as far as Slack knows them."""
-        found: dict[str, str] = {}
-        for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
-            if entry.kind is ApproverKind.EMAIL:
-                members = await self._directory.members(entry, row.asked.facts(row.revision.arguments))
-                if isinstance(members, frozenset) and members:
-                    found[entry.value] = min(members).user
-        return found
 
     async def _direct_messages(
         self, row: Confirmation, entries: Sequence[Approver], what: str, *, notes: bool

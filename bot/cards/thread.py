@@ -18,12 +18,13 @@ from adk_confirm.blocks.thread import named_users, thread_lines, thread_messages
 from adk_confirm.blocks.verdict import agent_failure_message, notice_message
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.bot.cards.places import accounts_of
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.slack.api import SentMessage, Slack
+from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
-from adk_confirm.bot.slack.names import NameLookup
 from adk_confirm.bot.store.agent_sessions import note_status, read_status
 from adk_confirm.bot.store.attempts import Attempts
 from adk_confirm.bot.store.outbox import note_possible_copies, third_tries
@@ -41,8 +42,8 @@ _ON_ITS_WAY = 1.0
 
 
 class Thread:
-    def __init__(self, slack: Slack, names: NameLookup) -> None:
-        self._slack, self._names = slack, names
+    def __init__(self, slack: Slack, directory: Directory) -> None:
+        self._slack, self._directory = slack, directory
 
     async def post_lines(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
@@ -68,10 +69,11 @@ class Thread:
     ) -> list[ShownLine]:
         refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
         tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
-        return thread_lines(lines, {row.id: Shown(row) for row in rows}, session.thread_ts, tries)
+        shown = {row.id: Shown(row, accounts=await accounts_of(row, self._directory)) for row in rows}
+        return thread_lines(lines, shown, session.thread_ts, tries)
 
     async def _story(self, session: Session, steps: Sequence[ShownLine]) -> tuple[Message, ...]:
-        names = await self._names.of(named_users(steps))
+        names = await self._directory.names.of(named_users(steps))
         return thread_messages(session.key, steps, names)
 
     async def say(

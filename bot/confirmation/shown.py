@@ -163,6 +163,7 @@ class Shown:
         self.edit_denies = not asked.can_edit and confirms  # an edit denies the call, and says what is wanted
 
         # Who decides
+        self.accounts = accounts
         self.approvers = named_approvers(policy.approvers, accounts)
         self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
         self.notified = named_approvers(policy.notify, accounts)  # in place of the approvers

@@ -151,7 +151,7 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
     thread = await asker.says(WORDS, deploys)
     slack_thread = a_session(deploys.id, thread.ts)
     cards, lease = Cards(api, directory), await a_lease(database)
-    writer = Thread(api, directory.names)
+    writer = Thread(api, directory)
     return Outgoing(
         slack,
         database,

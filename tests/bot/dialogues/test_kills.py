@@ -239,7 +239,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
     await at.ann.finds(sentence, at.deploys)
     (card,) = cards(at)
     assert card.buttons == ("See everything", "History")
-    assert at.ann.sees(at.deploys).count("was started, and nobody knows how it ended. ") == 1
+    assert at.ann.sees(at.deploys).count("started, but nobody knows how it ended") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
 
 

@@ -56,7 +56,7 @@ async def test_a_reason_that_is_required_is_asked_for_at_its_field(open_office: 
 async def test_slack_asks_whether_somebody_is_sure(open_office: Opens) -> None:
     async with open_office(policy(more="confirm_dialog = true"), target=LAB) as at:
         card = await at.ask(PAY)
-        with pytest.raises(AskedFirst, match="It runs once enough people approve"):
+        with pytest.raises(AskedFirst, match="Your approval is the last one needed"):
             await at.bob.clicks(card, "Approve")
         assert "Needs 1 approval" in at.ann.now(card)
         await at.bob.clicks(card, "Approve", sure=True)

@@ -106,6 +106,16 @@ async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_offi
         await at.ann.finds("✅ Approved by lead", at.deploys, thread=card)
 
 
+async def test_who_is_named_by_an_address_is_mentioned_on_the_card_and_in_a_reminder(open_office: Opens) -> None:
+    rules = '[[policy]]\ntools = ["*"]\napprovers = ["email:release@example.com"]\nremind_after = "10m"\n'
+    async with open_office(rules, target=LAB) as at:
+        rita = at.slack.person("rita", id="U0RITA", email="release@example.com")
+        card = await at.ask(PAY)
+        assert pinged(card) == {rita.id}
+        await at.later(minutes=11)
+        assert pinged(await at.ann.finds("still waits", at.deploys, thread=card)) == {rita.id}
+
+
 async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(open_office: Opens) -> None:
     async with open_office(f"{ONE}dm = true\n", target=LAB) as at:
         card = await at.ask(PAY)
