@@ -160,7 +160,7 @@ async def test_a_service_loads_what_it_uses() -> None:
     """No other models, servers and stores than it uses, nor traces and conditions, which most do without."""
     loaded = await imported("import adk_confirm.bot.ops.serve, adk_confirm.bot.app")
     stores = {"sqlalchemy", "psycopg"}
-    assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox", "cel"} == set()
+    assert loaded & {*stores, "mcp", "google.genai", "google.adk", "adk_confirm.sandbox", "cel"} == set()
     assert [name for name in loaded if name.startswith("opentelemetry")] == []
     assert loaded >= {
         "adk_confirm.bot.app",
