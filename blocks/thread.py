@@ -179,8 +179,8 @@ def _asked_to_say(step: ShownLine) -> tuple[Piece, ...]:
     if step.kind is not LineKind.UNKNOWN:
         return ()
     able = step.notified or step.approvers
-    words_for = "{able} can say on the card what happened: {tool}." if able else "The card asks what happened: {tool}."
-    return (Line(say(words_for, able=approvers(able) if able else (), tool=_spans(step)["tool"])),)
+    sentence = "{able} can say on the card what happened: {tool}." if able else "The card asks what happened: {tool}."
+    return (Line(say(sentence, able=approvers(able) if able else (), tool=_spans(step)["tool"])),)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:

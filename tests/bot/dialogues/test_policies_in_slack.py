@@ -63,6 +63,17 @@ async def test_slack_asks_whether_somebody_is_sure(open_office: Opens) -> None:
         await at.ann.finds(" · ran", at.deploys, thread=card)
 
 
+async def test_whoever_denied_with_a_reason_may_approve_what_is_asked_next(open_office: Opens) -> None:
+    async with open_office(policy(), target=LAB) as at:
+        first = await at.ask(PAY)
+        await at.bob.clicks(first, "Deny…")
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "Ada gets 21"})
+        await at.ann.finds("Ada gets 21", at.deploys, thread=first)
+        await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 21}', at.deploys, thread=first)
+        await at.bob.clicks(await at.ann.finds("amount 21", at.deploys, thread=first), "Approve")
+        await at.ann.finds(" · ran", at.deploys, thread=first)
+
+
 async def test_who_is_denied_again_and_again_is_not_asked_about_any_more(open_office: Opens) -> None:
     async with open_office(policy(more="max_denials = 2"), target=LAB) as at:
         first = await at.ask(PAY)
