@@ -4,6 +4,9 @@ There are three levels of proof. A line's fingerprint shows that somebody with t
 checkpoint over the line, or over a later one of its chain, shows that it was not removed. An anchor that has the
 checkpoint shows that nobody cut off the end together with its checkpoints. So the result is "untampered" only with an
 anchor, and only for lines up to the anchor's last checkpoint. Without an anchor it is "consistent".
+
+Whoever has only the public key can't check the fingerprints. For them a line is proven by a signed checkpoint over it,
+or over a later one of its chain; a line that none covers yet is counted, and proves nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
 
-from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, checkpoint_is_sealed
+from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, Proof, PublicKeys, checkpoint_is_sealed
 from adk_confirm.bot.audit.ledger import (
     NOT_PURGED,
     SYSTEM,
@@ -26,7 +29,6 @@ from adk_confirm.bot.audit.ledger import (
     is_sealed,
     line_hash,
 )
-from adk_confirm.runtime.store.seal import Seal
 
 SeqRange = tuple[int, int]
 """A range of line numbers, both ends included."""
@@ -57,11 +59,11 @@ class Purges:
     spans: Mapping[str, Sequence[SeqRange]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, lines: Iterable[LedgerLine], seal: Seal) -> Purges:
-        """The purge lines among these whose fingerprints fit."""
+    def read(cls, lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purges:
+        """The purge lines among these that are proven."""
         spans: dict[str, list[SeqRange]] = {}
         for line in lines:
-            for chain, found in _spans_emptied_by(line, seal):
+            for chain, found in _spans_emptied_by(line, sealed):
                 spans.setdefault(chain, []).extend(found)
         return cls(spans)
 
@@ -69,10 +71,10 @@ class Purges:
         return any(first <= seq <= last for first, last in self.spans.get(chain, ()))
 
 
-def _spans_emptied_by(line: LedgerLine, seal: Seal) -> Emptied:
+def _spans_emptied_by(line: LedgerLine, sealed: SealedCheckpoints) -> Emptied:
     if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
         return ()
-    if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, seal):
+    if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not sealed.prove(line):
         return ()
     emptied = json.loads(line.content).get("emptied", [])
     return tuple((chain, tuple((first, last) for first, last in spans)) for chain, spans in emptied)
@@ -103,11 +105,13 @@ class Report:
     chains: int = 0
     checkpoints: int = 0
     anchored: int | None = None
+    later: int = 0  # checkpoints after that
     vouched: int = 0  # lines that the anchored checkpoint, or one before it, covers
     vouched_chains: int = 0
     loose: int = 0  # lines that no checkpoint covers yet
     loose_chains: int = 0
     broken: Broken | None = None
+    by_key: bool = False  # verified with the public key
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +124,26 @@ class _Claim:
 
 @dataclass
 class SealedCheckpoints:
-    """The content of the checkpoints, up to the first whose fingerprint does not fit."""
+    """The content of the checkpoints, up to the first that is not proven."""
 
+    proof: Proof
     fingerprints: dict[int, str] = field(default_factory=dict)
     claims: dict[str, list[_Claim]] = field(default_factory=dict)
     broken: Broken | None = None
 
     @classmethod
-    def read(cls, checkpoints: Iterable[Checkpoint], seal: Seal) -> SealedCheckpoints:
+    def read(cls, checkpoints: Iterable[Checkpoint], proof: Proof) -> SealedCheckpoints:
         """`checkpoints` must be sorted by number."""
-        sealed = cls()
-        sealed.broken = sealed._take_checkpoints(checkpoints, seal)
+        sealed = cls(proof)
+        sealed.broken = sealed._take_checkpoints(checkpoints)
         return sealed
+
+    def prove(self, line: LedgerLine) -> bool:
+        """Whether the line was written by a holder of the secret, as far as that can be known. With the public key
+        only a checkpoint shows it."""
+        if isinstance(self.proof, PublicKeys):
+            return line.seq <= self.covered(line.chain)
+        return is_sealed(line, self.proof)
 
     def last_hash(self, chain: str) -> str:
         """The hash of the chain's head in the last checkpoint that covers it; "" if there is none."""
@@ -143,26 +155,31 @@ class SealedCheckpoints:
         found = (one.head.seq for one in self.claims.get(chain, ()) if up_to is None or one.number <= up_to)
         return max(found, default=0)
 
-    def _take_checkpoints(self, checkpoints: Iterable[Checkpoint], seal: Seal) -> Broken | None:
+    def _take_checkpoints(self, checkpoints: Iterable[Checkpoint]) -> Broken | None:
         previous = ""
         for number, point in enumerate(checkpoints, start=1):
             if point.number != number:
                 return _no_checkpoint(number, "is missing")
             if point.previous != previous:
                 return _no_checkpoint(number, "does not continue the one before it")
-            if not checkpoint_is_sealed(point, seal):
-                return _no_checkpoint(number, "was not sealed with this secret")
             previous = point.sealed
+            public = isinstance(self.proof, PublicKeys)
+            if public and not point.signature and not self.fingerprints:
+                continue  # it was made before there was a key
+            if not checkpoint_is_sealed(point, self.proof):
+                how = "signed with this key" if public else "sealed with this secret"
+                return _no_checkpoint(number, f"was not {how}")
             self.fingerprints[number] = point.sealed
             for chain, head in point.heads.items():
                 self.claims.setdefault(chain, []).append(_Claim(head, number))
+        if isinstance(self.proof, PublicKeys) and not self.fingerprints:
+            return Broken("checkpoints", None, "none is signed")
         return None
 
 
 def verify(
     lines: Iterable[LedgerLine],
     sealed: SealedCheckpoints,
-    seal: Seal,
     *,
     purges: Purges,
     anchor: Anchor | None = None,
@@ -173,8 +190,14 @@ def verify(
     whose fingerprint does not fit: with a wrong secret, none fits.
     """
     anchored = max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
-    report = Report(checkpoints=len(sealed.fingerprints), anchored=anchored)
-    look = _LedgerPass(sealed, seal, purges, report)
+    later = sum(number > (anchored or 0) for number in sealed.fingerprints)
+    report = Report(
+        checkpoints=len(sealed.fingerprints),
+        anchored=anchored,
+        later=later,
+        by_key=isinstance(sealed.proof, PublicKeys),
+    )
+    look = _LedgerPass(sealed, purges, report)
     report.broken = (
         look.at(lines)
         or look.missing()
@@ -195,7 +218,6 @@ class _LedgerPass:
     reported if nothing else is wrong."""
 
     sealed: SealedCheckpoints
-    seal: Seal
     purges: Purges
     report: Report
     unproven: Broken | None = None
@@ -247,11 +269,12 @@ class _LedgerPass:
         return None
 
     def _doubt_about(self, line: LedgerLine) -> str | None:
-        if not is_sealed(line, self.seal):
+        public = isinstance(self.sealed.proof, PublicKeys)
+        if not public and not self.sealed.prove(line):
             return "it was not written with this secret"
         covered = self.purges.cover(line.chain, line.seq)
         if line.content is None and not covered:
-            return NOT_PURGED
+            return f"{NOT_PURGED} that a signed checkpoint covers" if public else NOT_PURGED
         if line.content is not None and covered:
             return "a purge removed its content, and it is back"
         return None

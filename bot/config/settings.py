@@ -73,6 +73,12 @@ def _long(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _key(key: SecretStr) -> SecretStr:
+    if not re.fullmatch("[0-9a-fA-F]{64}", key.get_secret_value()):
+        raise ValueError("must be 64 hexadecimal digits: openssl rand -hex 32")
+    return key
+
+
 def _variable(name: str, default: str | None = None) -> Any:
     return Field(default, validation_alias=name, repr=False)
 
@@ -237,6 +243,7 @@ class Environment(BaseModel):
     api_url: _API = _variable("SLACK_API_URL", SLACK)
     database_url: str | None = _variable("DATABASE_URL")
     secret: Annotated[SecretStr, AfterValidator(_long)] | None = _variable("ADK_CONFIRM_SECRET")
+    checkpoint_key: Annotated[SecretStr, AfterValidator(_key)] | None = _variable("ADK_CONFIRM_CHECKPOINT_KEY")
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Environment:

@@ -161,14 +161,14 @@ def _finding_lines(report: Report) -> Iterator[str]:
         yield f"untampered up to checkpoint {report.anchored}: {_lines_of(report.vouched, report.vouched_chains)}"
         if report.vouched < report.lines:
             yield f"consistent: {size} in all"
-        later = report.checkpoints - (report.anchored or 0)
-        if later:
-            yield f"the anchor does not know {_count(later, 'later checkpoint')}"
+        if report.later:
+            yield f"the anchor does not know {_count(report.later, 'later checkpoint')}"
     else:
         yield f"consistent: {size}"
         yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
     if report.loose:
-        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet"
+        nothing = ", and nothing else proves them" if report.by_key else ""
+        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet{nothing}"
 
 
 def _lines_of(lines: int, chains: int) -> str:

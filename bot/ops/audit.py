@@ -23,14 +23,14 @@ from adk_confirm.bot.ops.command import (
     tell,
     tell_all,
 )
+from adk_confirm.runtime.errors import Invalid
 
 if TYPE_CHECKING:
-    from adk_confirm.bot.audit.checkpoints import Anchor
+    from adk_confirm.bot.audit.checkpoints import Anchor, Proof
     from adk_confirm.bot.audit.verification import Report
     from adk_confirm.bot.store.known_names import KnownNames
     from adk_confirm.bot.store.purge import PurgeResult
     from adk_confirm.runtime.store.database import Database
-    from adk_confirm.runtime.store.seal import Seal
 
 
 @click.group(no_args_is_help=True)
@@ -155,40 +155,94 @@ def show(call: CommandLine, id: str, full: bool) -> int:  # noqa: A002  (the arg
     return call.show(look)
 
 
+PUBLIC_KEY = click.option(
+    "--public-key",
+    metavar="KEY",
+    multiple=True,
+    help="Verify with the public key of the checkpoints, without the secret. Again for an older key.",
+)
+
+
 @audit.command()
 @click.option("--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input.")
+@PUBLIC_KEY
 @options()
-def verify(call: CommandLine, anchor: str | None) -> int:
-    """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
+def verify(call: CommandLine, anchor: str | None, public_key: tuple[str, ...]) -> int:
+    """Check that nobody changed the ledger. The exit code is 1 if somebody did.
+
+    This takes the secret, or the public key alone: then only what signed checkpoints cover is proven.
+    """
     from adk_confirm.blocks.text import visible
     from adk_confirm.bot.confirmation.decision_texts import verification_result
-    from adk_confirm.bot.ops.operate import secret_of
-    from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
-    from adk_confirm.runtime.store.seal import Seal
 
-    seal = Seal(secret_of(call.settings))
-    known = _anchor(anchor, seal) if anchor else None
-
-    async def look() -> Report:
-        async with call.reading() as database:
-            with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
-                return await database.read(verify_ledger, seal, known, more)
-
-    report = asyncio.run(look())
+    report = _verified(call, anchor, public_key)
     tell(paint(visible(verification_result(report)), "green" if report.broken is None else "red"))
     return 0 if report.broken is None else 1
 
 
-def _anchor(name: str, seal: Seal) -> Anchor:
+@audit.command()
+@click.option("--from", "since", required=True, metavar="DATE", help=f"Of what happened from then on: {DATES}.")
+@click.option("--to", "until", metavar="DATE", help="Before then; of a day, to its end.  [default: now]")
+@click.option("--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input.")
+@PUBLIC_KEY
+@options(json=True, names=True)
+def report(call: CommandLine, since: str, until: str | None, anchor: str | None, public_key: tuple[str, ...]) -> int:
+    """Report on a period as evidence for auditors, in Markdown: who decided what, how fast, and what came of it.
+
+    Like `verify` it takes the secret, or the public key. The exit code is 1 if somebody changed the ledger.
+    """
+    from adk_confirm.bot.ops.audit_report import Tally, report_text
+    from adk_confirm.bot.ops.times import parse_time
+    from adk_confirm.bot.store.audit_log import LineFilter, pages
+
+    at = call.now()
+    start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at
+    if start >= end:
+        raise Invalid(f"--from {since} is not before --to {until or 'now'}. Name an earlier time.")
+    found = _verified(call, anchor, public_key)
+
+    async def look(database: Database, names: KnownNames) -> Told:
+        tally = Tally()
+        async for page in pages(database, LineFilter(since=start, until=end)):
+            tally.add(page)
+        done = tally.result(start, end, found)
+        return done, list(report_text(done, names))
+
+    call.show(look)
+    return 0 if found.broken is None else 1
+
+
+def _verified(call: CommandLine, anchor: str | None, public_keys: tuple[str, ...]) -> Report:
+    from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
+
+    proof = _proof(call, public_keys)
+    known = _anchor(anchor, proof) if anchor else None
+
+    async def look() -> Report:
+        async with call.reading() as database:
+            with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
+                return await database.read(verify_ledger, proof, known, more)
+
+    return asyncio.run(look())
+
+
+def _proof(call: CommandLine, public_keys: tuple[str, ...]) -> Proof:
+    from adk_confirm.bot.audit.checkpoints import PublicKeys
+    from adk_confirm.bot.ops.operate import secret_of
+    from adk_confirm.runtime.store.seal import Seal
+
+    return PublicKeys(*public_keys) if public_keys else Seal(secret_of(call.settings))
+
+
+def _anchor(name: str, proof: Proof) -> Anchor:
     from adk_confirm.bot.audit.checkpoints import Anchor
-    from adk_confirm.runtime.errors import Invalid
 
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         said = f"{name} can't be read as an anchor: {error.strerror or error}. "
         raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
-    return Anchor.parse(text, seal)
+    return Anchor.parse(text, proof)
 
 
 @audit.command()
@@ -198,7 +252,6 @@ def purge(call: CommandLine, before: str) -> int:
     """Delete the contents of sessions that ended long ago. The ledger still verifies."""
     from adk_confirm.bot.ops.times import format_time, parse_time
     from adk_confirm.bot.store.purge import count_sessions, purge
-    from adk_confirm.runtime.errors import Invalid
 
     at = call.now()
     until = parse_time(before, "--before", at)

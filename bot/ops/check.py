@@ -10,6 +10,7 @@ from glob import escape
 from typing import TypeVar
 
 from adk_confirm.blocks.text import visible
+from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import Settings, serving_problems
 from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.ops.agent_tools import Tools, tools_of
@@ -77,6 +78,8 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
         yield fix("settings", str(problem))
     for warning in settings.warnings:
         yield warn("settings", str(warning))
+    if (key := settings.environment.checkpoint_key) is not None:
+        yield fine("checkpoints", f"they are signed; the public key is {CheckpointKey(key.get_secret_value()).public}")
     async for finding in _store(settings):
         yield finding
     loads = True

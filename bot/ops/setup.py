@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 from importlib import resources
 from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 
+from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.ops.command import DEFAULT_FILE, FILE, tell
 from adk_confirm.runtime.errors import Conflict, Invalid, StoreError
 
@@ -38,7 +40,16 @@ def init(config: Path, agent: str | None, force: bool) -> int:
     except OSError as error:
         raise StoreError(f"{config} can't be written: {error.strerror}. Name another file with --config.") from error
     missing = "Put the ids of your people and channels into it; `adk-confirm check` says what is missing."
-    tell(f"{config} is written. {missing}")
+    key = secrets.token_hex(32)
+    tell(
+        f"{config} is written. {missing}",
+        "",
+        "If auditors are to verify the ledger without your secret, sign its checkpoints. Put this key, which is made "
+        "now and kept nowhere, into the service's environment:",
+        f"  ADK_CONFIRM_CHECKPOINT_KEY={key}",
+        "Give the auditors its public key:",
+        f"  adk-confirm audit verify --public-key {CheckpointKey(key).public}",
+    )
     return 0
 
 

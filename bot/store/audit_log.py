@@ -10,7 +10,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from adk_confirm.bot.audit.checkpoints import Anchor
+from adk_confirm.bot.audit.checkpoints import Anchor, Proof, PublicKeys
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, verify
 from adk_confirm.bot.confirmation.model import Confirmation
@@ -19,7 +19,6 @@ from adk_confirm.bot.store.ledger_lines import line_of
 from adk_confirm.bot.store.repository import read_confirmation, seconds
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.seal import Seal
 
 PAGE = 1000
 
@@ -219,16 +218,16 @@ class _Odd(Exception):
         self.broken = broken
 
 
-def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None, progress: Progress = unheard) -> Report:
+def verify_ledger(tx: Tx, proof: Proof, anchor: Anchor | None = None, progress: Progress = unheard) -> Report:
     """Verifies the whole ledger, from one snapshot of the store. A faulty line is reported before anything else.
     `progress` hears how many more lines were read."""
     try:
-        sealed = SealedCheckpoints.read(stored_checkpoints(tx), seal)
-        purges = Purges.read(_purge_lines(tx), seal)
-        report = verify(_all_lines(tx, progress), sealed, seal, purges=purges, anchor=anchor)
+        sealed = SealedCheckpoints.read(stored_checkpoints(tx), proof)
+        purges = Purges.read(_purge_lines(tx), sealed)
+        report = verify(_all_lines(tx, progress), sealed, purges=purges, anchor=anchor)
         line_named = report.broken is not None and report.broken.seq is not None
         broken = None if line_named else _wrong_head(tx)
-        if broken is None and report.broken is None:
+        if broken is None and report.broken is None and not isinstance(proof, PublicKeys):
             broken = _wrong_index(tx, sealed)
     except _Odd as odd:
         return Report(finding=Integrity.BROKEN, broken=odd.broken)

@@ -27,7 +27,7 @@ def take_turn(tx: Tx) -> None:
 
 def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
     row = {"number": made.number, "at": stamp(made.at), "heads": _heads_text(made.heads)}
-    tx.insert("bot_checkpoints", {**row, "previous": made.previous, "sealed": made.sealed})
+    tx.insert("bot_checkpoints", {**row, "previous": made.previous, "sealed": made.sealed, "signature": made.signature})
     if made.heads:
         save_sealed_heads(tx, {chain: head.hash for chain, head in made.heads.items()})
     return made
@@ -81,7 +81,12 @@ def checkpoint_of(row: Any) -> Checkpoint:
     """Reads a stored checkpoint. If somebody changed it, this does not fail: its fingerprint will not fit, and that is
     reported."""
     return Checkpoint(
-        number=row.number, at=_time(row.at), heads=_heads(row.heads), previous=str(row.previous), sealed=str(row.sealed)
+        number=row.number,
+        at=_time(row.at),
+        heads=_heads(row.heads),
+        previous=str(row.previous),
+        sealed=str(row.sealed),
+        signature=str(row.signature),
     )
 
 

@@ -183,7 +183,8 @@ CREATE TABLE bot_checkpoints (
     at VARCHAR(40) NOT NULL,
     heads TEXT NOT NULL,
     previous VARCHAR(64) NOT NULL,
-    sealed VARCHAR(64) NOT NULL
+    sealed VARCHAR(64) NOT NULL,
+    signature VARCHAR(128) NOT NULL DEFAULT '' -- Ed25519; empty without a key
 );
 
 -- an index of confirmations with a grant: what was granted is in their rows

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from adk_confirm.bot.audit.checkpoints import Checkpoint, checkpoint
+from adk_confirm.bot.audit.checkpoints import Checkpoint, CheckpointKey, checkpoint
 from adk_confirm.bot.audit.ledger import Head
 from adk_confirm.bot.store.checkpoints import correct_index, is_there, last_checkpoint, store_checkpoint, take_turn
 from adk_confirm.bot.store.repository import now
@@ -49,8 +49,9 @@ class CheckpointJob:
         seal: Seal,
         every: timedelta,
         post: Post | None = None,
+        key: CheckpointKey | None = None,
     ) -> None:
-        self._database, self._keys, self._every, self._post = database, seal, every, post
+        self._database, self._keys, self._every, self._post, self._key = database, seal, every, post, key
         self._stopping = asyncio.Event()
         self._known: Checkpoint | None = None
         self._doubted: float | None = None  # when the index was last checked
@@ -71,7 +72,7 @@ class CheckpointJob:
             while True:
                 await self._check_index()
                 sealed = await self._database.run(
-                    seal_moved, self._keys, self._every, at_once=at_once, known=self._known
+                    seal_moved, self._keys, self._every, self._key, at_once=at_once, known=self._known
                 )
                 made, self._known = sealed.made or made, sealed.last
                 if sealed.gone is not None:
@@ -107,7 +108,7 @@ class CheckpointJob:
             )
 
     async def _tell(self, made: Checkpoint) -> None:
-        line = made.publish(self._keys)
+        line = made.publish(self._keys, self._key)
         log.info("%s", line)
         if self._post is None:
             return
@@ -142,7 +143,13 @@ class SealingResult:
 
 
 def seal_moved(
-    tx: Tx, seal: Seal, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
+    tx: Tx,
+    seal: Seal,
+    every: timedelta,
+    key: CheckpointKey | None = None,
+    *,
+    at_once: bool = False,
+    known: Checkpoint | None = None,
 ) -> SealingResult:
     """Makes a checkpoint over the chains that grew, if one is due."""
     take_turn(tx)
@@ -157,7 +164,7 @@ def seal_moved(
     heads = {row.chain: Head(row.seq, row.hash) for row in tx.all(_LOCK_MOVED, most=AT_ONCE)}
     if not heads:
         return SealingResult(None, every, last=before, gone=gone)
-    made = store_checkpoint(tx, checkpoint(before, heads, at, seal))
+    made = store_checkpoint(tx, checkpoint(before, heads, at, seal, key))
     return SealingResult(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, checkpoint
+from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, CheckpointKey, Proof, PublicKeys, checkpoint
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash
 from adk_confirm.bot.audit.verification import (
     Broken,
@@ -58,20 +58,22 @@ def heads(lines: Sequence[LedgerLine], upto: int) -> dict[str, Head]:
     return {line.chain: line.head for line in lines if line.seq <= upto}
 
 
-FIRST = checkpoint(None, heads(LINES, 2), NOON, SECRET)
-SECOND = checkpoint(FIRST, heads(LINES, 9), NOON + timedelta(hours=1), SECRET)
-ANCHOR = Anchor.parse(f"{FIRST.publish(SECRET)}\nsome log line\n2030 INFO {SECOND.publish(SECRET)}", SECRET)
+KEY = CheckpointKey("5a" * 32)
+PUBLIC = PublicKeys("00" * 31 + "01", KEY.public)  # an older key, and the one in use
+FIRST = checkpoint(None, heads(LINES, 2), NOON, SECRET, KEY)
+SECOND = checkpoint(FIRST, heads(LINES, 9), NOON + timedelta(hours=1), SECRET, KEY)
+TOLD = f"{FIRST.publish(SECRET, KEY)}\nsome log line\n2030 INFO {SECOND.publish(SECRET, KEY)}"
+ANCHOR = Anchor.parse(TOLD, SECRET)
 
 
 def found(
     lines: Sequence[LedgerLine] = LINES,
     checkpoints: Sequence[Checkpoint] = (FIRST, SECOND),
     anchor: Anchor | None = None,
-    keys: Seal = SECRET,
+    keys: Proof = SECRET,
 ) -> Report:
-    return verify(
-        lines, SealedCheckpoints.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor
-    )
+    sealed = SealedCheckpoints.read(checkpoints, keys)
+    return verify(lines, sealed, purges=Purges.read(lines, sealed), anchor=anchor)
 
 
 def forged(line: LedgerLine, **changes: object) -> LedgerLine:
@@ -161,10 +163,11 @@ BREAKS: dict[str, tuple[list[LedgerLine], str, int, str]] = {
 }
 
 
+@pytest.mark.parametrize("keys", [SECRET, PUBLIC], ids=["secret", "public key"])
 @pytest.mark.parametrize("case", BREAKS)
-def test_the_first_broken_line_is_named(case: str) -> None:
+def test_the_first_broken_line_is_named(case: str, keys: Proof) -> None:
     lines, name, seq, why = BREAKS[case]
-    report = found(lines, anchor=ANCHOR)
+    report = found(lines, anchor=Anchor.parse(TOLD, keys), keys=keys)
     assert (report.finding, report.broken) == (Integrity.BROKEN, Broken(name, seq, why))
     assert verification_result(report) == f"broken: {name}, line {seq}: {why}"
 
@@ -211,6 +214,59 @@ class TestCheckpoints:
     def test_an_anchor_without_checkpoints_says_what_it_should_hold(self) -> None:
         with pytest.raises(Invalid, match="checkpoint <number> <time> <fingerprint>"):
             Anchor.parse("nothing of the kind", SECRET)
+
+
+class TestPublicKey:
+    """For somebody who holds no secret, a signed checkpoint proves the lines that it covers, and nothing else does."""
+
+    def test_with_an_anchor_it_is_untampered(self) -> None:
+        report = found(anchor=Anchor.parse(TOLD, PUBLIC), keys=PUBLIC)
+        assert verification_result(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
+
+    def test_what_no_checkpoint_covers_is_said_to_be_unproven(self) -> None:
+        forged = append(LINES[-1].head, SYSTEM, LineKind.APPROVED, {}, Seal("guessed"), at=NOON, salt="x")
+        said = verification_result(found([*LINES, forged], keys=PUBLIC))
+        assert said.endswith("no checkpoint covers 1 line in 1 chain yet, and nothing else proves them")
+
+    def test_a_purge_counts_once_a_signed_checkpoint_covers_it(self) -> None:
+        gone = group_emptied([("slack-1", 1)])
+        content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
+        purge = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, Seal("guessed"), at=NOON, salt="s")
+        lines = [*(without_content(line) if line is LINES[0] else line for line in LINES), purge]
+        why = "its content was removed, but not by a purge that a signed checkpoint covers"
+        assert found(lines, keys=PUBLIC).broken == Broken("slack-1", 1, why)
+        third = checkpoint(SECOND, {SYSTEM: purge.head}, NOON, SECRET, KEY)
+        assert found(lines, [FIRST, SECOND, third], keys=PUBLIC).finding is Integrity.CONSISTENT
+
+    @pytest.mark.parametrize(
+        ("checkpoints", "why"),
+        [
+            ([FIRST, replace(SECOND, signature="")], "checkpoint 2 was not signed with this key"),
+            ([FIRST, replace(SECOND, signature=FIRST.signature)], "checkpoint 2 was not signed with this key"),
+            ([FIRST, replace(SECOND, heads=FIRST.heads)], "checkpoint 2 was not signed with this key"),
+            ([replace(FIRST, signature="é")], "checkpoint 1 was not signed with this key"),
+            ([replace(one, signature="") for one in (FIRST, SECOND)], "none is signed"),
+            ([], "none is signed"),
+        ],
+    )
+    def test_only_the_private_key_signs(self, checkpoints: Sequence[Checkpoint], why: str) -> None:
+        assert found(checkpoints=checkpoints, keys=PUBLIC).broken == Broken("checkpoints", None, why)
+
+    def test_what_was_made_before_there_was_a_key_proves_nothing(self) -> None:
+        report = found(checkpoints=[replace(FIRST, signature=""), SECOND], keys=PUBLIC)
+        assert (report.finding, report.checkpoints, report.loose) == (Integrity.CONSISTENT, 1, 0)
+
+    def test_an_anchor_that_somebody_else_wrote_is_none(self) -> None:
+        other = FIRST.publish(SECRET, CheckpointKey("5b" * 32))
+        for line in (FIRST.publish(SECRET), other):
+            with pytest.raises(Invalid, match="no checkpoint that was signed with this key"):
+                Anchor.parse(line, PUBLIC)
+
+    @pytest.mark.parametrize("text", ["", "5a", "zz" * 32, "5a" * 33])
+    def test_a_key_that_is_none(self, text: str) -> None:
+        for kind in (CheckpointKey, PublicKeys):
+            with pytest.raises(Invalid, match="64 hexadecimal digits"):
+                kind(text)
 
 
 @given(st.data())

@@ -10,21 +10,27 @@ import os
 import pty
 import stat
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.cli import main
+from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
 from adk_confirm.bot.ops import command
 from adk_confirm.bot.store.audit_log import LineFilter, pages
+from adk_confirm.bot.store.casting import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
 from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from tests.support.backoffice import Backoffice
-from tests.support.deciding import ANNA, BEN, MALLORY
+from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.office import POLICY, Opens, config, environment
+from tests.support.secret import KEYS
 from tests.support.waiting import until
 
 SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
@@ -311,3 +317,82 @@ async def test_a_terminal_is_told_how_far_long_work_is_and_a_pipe_is_not(
             shown = os.read(read, 65_536).decode()
         os.close(read)
         assert (f"{label}  [####" in shown, "100%" in shown) == ((True, True) if after < 0 else (False, False))
+
+
+# For auditors
+
+
+async def test_somebody_without_the_secret_verifies_with_the_public_key(
+    at: Backoffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await deployed(at)
+    key = CheckpointKey("5a" * 32)
+    made = (await at.database.run(seal_moved, KEYS, timedelta(hours=1), key, at_once=True)).made
+    assert made is not None
+    (at.directory / "anchor.txt").write_text(made.publish(KEYS, key))
+    monkeypatch.delenv("ADK_CONFIRM_SECRET")
+    verify = ("audit", "verify", "--anchor", "anchor.txt", "--public-key")
+    assert (await at.command(*verify, key.public)).out == "untampered up to checkpoint 1: 7 lines in 1 chain\n"
+    other = await at.refusal(*verify, "5b" * 32)
+    assert other.startswith("The anchor holds no checkpoint that was signed with this key. ")
+    assert (await at.refusal(*verify, "my key")).startswith("A key is 64 hexadecimal digits")
+    await at.database.run(lambda tx: tx.run("UPDATE bot_checkpoints SET signature = ''"))
+    said = await at.command("audit", "verify", "--public-key", key.public)
+    assert (said.code, said.out) == (1, "broken: checkpoints: none is signed\n")
+
+
+async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
+    before = at.clock.now.isoformat()
+    await deployed(at)
+    at.clock.passes(minutes=10)
+    one, two = await at.asks("refund", {"amount": 1500}), await at.asks("re|fund", {"amount": 2})
+    at.clock.passes(seconds=4)
+    await at.vote(one, ANNA, VoteKind.DENY, reason="too much | [click](x)")
+    at.clock.passes(seconds=36)
+    await at.vote(two, ANNA)
+    await at.runs(two, "it broke", OutcomeKind.FAILED)
+    await at.command("pause", "--as", "lee", "--reason", "fire drill")
+    at.clock.passes(hours=1)
+    now = at.clock.now.isoformat()
+    await at.asks("refund", {"amount": 3})
+
+    said = await at.command("audit", "report", "--from", before, "--to", now, "--json")
+    assert said.code == 0
+    found = json.loads(said.out)
+    assert (found["asked"], found["ledger"]["intact"], found["ledger"]["lines"]) == (3, True, 15)
+    assert (found["decisions"]["approved"], found["decisions"]["denied"]) == (2, 1)
+    assert (found["ends"]["done"], found["ends"]["failed"]) == (1, 1)
+    assert found["approvals"] == {"timed": 2, "median_seconds": 20.0, "within_5_s": 1, "with_one_press": 2}
+    anna, ben = found["people"]
+    assert (anna["who"], anna["approvals"], anna["edits"], anna["denials"]) == ("U0ANNA", 1, 1, 1)
+    assert (ben["who"], ben["approvals"], ben["median_seconds"], ben["within_5_s"]) == ("U0BEN", 1, 0.0, 1)
+    assert found["votes_that_did_not_count"] == {"not an approver": 1}
+    assert [(one["tool"], one["reason"]) for one in found["denials"]] == [("refund", "too much | [click](x)")]
+    assert [(one["kind"], one["who"], one["reason"]) for one in found["operators"]] == [
+        ("paused", "operator lee", "fire drill")
+    ]
+    assert {one["tool"]: one["approved"] for one in found["tools"]} == {"deploy_api": 1, "re|fund": 1, "refund": 0}
+
+    shown = await at.command("audit", "report", "--from", before, "--to", now)
+    assert "**Ledger**: consistent: " in shown.out
+    assert "timed approvals 2; median 20.0 s after people could see the call; within 5 s 1" in shown.out
+    assert "refund | " in shown.out
+    assert r"too much \| \[click\](x) |" in shown.out
+    assert "| Denials, people | AI Act Art. 14(4)(d) | " in shown.out
+    widths = {line.count(" | ") for line in shown.lines if line.startswith("| refund") or line.startswith("| re")}
+    assert len(widths) == 1
+
+    granted = '[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
+    at.policies(granted)
+    grant, facts = await at.asks("deploy", {}), Facts(account=full_member(ANNA))
+    ballot = SubmittedVote(id="one", confirmation=grant, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True)
+    await at.database.run(cast, ballot, at.rules.policies, lambda *_: facts)
+    await at.asks("deploy", {}, rights={ANNA: facts})
+    await at.command("revoke", grant)
+    at.clock.passes(seconds=1)
+    found = json.loads((await at.command("audit", "report", "--from", now, "--json")).out)
+    (one,) = found["grants"]
+    assert (one["confirmation"], one["given_by"], one["used"], one["revoked"]) == (grant, ["U0ANNA"], 1, True)
+    assert found["let_through_by_grants"] == 1
+
+    assert "is not before --to" in await at.refusal("audit", "report", "--from", now, "--to", before)

@@ -1,0 +1,253 @@
+"""The ledger of a period as evidence for auditors: what agents asked for, who decided, how fast, and what became of it.
+Pure.
+
+It claims no more than the ledger proves: that somebody pressed a button is known, and when; what they thought is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from statistics import median
+
+from adk_confirm.blocks.text import visible
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
+from adk_confirm.bot.audit.verification import Integrity, Report
+from adk_confirm.bot.confirmation.decision_texts import verification_result
+from adk_confirm.bot.ops.times import format_time, read_stamp
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+
+QUICK = 5.0
+"""Seconds. Nobody reads a call in less."""
+
+_VOTES = {LineKind.APPROVAL: "approvals", LineKind.EDITED: "edits", LineKind.DENIED: "denials"}
+_DECIDED = (LineKind.APPROVED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN, LineKind.ELSEWHERE)
+_ENDS = (LineKind.DONE, LineKind.FAILED, LineKind.REFUSED, LineKind.LAPSED, LineKind.UNKNOWN)
+_OTHER = (LineKind.ESCALATED, LineKind.REMINDED, LineKind.RUN_AGAIN, LineKind.STOPPED)
+_ALARMS = (LineKind.UNSEALED, LineKind.ALTERED)
+_OPERATED = (LineKind.PAUSED, LineKind.RESUMED, LineKind.RETRIED, LineKind.REAPPLIED, LineKind.PURGED)
+
+
+@dataclass
+class Tally:
+    """Counts lines, the oldest first."""
+
+    lines: int = 0
+    purged: int = 0
+    kinds: Counter[LineKind] = field(default_factory=Counter)
+    tools: defaultdict[str, Counter[LineKind]] = field(default_factory=lambda: defaultdict(Counter))
+    people: defaultdict[str, _Person] = field(default_factory=lambda: defaultdict(_Person))
+    uncounted: Counter[str] = field(default_factory=Counter)
+    denials: list[JsonObject] = field(default_factory=list)
+    grants: dict[str, JsonObject] = field(default_factory=dict)
+    operated: list[JsonObject] = field(default_factory=list)
+    settled: Counter[str] = field(default_factory=Counter)
+    asked: dict[str, datetime] = field(default_factory=dict)  # when people could first see what they vote on
+
+    def add(self, lines: Iterable[LedgerLine]) -> None:
+        for line in lines:
+            self._add(line, content_of(line))
+
+    def _add(self, line: LedgerLine, content: JsonObject | None) -> None:
+        self.lines += 1
+        self.purged += content is None
+        self.kinds[line.kind] += 1
+        if line.tool is not None:
+            self.tools[line.tool][line.kind] += 1
+        said, call = content or {}, line.confirmation or ""
+        who = as_text(as_object(said.get("who")).get("user"))
+        about: JsonObject = {"at": stamp(line.at), "tool": line.tool, "confirmation": line.confirmation, "who": who}
+        if line.kind in _VOTES and who:
+            seen = self.asked.get(call)
+            took = None if seen is None else (line.at - seen).total_seconds()
+            self.people[who].voted(line.kind, took, opened=said.get("way") == "form")
+        match line.kind:
+            case LineKind.ASKED | LineKind.EDITED | LineKind.RUN_AGAIN:
+                self.asked[call] = line.at
+            case LineKind.VOTE_REFUSED:
+                self.uncounted[as_text(as_object(said.get("refusal")).get("reason")) or "purged"] += 1
+            case LineKind.DENIED:
+                self.denials.append({**about, "reason": as_text(said.get("reason"))})
+            case LineKind.GRANTED:
+                people = [one.get("user") for one in objects(said.get("people"))]
+                given: JsonObject = {"given_by": people, "until": said.get("until"), "used": 0, "revoked": False}
+                self.grants[call] = {**about, **given}
+            case LineKind.GRANT_USED if grant := self.grants.get(as_text(said.get("grant"))):
+                grant["used"] = int(str(grant["used"])) + 1
+            case LineKind.GRANT_REVOKED if grant := self.grants.get(call):
+                grant["revoked"] = True
+            case LineKind.SETTLED:
+                self.settled["it happened" if said.get("yes") else "it did not"] += 1
+            case kind if kind in _OPERATED:
+                self.operated.append({**about, "kind": str(kind), "reason": as_text(said.get("text"))})
+            case _:
+                pass
+
+    def result(self, since: datetime, until: datetime, found: Report) -> JsonObject:
+        times = [took for one in self.people.values() for took in one.approved_after]
+        return {
+            "since": stamp(since),
+            "until": stamp(until),
+            "ledger": {
+                "intact": found.finding is not Integrity.BROKEN,
+                "said": verification_result(found),
+                "anchored_checkpoint": found.anchored,
+                "lines": self.lines,
+                "purged": self.purged,
+            },
+            "asked": self.kinds[LineKind.ASKED],
+            "let_through_by_grants": self.kinds[LineKind.GRANT_USED],
+            "refused_without_asking": self.kinds[LineKind.CALL_REFUSED],
+            "decisions": self._counts(_DECIDED),
+            "ends": {**self._counts(_ENDS), **self.settled},
+            "other": self._counts(_OTHER),
+            "approvals": _speed(times) | {"with_one_press": sum(one.pressed for one in self.people.values())},
+            "tools": [
+                {"tool": tool, "asked": of[LineKind.ASKED], **{str(kind): of[kind] for kind in _DECIDED}}
+                for tool, of in sorted(self.tools.items())
+            ],
+            "people": [one.result(who) for who, one in sorted(self.people.items())],
+            "votes_that_did_not_count": dict(sorted(self.uncounted.items())),
+            "denials": [*self.denials],
+            "grants": [*self.grants.values()],
+            "operators": [*self.operated],
+            "alarms": self._counts(_ALARMS),
+            "demands": [{"line": line, "demand": demand, "shows": shows} for line, demand, shows in DEMANDS],
+        }
+
+    def _counts(self, kinds: Iterable[LineKind]) -> JsonObject:
+        return {str(kind): self.kinds[kind] for kind in kinds}
+
+
+@dataclass
+class _Person:
+    votes: Counter[LineKind] = field(default_factory=Counter)
+    pressed: int = 0  # approvals without opening the full view
+    approved_after: list[float] = field(default_factory=list)
+
+    def voted(self, kind: LineKind, took: float | None, *, opened: bool) -> None:
+        self.votes[kind] += 1
+        if kind is LineKind.APPROVAL:
+            self.pressed += not opened
+            self.approved_after += [] if took is None else [took]
+
+    def result(self, who: str) -> JsonObject:
+        votes: JsonObject = {name: self.votes[kind] for kind, name in _VOTES.items()}
+        return {"who": who, **votes, "with_one_press": self.pressed, **_speed(self.approved_after)}
+
+
+def _speed(times: list[float]) -> JsonObject:
+    """How long people could see the call before they approved it."""
+    quick = sum(took <= QUICK for took in times)
+    return {"timed": len(times), "median_seconds": round(median(times), 1) if times else None, "within_5_s": quick}
+
+
+DEMANDS = (
+    ("Calls, decisions, ends", "AI Act Art. 12(1), 12(2)", "Each was recorded when it happened, with its time."),
+    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "What the checkpoints cover was not changed later."),
+    ("Denials, people", "AI Act Art. 14(4)(d)", "Who could stop a call before it ran, and who did."),
+    (
+        "Withdrawn, stopped, revoked",
+        "AI Act Art. 14(4)(e)",
+        "What people ended: a request, an agent's run, a permission.",
+    ),
+    ("How fast", "AI Act Art. 14(4)(b)", "How long people could see a call. It does not show that they read it."),
+    ("Edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
+    ("Votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
+    (
+        "Decisions, people",
+        "SOC 2 CC8.1",
+        "Who approved each call that a policy put before people.",
+    ),
+    ("Grants", "SOC 2 CC6.3, CC8.1", "What ran without asking again, by whose permission and until when."),
+    ("Alarms", "SOC 2 CC7.2, CC7.3", "Where the service noticed that something stored had been changed."),
+    ("Unknown ends", "SOC 2 CC7.3", "Calls whose end no machine knew, and what people said about them."),
+    ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the names that they typed."),
+)
+"""Which part of the report bears on which demand. The sentence says all that it shows."""
+
+
+# As Markdown
+
+
+def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
+    ledger, speed = as_object(found["ledger"]), as_object(found["approvals"])
+    yield f"# Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
+    yield ""
+    yield f"**Ledger**: {_cell(ledger['said'])}. The period has {ledger['lines']} lines, {ledger['purged']} purged."
+    yield ""
+    yield (
+        f"**Calls**: people were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
+        f"{found['refused_without_asking']} were refused without asking anybody."
+    )
+    yield from _counted("Decisions", found["decisions"])
+    yield from _counted("Ends", found["ends"])
+    yield from _counted("Besides", found["other"])
+    yield ""
+    how = f"median {speed['median_seconds']} s after people could see the call; " if speed["timed"] else ""
+    yield (
+        f"**How fast**: timed approvals {speed['timed']}; {how}within {QUICK:g} s {speed['within_5_s']}; with one "
+        f"press on the card {speed['with_one_press']}, the others in the opened form."
+    )
+    yield from _counted("Votes that did not count", found["votes_that_did_not_count"])
+    yield from _counted("Alarms", found["alarms"])
+    for title, columns in _TABLES.items():
+        yield from _table(title, columns, objects(found[title.lower()]), names)
+    yield from _table("Which line answers what", _DEMANDED, objects(found["demands"]), names)
+
+
+def _counted(title: str, counts: Json) -> Iterator[str]:
+    shown = [f"{_cell(name)} {count}" for name, count in as_object(counts).items() if count]
+    yield ""
+    yield f"**{title}**: {', '.join(shown) or 'none'}."
+
+
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "Tools": ("tool", "asked", *map(str, _DECIDED)),
+    "People": ("who", *_VOTES.values(), "with_one_press", "median_seconds", "within_5_s"),
+    "Denials": ("at", "tool", "confirmation", "who", "reason"),
+    "Grants": ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
+    "Operators": ("at", "kind", "who", "reason"),
+}
+_DEMANDED = ("line", "demand", "shows")
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[JsonObject], names: KnownNames) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+    if not rows:
+        yield "None."
+        return
+    yield f"| {' | '.join(column.replace('_', ' ').capitalize() for column in columns)} |"
+    yield f"|{' --- |' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(_cell(_said(column, row[column], names)) for column in columns)} |"
+
+
+def _said(column: str, value: Json, names: KnownNames) -> Json:
+    match column, value:
+        case (("at" | "until"), str()) if value:
+            return _time(value)
+        case _, list():
+            return ", ".join(names.of(str(one)) for one in value)
+        case "who", str():
+            return names.of(value)
+        case _, bool():
+            return "yes" if value else "no"
+        case _, None:
+            return ""
+        case _:
+            return value
+
+
+def _time(value: Json) -> str:
+    return format_time(read_stamp(str(value)))
+
+
+def _cell(value: Json) -> str:
+    """Nobody begins another cell, a link or HTML with a name, a reason or a tool."""
+    return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(str(value)))
