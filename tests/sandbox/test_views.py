@@ -23,11 +23,6 @@ def modal(title: str, *blocks: Body, **fields: object) -> Body:
     return {"type": "modal", "title": heading, "blocks": shown, **fields}
 
 
-def button(name: str) -> Body:
-    element = {"type": "button", "action_id": name, "text": {"type": "plain_text", "text": name}}
-    return {"type": "actions", "block_id": f"b-{name}", "elements": [element]}
-
-
 def field(name: str, **element: object) -> Body:
     label = {"type": "plain_text", "text": name}
     inner = {"type": "plain_text_input", "action_id": "v", **element}
